@@ -24,6 +24,10 @@ NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "serverlog" / "pglog" 
 RECORDED = HERE.parents[1] / "tests" / "data" / "servers"
 RECORDED_BYTES = 4000
 #: The byte 1 is a head under the input's prefix, see `scanner_target.c`.
+#: Messages of syslog in pieces, between which other records stand.
+PIECES = (
+    b"\x01statement: SELECT\n\x03execute S: INSERT\n\x02#011 1 +\n\x02 2#011\n\x03duration: 1.000 ms\n\x01x\n\x02y\n"
+)
 STATEMENTS = (
     b"\x01duration: 0.581 ms\n\x01execute S_1: INSERT INTO public.usertable_102009 VALUES ($1, 'it''s', -2.5e3, 0xFF)\n"
     b"\x01statement: SELECT /* a */ \"T_102010\", E'\\'' FROM t -- b\n\tWHERE a IN (1, 2, 3);;\n"
@@ -44,6 +48,9 @@ PREFIXES: tuple[Prefix, ...] = (
     *(replace(compile_prefix(text), syslog=True) for text in ("", STUDY_PREFIX)),
 )
 SYSLOG_SAMPLE = "Nov 20 21:03:47 host postgres[7]: [1-1] LOG:  "
+#: The byte 2 is a line of the same message, the byte 3 a record of another process.
+SYSLOG_FURTHER = "Nov 20 21:03:47 host postgres[7]: [1-2] "
+SYSLOG_OTHER = "2026-11-20T21:03:47.877123+01:00 host postgres[8]: [1] LOG:  "
 SAMPLE = "2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] LOG:  "
 FLAGS = ("-std=c11", "-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 
@@ -59,6 +66,8 @@ def programs() -> str:
     lines = [
         f'#define SAMPLE "{SAMPLE}"',
         f'#define SYSLOG_SAMPLE "{SYSLOG_SAMPLE}"',
+        f'#define SYSLOG_FURTHER "{SYSLOG_FURTHER}"',
+        f'#define SYSLOG_OTHER "{SYSLOG_OTHER}"',
         f"#define PREFIX_COUNT {len(PREFIXES)}",
         f"static const byte_t severities[] = {numbers(SEVERITY_TABLE.flatten().tolist())};",
     ]
@@ -80,7 +89,7 @@ def write_corpus(folder: Path) -> None:
     Those of csvlog and jsonlog once: what they are read as does not depend on it.
     """
     recorded = sorted(RECORDED.glob("*.log"))
-    texts = [path.read_bytes()[:RECORDED_BYTES] for path in recorded] + [STATEMENTS]
+    texts = [path.read_bytes()[:RECORDED_BYTES] for path in recorded] + [STATEMENTS, PIECES]
     folder.mkdir()
     for number, text in enumerate(texts):
         for first in range(4 * len(PREFIXES)):

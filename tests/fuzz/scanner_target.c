@@ -128,15 +128,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     if (length < 2) return 0;
     const prefix_t *prefix = &prefixes[(data[0] >> 2) % PREFIX_COUNT];
-    /* A byte that no log holds stands for a whole valid prefix, which chance would hardly write. */
+    /* Bytes that no log holds stand for whole valid heads of lines, which chance would hardly write. */
     bool syslog = prefix->count > 0 && prefix->elements->kind == E_SYSLOG;
-    const char *head = syslog ? SYSLOG_SAMPLE : SAMPLE;
-    size_t size = 0, sample = strlen(head);
-    for (size_t index = 1; index < length; index++) size += data[index] == 1 ? sample : 1;
+    const char *heads[] = {"", syslog ? SYSLOG_SAMPLE : SAMPLE, syslog ? SYSLOG_FURTHER : "\2", syslog ? SYSLOG_OTHER : "\3"};
+    size_t size = 0;
+    for (size_t index = 1; index < length; index++) size += data[index] - 1 < 3u ? strlen(heads[data[index]]) : 1;
     byte_t *text = room(2 * (int64_t)size), *end = text;
     for (size_t index = 1; index < length; index++) {
-        if (data[index] == 1)
-            memcpy(end, head, sample), end += sample;
+        size_t sample = data[index] - 1 < 3u ? strlen(heads[data[index]]) : 0;
+        if (sample)
+            memcpy(end, heads[data[index]], sample), end += sample;
         else
             *end++ = data[index];
     }

@@ -233,13 +233,14 @@ def test_one_text_stands_for_one_fingerprint(cluster: Callable[[], Dataset]) -> 
 
 
 def test_statements_of_syslog_are_shown_without_its_headers(tmp_path: Path) -> None:
-    head = "Feb 11 13:15:40 host postgres[7]: "
+    head = "Feb 11 13:15:40 host postgres"
     lines = (
-        "[6-1] LOG:  connection received: host=[local]",
-        "[7-1] LOG:  duration: 13.997 ms  statement: SELECT d.datname",
-        "[7-2] #011  FROM pg_catalog.pg_database d WHERE datdba",
-        "[7-3]  = 10;",
-        "[8-1] LOG:  duration: 1.000 ms  statement: SELECT 1",
+        "[7]: [6-1] LOG:  connection received: host=[local]",
+        "[7]: [7-1] LOG:  duration: 13.997 ms  statement: SELECT d.datname",
+        "[7]: [7-2] #011  FROM pg_catalog.pg_database d WHERE datdba",
+        "[9]: [7-1] LOG:  duration: 1.000 ms  statement: SELECT",
+        "[7]: [7-3]  = 10;",
+        "[9]: [7-2] #0111",
     )
     (tmp_path / "syslog.log").write_text("".join(f"{head}{line}\n" for line in lines))
     ca.ingest(tmp_path / "syslog.log", tmp_path / "dataset", jobs=1)

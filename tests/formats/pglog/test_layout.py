@@ -69,7 +69,7 @@ def test_columns_are_those_of_the_schema() -> None:
 
 def test_a_structure_is_as_large_as_its_members() -> None:
     assert ctypes.sizeof(structure("element_t")) == 6 * 4
-    assert ctypes.sizeof(structure("chunk_t")) == 8 + 5 * 8 + 2 * 4
+    assert ctypes.sizeof(structure("chunk_t")) == 2 * 8 + 5 * 8 + 2 * 4
 
 
 def test_a_prefix_without_end_is_refused() -> None:

@@ -26,6 +26,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add
 from citus_analysis.formats.serverlog.pglog.fallback.body import add_body_of_text
 from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import _VERBS, describe
+from citus_analysis.formats.serverlog.pglog.fallback.syslog_messages import last_between_messages
 from citus_analysis.formats.sources import content as _content
 from citus_analysis.schema import SEVERITIES
 from tests.recordings import RECORDED
@@ -149,6 +150,11 @@ head = st.sampled_from(
         "Nov 20 21:03:47 host postgres[7]: [1-1] ",
         "Nov  1 21:03:47 a.b pg-1[1234567890]: [12-2] ",
         "Feb 20 21:03:47 host postgres[7]: [3-12345678901234567890] #011",
+        "Nov 20 21:03:47 host postgres[7]: [1-2] ",
+        "Nov 20 21:03:47 host postgres[7]: [1-3] #011",
+        "2026-11-20T21:03:47.877123+01:00 host postgres[7]: [1] ",
+        "2026-11-20T21:03:47Z host postgres[7]: [2] #011",
+        "2026-11-20T21:03:47.8771234-01:00 host postgres[7]: [2] ",
         "Nov 20 21:03:47 host postgres[8]: [2-1] 2026-11-20 21:03:47.877 UTC [7] [3/4] : [1-1] [app=psql] ",
         "",
         "\t",
@@ -244,6 +250,7 @@ def test_records_are_counted_and_the_last_one_is_found(log: bytes, prefix: str) 
     lines = find_openers(data, compiled)
     openers = np.flatnonzero(lines.roles != CONTINUED)
     found = int(lines.starts[openers[-1]]) if len(openers) and lines.roles[openers[-1]] == RECORD else None
+    found = last_between_messages(data, compiled) if compiled.syslog else found
     assert last_record(data, len(data), compiled) == found
     assert count_heads(data, compiled) == np.count_nonzero(lines.roles == RECORD)
 

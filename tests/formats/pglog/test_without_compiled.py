@@ -25,9 +25,10 @@ from tests.spans.test_damaged_logs import DAMAGES, in_pieces
 
 SERVERS = Path(__file__).parents[2] / "data" / "servers"
 LOGS = {
-    "pglog": next((RECORDED / "w2-multishard" / "pglogs").glob("PGLOG-0-1.log*")),
-    "pgcsvlog": SERVERS / "debian.csv",
-    "pgjsonlog": SERVERS / "debian.json",
+    "stderr": ("pglog", next((RECORDED / "w2-multishard" / "pglogs").glob("PGLOG-0-1.log*"))),
+    "syslog": ("pglog", SERVERS.parent / "syslog" / "numbered.syslog"),
+    "csvlog": ("pgcsvlog", SERVERS / "debian.csv"),
+    "jsonlog": ("pgjsonlog", SERVERS / "debian.json"),
 }
 
 
@@ -43,12 +44,12 @@ def read(form: str, path: Path) -> Read:
     return gathered(list(format_named(form).parse(Content(path), Hints(path.name, {}, 1))))
 
 
-@pytest.mark.parametrize("form", LOGS)
-def test_rows_are_the_same(form: str, uncompiled: Callable[[], None]) -> None:
-    fast = read(form, LOGS[form])
+@pytest.mark.parametrize(("form", "path"), LOGS.values(), ids=LOGS)
+def test_rows_are_the_same(form: str, path: Path, uncompiled: Callable[[], None]) -> None:
+    fast = read(form, path)
     uncompiled()
     with pytest.warns(SlowReaderWarning, match=r"by Python, which takes about [0-9]+ times as long") as said:
-        slow = read(form, LOGS[form])
+        slow = read(form, path)
     assert len(said) == 1
     assert fast.events.height > 20
     assert_frame_equal(slow.events, fast.events, categorical_as_str=True)
@@ -57,7 +58,7 @@ def test_rows_are_the_same(form: str, uncompiled: Callable[[], None]) -> None:
     # Said once, not for every log.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read(form, LOGS[form])
+        read(form, path)
 
 
 @pytest.mark.parametrize(

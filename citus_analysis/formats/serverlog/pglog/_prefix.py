@@ -143,8 +143,8 @@ _SYSLOG_SENDER = (
     rf"|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}(?:\.[0-9]{{1,6}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})) "
     r"[^ ]+ [^ \[]+"
 )
-#: Syslog writes its header before each line of a record. PostgreSQL's numbers of message and piece follow, or that of the
-#: piece alone (`syslog_sequence_numbers = off`).
+#: Syslog writes its header before each line of a record. PostgreSQL's numbers of message and piece follow, or that of
+#: the piece alone (`syslog_sequence_numbers = off`).
 _SYSLOG = rf"{_SYSLOG_SENDER}\[(?P<p>[0-9]{{1,9}})\]: \[(?:(?P<l>[0-9]{{1,18}})-[0-9]+|[0-9]{{1,18}})\] "
 SYSLOG_HEADER: Final = rf"^(?P<head>{_SYSLOG})"
 _SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_SENDER}\[[0-9]+\]: \[[0-9]+(?:-[0-9]+)?\] "

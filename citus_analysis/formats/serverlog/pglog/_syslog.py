@@ -1,8 +1,8 @@
 r"""Messages in lines of syslog, without its headers.
 
-PostgreSQL hands a message to syslog in pieces (`syslog_split_messages`), one for each of its lines and more where a line
-is long; syslog writes its header before each, spells control characters (`#011` is a tab), and may put lines of other
-processes between them. The pieces of a message have its process and its number.
+PostgreSQL hands a message to syslog in pieces (`syslog_split_messages`), one for each of its lines and more where a
+line is long; syslog writes its header before each, spells control characters (`#011` is a tab), and may put lines of
+other processes between them. The pieces of a message have its process and its number.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ last message of its process if it has that message's number.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import polars as pl
 

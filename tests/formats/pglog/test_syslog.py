@@ -1,0 +1,136 @@
+"""Messages that syslog spread over several lines say what the server wrote."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from citus_analysis.formats import Content
+from citus_analysis.formats.serverlog.pglog import whole_message
+from citus_analysis.formats.serverlog.pglog._detect import find_prefix
+from citus_analysis.formats.serverlog.pglog._prefix import Prefix, compile_prefix
+from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
+from citus_analysis.formats.serverlog.pglog._scan import find_openers
+from citus_analysis.formats.serverlog.pglog.compiled.library import last_record
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_fast
+from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
+from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe
+
+from .logs import plain, read
+
+RECORDED = Path(__file__).parents[2] / "data" / "syslog"
+SYSLOG = replace(compile_prefix(""), syslog=True)
+#: What a record says, but for numbers that only one of the logs has.
+SAID = [
+    *("severity", "kind", "phase", "duration_us", "statement_name", "statement_kind", "statement_fingerprint"),
+    *("shard_id", "other_shards", "message", "user", "database", "application", "client_host"),
+]
+
+
+def rows(data: bytes, prefix: Prefix = SYSLOG) -> pl.DataFrame:
+    """The rows that both scanners give."""
+    fast, slow = scan_fast(Chunk(0, data), prefix, Memory()), scan(Chunk(0, data), prefix)
+    assert_frame_equal(plain(fast.rows), plain(slow.rows))
+    assert (fast.parsed_bytes, fast.rejects) == (slow.parsed_bytes, slow.rejects)
+    return plain(fast.rows)
+
+
+@pytest.mark.parametrize("name", ["numbered", "unnumbered"])
+def test_a_recorded_log_says_what_the_servers_own_log_says(name: str) -> None:
+    path = RECORDED / f"{name}.syslog"
+    data, prefix = path.read_bytes(), find_prefix(Content(path), None)
+    assert prefix.syslog
+    found, own = (
+        rows(data, prefix),
+        read(RECORDED / f"{name}.log").events.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)),
+    )
+    assert found["byte_length"].sum() == len(data)
+    assert own["statement_fingerprint"].drop_nulls().n_unique() == 14
+    assert Counter(found.select(SAID).rows()) == Counter(own.select(SAID).rows())
+
+
+@pytest.mark.parametrize("name", ["numbered", "unnumbered"])
+def test_details_belong_to_their_records(name: str) -> None:
+    linked, own = (read(RECORDED / f"{name}.{kind}").events for kind in ("syslog", "log"))
+    details = linked.filter(pl.col("kind").is_in(["detail", "parameters"]))
+    assert details.height == own.filter(pl.col("kind").is_in(["detail", "parameters"])).height > 10
+    assert details["record_byte_offset"].null_count() == 0
+
+
+@pytest.mark.parametrize("name", ["numbered", "unnumbered"])
+def test_a_chunk_ends_where_no_message_goes_on_behind_it(name: str) -> None:
+    path = RECORDED / f"{name}.syslog"
+    data, prefix = path.read_bytes(), find_prefix(Content(path), None)
+    earlier = 0
+    for size in range(len(data) * 3 // 5, len(data), 997):
+        end = data.rfind(b"\n", 0, size) + 1
+        place, lines = last_record(data, end, prefix), find_openers(data[:end], prefix)
+        assert place is not None
+        earlier += place < lines.starts[np.flatnonzero(lines.roles == RECORD)[-1]]
+        parts = (Chunk(0, data[:place]), Chunk(place, data[place:end]))
+        cut = pl.concat([plain(scan_fast(part, prefix, Memory()).rows) for part in parts])
+        assert_frame_equal(cut, plain(scan_fast(Chunk(0, data[:end]), prefix, Memory()).rows))
+    assert earlier > 0
+
+
+blank = st.sampled_from([" ", "  ", "\t", "\n", "\n\n", "\n  "])
+word = st.sampled_from(
+    ["SELECT", "'a b'", "'it''s\n'", "public.t_102009", "$1", "1", ",", "x", "-- why\n", "/* a */", "$$ a $$", "é", "#"]
+)
+text = st.lists(st.tuples(word, blank), min_size=1, max_size=12).map(lambda pairs: "".join(map("".join, pairs)))
+place = st.integers(0, 400)
+
+
+def pieces(statement: str, cuts: list[int], head: str) -> list[str]:
+    """The lines of a message: one for each of its own, and more where it is cut at further places."""
+    said = "LOG:  statement: " + statement.replace("\n", "\n\t")
+    begin = len("LOG:  statement: ")
+    bounds = sorted({begin + cut % len(statement) + 1 for cut in cuts if said[begin + cut % len(statement)] != "\n"})
+    parts = [said[one:other] for one, other in zip([0, *bounds], [*bounds, None], strict=True)]
+    lines = [line for part in parts for line in part.removeprefix("\n").split("\n") if line]
+    return [head.format(number + 1) + line.replace("\t", "#011") for number, line in enumerate(lines)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(statement=text, cuts=st.lists(place, max_size=4), other=text, order=st.lists(st.booleans(), max_size=60))
+@pytest.mark.parametrize("form", ["3-{}", "{}"])
+def test_a_statement_is_the_same_wherever_it_is_split(
+    form: str, statement: str, cuts: list[int], other: str, order: list[bool]
+) -> None:
+    heads = [f"Nov 20 10:00:00 host postgres[{pid}]: [{form}] " for pid in (7, 8)]
+    waiting = [pieces(said, cuts, head) for said, head in zip((statement, other), heads, strict=True)]
+    lines = []
+    for second in order:
+        lines += waiting[second][:1]
+        del waiting[second][:1]
+    data = "".join(f"{line}\n" for line in [*lines, *waiting[0], *waiting[1]]).encode()
+    got = {row["pid"]: row for row in rows(data).iter_rows(named=True)}
+    for pid, said in ((7, statement), (8, other)):
+        wanted = describe(said)
+        assert (got[pid]["statement_fingerprint"], got[pid]["statement_kind"]) == (wanted.fingerprint, wanted.kind)
+    assert sum(row["byte_length"] for row in got.values()) == len(data)
+
+
+def test_a_line_without_its_message_belongs_to_no_statement() -> None:
+    head = "Nov 20 10:00:00 host postgres[{}]: [{}] {}\n".format
+    data = "".join(
+        [head(7, "3-1", "LOG:  statement: SELECT"), head(8, "4-2", "x"), head(7, "2-2", "y"), head(7, "3-2", " 1")]
+    )
+    (row,) = rows(data.encode()).iter_rows(named=True)
+    assert row["statement_fingerprint"] == describe("SELECT 1").fingerprint
+    assert row["byte_length"] == len(data)
+
+
+def test_the_text_of_a_message_ends_where_its_details_begin() -> None:
+    head = "2026-11-20T10:00:00.5Z host postgres[{}]: [{}] {}\n".format
+    lines = [head(7, 1, "ERROR:  no"), head(8, 2, "#011x"), head(7, 2, " way"), head(7, 3, "STATEMENT:  SELECT")]
+    assert whole_message("".join(lines)).endswith("ERROR:  no way")
+    assert whole_message("".join([*lines[:3], head(7, 1, "LOG:  x")])).endswith("ERROR:  no way")
