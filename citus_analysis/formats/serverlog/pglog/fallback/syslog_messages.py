@@ -32,6 +32,8 @@ def message_texts(data: bytes, heads: pl.DataFrame, starts: Integers, sizes: Int
         starts: where the records begin.
         sizes: their bytes.
     """
+    if not len(starts):
+        return pl.Series([], dtype=pl.String)
     buffer = np.frombuffer(data, np.uint8)
     bounds = np.unique(np.concatenate([starts, np.flatnonzero(buffer == 10) + 1, [len(data)]]))
     begins, ends = bounds[:-1], bounds[1:]
