@@ -35,7 +35,7 @@ from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
 from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, microseconds, pair_by_order
-from citus_analysis.spans.read.ordered_arrays import Flags, pick
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, pick
 from citus_analysis.spans.read.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -139,23 +139,29 @@ def judge(
 
 def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
     """The clocks that follow from chosen pairs."""
-    bounds: dict[NodePair, list[Bounds]] = {}
-    sessions: dict[NodePair, list[NDArray[np.int64]]] = {}
-    for one, flags in zip(claims, chosen, strict=True):
-        gpid = one.streams["gpid"].to_numpy()
-        for key, rows in one.by_nodes.items():
-            facts = rows[flags[rows]]
-            bounds.setdefault(key, []).append(one.bounds.take(facts))
-            sessions.setdefault(key, []).append(gpid[np.searchsorted(one.first, facts, side="right") - 1])
     fitted = {}
-    for key, parts in bounds.items():
-        session = np.concatenate(sessions[key])
-        if len(session):
-            # In the order in which one group of all sessions has them: of equal bounds, some count as late.
-            order = np.argsort(session, kind="stable")
-            ordered = Bounds.joined(parts).take(order)
-            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(ordered, session[order])
+    # One pair of nodes after the other, so that memory holds the bounds of one.
+    for key in dict.fromkeys(key for one in claims for key in one.by_nodes):
+        rows = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
+        rows = [own[flags[own]] for own, flags in zip(rows, chosen, strict=True)]
+        if any(map(len, rows)):
+            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(*_by_session(claims, rows))
     return fitted
+
+
+def _by_session(claims: Sequence[Claims], rows: Sequence[Indices]) -> tuple[Bounds, NDArray[np.int64]]:
+    """The bounds of some pairs and the gpid of each, in the order in which one group of all sessions has them.
+
+    Of equal bounds, some count as late.
+    """
+    session = np.concatenate([one.sessions(own) for one, own in zip(claims, rows, strict=True)])
+    order = np.argsort(session, kind="stable")
+    # One array after the other: each takes tens of megabytes.
+    arrays = (
+        np.concatenate([getattr(one.bounds, name)[own] for one, own in zip(claims, rows, strict=True)])[order]
+        for name in ("time", "low", "high")
+    )
+    return Bounds(*arrays), session[order]
 
 
 def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:

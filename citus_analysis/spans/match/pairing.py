@@ -113,9 +113,16 @@ class Claims:
         """The pairs of nodes that some of the pairs are of."""
         return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
 
+    def sessions(self, rows: Indices) -> NDArray[np.int64]:
+        """The gpid of each of some pairs."""
+        return np.asarray(self.streams["gpid"].to_numpy()[self._stream_of(rows)])
+
+    def _stream_of(self, rows: Indices) -> Indices:
+        return np.searchsorted(self.first, rows, side="right") - 1
+
     def paired(self, rows: Indices) -> Paired:
         """Some of the pairs, all or none of each stream."""
-        stream = np.searchsorted(self.first, rows, side="right") - 1
+        stream = self._stream_of(rows)
         # Only whether there are more tasks counts here, not when the first of them ended.
         more = self.streams["surplus_task"].is_not_nan().to_numpy()[stream[firsts(stream)]]
         return Paired(stream, self.bounds.take(rows), self.length[rows], more)
