@@ -26,6 +26,7 @@ from citus_analysis.spans.match.matching import Clocks, Verdict, judge, matched
 from citus_analysis.spans.match.pairing import Claims, Ordered, Rest, pair_by_order
 from citus_analysis.spans.match.quality import clock_offsets, count_matches, match_quality
 from citus_analysis.spans.model.identifiers import Identifiers
+from citus_analysis.spans.model.piece_links import LinkFrames, PieceLinks
 from citus_analysis.spans.model.statements import statement_profile
 from citus_analysis.spans.model.tree import owners_of_children, span_tree
 from citus_analysis.spans.read.ordered_arrays import Flags
@@ -161,22 +162,20 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
     """
     known = records.failed()
     sources, identifiers = known.sources, Identifiers(known.sources)
-    pairs, clocks, counts = _paired(list(records.linked()), records.nodes, jobs)
-    failures = link_failures(known, clocks)
+    links, clocks, counts = _linked(records, known, identifiers, jobs)
     quality = match_quality(counts, clocks, _sources([sources]), known.coverage)
-    owners = _by_execution(owners_of_children(pairs, known.executions, failures, identifiers))
-    links = _Links(_by_execution(pairs.drop(_OF_OWNERS)), owners, failures)
-    del known, pairs, owners
+    del known
 
-    def traced(piece: Piece) -> Traces:
-        sessions, (own, of_children, failing) = records.sessions(piece), links.of(piece)
+    def traced(one: tuple[Piece, LinkFrames]) -> Traces:
+        piece, (own, of_children, failing) = one
+        sessions = records.sessions(piece)
         statements = statement_profile(sessions, own, failing, identifiers, distributed=records.distributed)
         spans = span_tree(sessions, statements, own, failing, identifiers, of_children)
         del sessions
         statements = _identified("statements", statements.drop("execution"), sources)
         return _traces(statements=statements, spans=_identified("spans", spans, sources))
 
-    yield from in_order(iter(records.pieces), traced, min(len(records.pieces), jobs), "traces")
+    yield from in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, _sources([sources])))
 
 
@@ -185,49 +184,38 @@ _OF_PAIRING: Final = ("anchored", "session", "host", "port", "is_child", "failed
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 
-def _paired(groups: list[Sessions], nodes: pl.DataFrame, jobs: int) -> tuple[pl.DataFrame, Clocks, list[pl.DataFrame]]:
-    """Pairs of all tasks, the clocks, and what :func:`count_matches` counts; the groups are used up."""
-    at_once = min(len(groups), jobs)
-    claims = list(in_order(iter(groups), lambda group: pair_by_order(group).claims(group), at_once, "claims"))
+def _linked(
+    records: Pass, known: Sessions, identifiers: Identifiers, jobs: int
+) -> tuple[PieceLinks, Clocks, list[pl.DataFrame]]:
+    """The links of all pieces, the clocks, and what :func:`count_matches` counts."""
+    numbers, at_once = range(records.groups), min(records.groups, jobs)
+    held: dict[int, Ordered] = {}
+
+    def ordered(number: int, *, again: bool) -> Ordered:
+        found = held.pop(number, None) or pair_by_order(records.group(number, known, again=again))
+        if again and len(numbers) == 1:
+            held[number] = found
+        return found
+
+    def match(group: tuple[int, Verdict]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        number, verdict = group
+        matching = matched(ordered(number, again=False), verdict, clocks)
+        failing = failures if number == numbers[-1] else failures.clear()
+        owners = owners_of_children(matching.pairs, known.executions, failing, identifiers)
+        return matching.pairs.drop(*_OF_PAIRING, *_OF_OWNERS), owners, count_matches(records.nodes, matching)
+
+    claimed = in_order(iter(numbers), lambda number: ordered(number, again=True).claims(known), at_once, "claims")
     verdicts, clocks = judge(
-        claims,
-        groups[0].coverage,
-        lambda exact: (pair_by_order(group).rest(own) for group, own in zip(groups, exact, strict=True)),
+        list(claimed),
+        known.coverage,
+        lambda exact: (ordered(number, again=True).rest(own) for number, own in enumerate(exact)),
     )
-    del claims
-
-    def match(group: tuple[list[Sessions], Verdict]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        held, verdict = group
-        matching = matched(pair_by_order(held.pop()), verdict, clocks)
-        return matching.pairs.drop(_OF_PAIRING), count_matches(nodes, matching)
-
-    # Each alone in a list, so that whoever works on a group can let go of it.
-    each = (([groups.pop(0)], verdict) for verdict in verdicts)
-    found = list(in_order(each, match, at_once, "pairs"))
-    return pl.concat(pairs for pairs, _ in found), clocks, [counts for _, counts in found]
-
-
-@dataclass(frozen=True)
-class _Links:
-    """Links between the pieces of a pass; each frame by execution."""
-
-    pairs: pl.DataFrame
-    owners: pl.DataFrame
-    failures: pl.DataFrame
-
-    def of(self, piece: Piece) -> tuple[pl.DataFrame, ...]:
-        """The links of the executions of a piece."""
-        bounds = (piece.first, piece.first + piece.count)
-        return tuple(_between(frame, *bounds) for frame in (self.pairs, self.owners, self.failures))
-
-
-def _by_execution(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame if frame["execution"].is_sorted() else frame.sort("execution", maintain_order=True)
-
-
-def _between(frame: pl.DataFrame, begin: int, end: int) -> pl.DataFrame:
-    at = np.searchsorted(frame["execution"].to_numpy(), [begin, end])
-    return frame[int(at[0]) : int(at[1])]
+    failures, counts = link_failures(known, clocks), []
+    links = PieceLinks(records.pieces, failures, records.keep if len(numbers) > 1 else None)
+    for pairs, owners, counted in in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs"):
+        links.add(pairs, owners)
+        counts.append(counted)
+    return links, clocks, counts
 
 
 @dataclass(frozen=True)

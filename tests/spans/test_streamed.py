@@ -9,6 +9,7 @@ from polars.testing import assert_frame_equal
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import Traces
 from citus_analysis.spans.read import streamed
+from citus_analysis.spans.read.divided import held
 from citus_analysis.spans.read.records import USED, number_files
 from citus_analysis.spans.read.streamed import Columns, NotInOrder, Pass
 from citus_analysis.spans.traces import trace_pass
@@ -28,7 +29,7 @@ def batches(recording: Recording, files: pl.DataFrame, rows_at_once: int) -> Ite
 def taken_in(recording: Recording, rows_at_once: int, groups: int = 1) -> Pass:
     """The records of one iteration, some at a time."""
     files = number_files(recording.log_events).table
-    records = Pass(files, recording.nodes, distributed=True, keep=lambda arrays: lambda: arrays, groups=groups)
+    records = Pass(files, recording.nodes, distributed=True, keep=held, groups=groups)
     records.take_in(batches(recording, files, rows_at_once))
     return records
 

@@ -6,7 +6,7 @@ memory if it is little, else in files of the staging folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count
@@ -24,6 +24,7 @@ from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
 from citus_analysis.spans.match.clocks import load_solver
+from citus_analysis.spans.read.divided import Arrays, Bring, held
 from citus_analysis.spans.read.records import FILE_COLUMNS, USED, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
 
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembled
 
-__all__ = ["take_in"]
+__all__ = ["laid_aside", "take_in"]
 
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
@@ -81,7 +81,7 @@ def take_in(
     own = [(numbers[head["source_id"][0]], part) for head, part in zip(heads, parts, strict=True) if head.height]
     own.sort(key=lambda one: one[0])
     rows = sum(part.rows for _, part in own)
-    keep = _held if rows <= IN_MEMORY else partial(_laid_aside, folder, count())
+    keep = held if rows <= IN_MEMORY else partial(laid_aside, folder, count())
     if distributed and rows > IN_MEMORY:
         Thread(target=load_solver, name="solver", daemon=True).start()
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
@@ -183,12 +183,8 @@ def _mask(flags: np.ndarray) -> pa.Array:
     return pl.Series(flags).to_arrow()
 
 
-def _held(arrays: Assembled) -> Callable[[], Assembled]:
-    return lambda: arrays
-
-
-def _laid_aside(folder: Path, numbers: Iterator[int], arrays: Assembled) -> Callable[[], Assembled]:
-    """Write arrays to files; they are removed when they are read, which is once."""
+def laid_aside(folder: Path, numbers: Iterator[int], arrays: Arrays) -> Bring:
+    """Write arrays to files; they are removed when they are read for the last time."""
     number = next(numbers)
     files = {name: (folder / f"{number:06}-{name}", items.dtype) for name, items in arrays.items()}
     for name, items in arrays.items():
@@ -196,8 +192,8 @@ def _laid_aside(folder: Path, numbers: Iterator[int], arrays: Assembled) -> Call
     return partial(_brought_back, files)
 
 
-def _brought_back(files: dict[str, tuple[Path, np.dtype]]) -> Assembled:
+def _brought_back(files: dict[str, tuple[Path, np.dtype]], *, again: bool = False) -> Arrays:
     arrays = {name: np.fromfile(path, dtype) for name, (path, dtype) in files.items()}
-    for path, _ in files.values():
+    for path, _ in files.values() if not again else ():
         path.unlink()
     return arrays

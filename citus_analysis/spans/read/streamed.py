@@ -6,10 +6,9 @@ is collected over all pieces; the rest is laid aside until the pairs are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -26,7 +25,8 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     joined_items,
 )
 from citus_analysis.spans.read.assembling import TextNumbers, new_assembly, record_columns
-from citus_analysis.spans.read.ordered_arrays import pick
+from citus_analysis.spans.read.divided import Arrays, Bring, Divided, Keep
+from citus_analysis.spans.read.ordered_arrays import Indices
 from citus_analysis.spans.read.sessions import (
     Sessions,
     Texts,
@@ -51,9 +51,6 @@ _UNLINKED: Final = (
     *("session", "anchored", "fatal", "in_transaction", "phases", "statement_kind", "statement_fingerprint"),
     *("local_xid", "closing_xid"),
 )
-#: Frames by group.
-_ByGpid = dict[int, list[pl.DataFrame]]
-
 _LAID_ASIDE: Final = ("executions", "phases", "locals")
 
 
@@ -72,7 +69,7 @@ class Piece:
 
     first: int
     count: int
-    bring: Callable[[], Assembled]
+    bring: Bring
 
 
 @dataclass
@@ -84,24 +81,23 @@ class Pass:
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
         keep: lays arrays aside and gives what brings them back.
-        groups: in how many parts tasks and children are paired, which bounds the memory of that.
+        groups: in how many parts tasks and children are paired; of several, memory holds those that are worked on.
     """
 
     files: pl.DataFrame
     nodes: pl.DataFrame
     distributed: bool
-    keep: Callable[[Assembled], Callable[[], Assembled]]
+    keep: Keep
     groups: int = 1
     pieces: list[Piece] = field(default_factory=list)
-    _linked: _ByGpid = field(default_factory=dict)
-    _tasks: _ByGpid = field(default_factory=dict)
-    _failed: list[pl.DataFrame] = field(default_factory=list)
+    _failed: list[Arrays] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _first: int = 0
 
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
         self._texts = Texts(TextNumbers(), TextNumbers())
+        self._linked, self._tasks = Divided(self.keep, self.groups), Divided(self.keep, self.groups)
 
     def take_in(self, batches: Iterable[tuple[int, Columns]]) -> None:
         """Take in all records, and lay aside what ended in them while the next ones are put together.
@@ -115,6 +111,8 @@ class Pass:
         with closing(work_ahead(self._assembled(batches), "sessions")) as pieces:
             for done in pieces:
                 self._lay_aside(done)
+        self._linked.lay_aside()
+        self._tasks.lay_aside()
 
     def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
         """The executions that ended, piece by piece; the last piece holds the rest, which may be empty."""
@@ -132,45 +130,44 @@ class Pass:
         of_child = (
             (executions["is_child"] == 1) & (executions["opened"] == 1) & (executions["shard_id"] != NOTHING_THERE)
         )
-        linked = np.flatnonzero(of_child | (executions["failed"] == 1))
-        facts = executions_of(chosen_items(executions, linked), self._first + linked, self.files, self._texts)
-        self._collect(self._linked, facts.drop(_UNLINKED))
-        self._failed.append(facts.drop(_UNLINKED).filter("failed"))
-        owners = chosen_items(executions, done["tasks"]["execution"] - np.uint32(self._first))
+        failed = executions["failed"] == 1
+        linked = _numbered(executions, np.flatnonzero(of_child | failed), self._first)
+        self._linked.add(linked["executions"]["gpid"], linked)
+        self._failed.append(_numbered(executions, np.flatnonzero(failed), self._first))
+        tasks = done["tasks"]
+        owners = chosen_items(executions, tasks["execution"] - np.uint32(self._first))
         if owners["is_child"].any():
             raise NotInOrder
-        self._collect(self._tasks, tasks_of(done["tasks"], owners, self.files, self.nodes, self._texts))
+        self._tasks.add(owners["gpid"], {"tasks": tasks, "owners": owners})
         for name in ("sessions", "missing"):
             self._small.setdefault(name, []).append(done[name])
         kept = self.keep({name: done[name] for name in _LAID_ASIDE})
         self.pieces.append(Piece(self._first, len(executions), kept))
         self._first += len(executions)
 
-    def _collect(self, groups: _ByGpid, frame: pl.DataFrame) -> None:
-        """Add rows to the groups of their gpids: no stream is in two of them."""
-        numbers = (frame["gpid"].fill_null(0) % self.groups).to_numpy().astype(np.uint16)
-        ordered = frame if self.groups == 1 else pick(frame, np.argsort(numbers, kind="stable"))
-        ends = np.cumsum(np.bincount(numbers, minlength=self.groups)).tolist()
-        for group, (begin, end) in enumerate(pairwise([0, *ends])):
-            groups.setdefault(group, []).append(ordered[begin:end])
+    def group(self, number: int, known: Sessions, *, again: bool = False) -> Sessions:
+        """What pairs tasks and children of a group: tasks, children on shards, executions that failed.
 
-    def linked(self) -> Iterator[Sessions]:
-        """All that pairs tasks and children, group by group: tasks, children on shards, executions that failed.
-
-        It is given once, so that it need not stay in memory.
+        Args:
+            number: of the group.
+            known: result of :meth:`failed`.
+            again: it is asked for once more later.
         """
-        known = self.failed()
-        for group in range(self.groups):
-            tasks, executions = self._tasks.pop(group), self._linked.pop(group)
-            yield replace(known, tasks=pl.concat(tasks), executions=pl.concat(executions))
+        linked, sent = self._linked.group(number, again=again), self._tasks.group(number, again=again)
+        tasks = tasks_of(sent["tasks"], sent["owners"], self.files, self.nodes, self._texts)
+        return replace(known, tasks=tasks, executions=self._facts(linked))
+
+    def _facts(self, linked: Arrays) -> pl.DataFrame:
+        return executions_of(linked["executions"], linked["numbers"], self.files, self._texts).drop(_UNLINKED)
 
     def failed(self) -> Sessions:
         """The executions that failed, and what is known of all sessions."""
         small = {name: joined_items(items) for name, items in self._small.items()}
+        failed = {name: joined_items([one[name] for one in self._failed]) for name in self._failed[0]}
         none = pl.DataFrame()
         return Sessions(
             sources=self.files,
-            executions=pl.concat(self._failed),
+            executions=self._facts(failed),
             tasks=none,
             locals=none,
             phases=none,
@@ -186,3 +183,8 @@ class Pass:
         numbers = np.arange(piece.first, piece.first + piece.count)
         frames = held_by(done, numbers, self.files, self._texts)
         return Sessions(sources=self.files, **frames, tasks=none, gaps=none, coverage=none, begins=none)
+
+
+def _numbered(executions: NDArray[np.void], chosen: Indices, first: int) -> Arrays:
+    """Some executions with their numbers, given that of the first of all."""
+    return {"executions": chosen_items(executions, chosen), "numbers": (first + chosen).astype(np.uint32)}

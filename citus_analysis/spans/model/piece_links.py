@@ -1,0 +1,118 @@
+"""Links between the pieces of a pass: which tasks, and whose children, the executions of a piece have.
+
+Tasks are paired group by group, and statements are built piece by piece. In between the links of many groups are laid
+aside, divided into stretches of pieces.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from citus_analysis.spans.read.divided import Bring, Keep
+from citus_analysis.spans.read.streamed import Piece
+
+__all__ = ["LinkFrames", "PieceLinks"]
+
+#: Pairs of tasks with children, owners of children, failures.
+LinkFrames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+
+#: Rows that wait in memory until they are laid aside, and pieces of a stretch: some 50 MB each.
+MOST_ROWS: Final = 200_000
+STRETCH_PIECES: Final = 8
+
+
+class PieceLinks:
+    """The links of all pieces, each frame by execution.
+
+    Args:
+        pieces: all pieces, in order.
+        failures: failed statements with the child execution that failed.
+        keep: lays arrays aside; without it they stay in memory.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], failures: pl.DataFrame, keep: Keep | None) -> None:
+        self._pieces, self._failures = pieces, failures
+        self._at_once = len(pieces) if keep is None else STRETCH_PIECES
+        ends = [pieces[number].first for number in range(self._at_once, len(pieces), self._at_once)]
+        self._pairs, self._owners = _ByExecution(ends, keep), _ByExecution(ends, keep)
+
+    def add(self, pairs: pl.DataFrame, owners: pl.DataFrame) -> None:
+        """Pairs of tasks with children, and the owners of children."""
+        self._pairs.add(pairs)
+        self._owners.add(owners)
+
+    def by_piece(self) -> Iterator[tuple[Piece, LinkFrames]]:
+        """Each piece with its pairs, owners of its children, and failures; they are given once."""
+        for stretch, begin in enumerate(range(0, len(self._pieces), self._at_once)):
+            frames = (self._pairs.stretch(stretch), self._owners.stretch(stretch), self._failures)
+            for piece in self._pieces[begin : begin + self._at_once]:
+                pairs, owners, failures = (_of_piece(frame, piece) for frame in frames)
+                yield piece, (pairs, owners, failures)
+
+
+def _of_piece(frame: pl.DataFrame, piece: Piece) -> pl.DataFrame:
+    begin, end = np.searchsorted(frame["execution"].to_numpy(), [piece.first, piece.first + piece.count]).tolist()
+    return frame[begin:end]
+
+
+@dataclass
+class _ByExecution:
+    """Rows of one kind.
+
+    Args:
+        ends: the first execution after each stretch but the last.
+        keep: as in :class:`PieceLinks`.
+    """
+
+    ends: Sequence[int]
+    keep: Keep | None
+    _waiting: list[pl.DataFrame] = field(default_factory=list)
+    _aside: defaultdict[int, list[Bring]] = field(default_factory=lambda: defaultdict(list))
+    _none: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def add(self, rows: pl.DataFrame) -> None:
+        self._none = rows.clear()
+        self._waiting.append(rows)
+        if self.keep is not None and sum(frame.height for frame in self._waiting) >= MOST_ROWS:
+            self._lay_aside(self.keep)
+
+    def _lay_aside(self, keep: Keep) -> None:
+        rows = self._waited()
+        ends = np.searchsorted(rows["execution"].to_numpy(), self.ends).tolist()
+        for stretch, (begin, end) in enumerate(pairwise([0, *ends, rows.height])):
+            if end > begin:
+                self._aside[stretch].append(keep({"rows": _packed(rows[begin:end])}))
+
+    def _waited(self) -> pl.DataFrame:
+        rows, self._waiting = _by_execution([self._none, *self._waiting]), []
+        return rows
+
+    def stretch(self, number: int) -> pl.DataFrame:
+        """The rows of a stretch, by execution."""
+        if self.keep is None:
+            return self._waited()
+        if self._waiting:
+            self._lay_aside(self.keep)
+        laid = self._aside.pop(number, [])
+        return _by_execution([self._none, *(pl.read_ipc_stream(bring()["rows"].tobytes()) for bring in laid)])
+
+
+def _by_execution(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    rows = pl.concat(frames)
+    return rows if rows["execution"].is_sorted() else rows.sort("execution", maintain_order=True)
+
+
+def _packed(rows: pl.DataFrame) -> NDArray[np.uint8]:
+    """A frame as bytes."""
+    stream = BytesIO()
+    rows.write_ipc_stream(stream)
+    return np.frombuffer(stream.getbuffer(), np.uint8)

@@ -1,0 +1,104 @@
+"""What is held while a long iteration is traced does not depend on how long it is."""
+
+import tracemalloc
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from citus_analysis.dataset.ingesting.log_records import laid_aside
+from citus_analysis.schema import TABLES
+from citus_analysis.spans.model import piece_links
+from citus_analysis.spans.model.piece_links import PieceLinks
+from citus_analysis.spans.read import divided, streamed
+from citus_analysis.spans.read.divided import Arrays, Bring, Divided
+from citus_analysis.spans.read.records import number_files
+from citus_analysis.spans.read.streamed import Pass, Piece
+from tests.spans.recordings import Recording, load
+from tests.spans.test_streamed import batches
+
+
+class Shelf:
+    """Lays arrays aside in files, and counts their bytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._keep = partial(laid_aside, folder, count())
+        self.bytes = 0
+
+    def __call__(self, arrays: Arrays) -> Bring:
+        self.bytes += sum(items.nbytes for items in arrays.values())
+        return self._keep(arrays)
+
+
+def repeated(times: int) -> Recording:
+    """A recording again and again, an hour later each time."""
+    recording = load("w2-t4-insert", (1,))
+    size = (pl.col("byte_offset") + pl.col("byte_length")).max().over("source_id")
+    copies = [
+        recording.log_events.with_columns(
+            pl.col("byte_offset") + size * number, pl.col("log_time") + pl.duration(hours=number)
+        )
+        for number in range(times)
+    ]
+    events = TABLES["log_events"].conform(pl.concat(copies).sort("source_id", "byte_offset"))
+    return Recording(events, recording.checkpoints, recording.nodes, recording.logs)
+
+
+def taken_in(recording: Recording, folder: Path) -> tuple[Pass, int, int]:
+    """The pass, what it holds in arrays, and what it laid aside, bytes."""
+    folder.mkdir()
+    shelf = Shelf(folder)
+    files = number_files(recording.log_events).table
+    rows = list(batches(recording, files, 1_000))
+    tracemalloc.start()
+    try:
+        records = Pass(files, recording.nodes, distributed=True, keep=shelf, groups=3)
+        records.take_in(rows)
+        return records, tracemalloc.get_traced_memory()[0], shelf.bytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_longer_log_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 500)
+    monkeypatch.setattr(divided, "BLOCK_BYTES", 2**16)
+    _, held_of_one, aside_of_one = taken_in(repeated(1), tmp_path / "one")
+    records, held, aside = taken_in(repeated(5), tmp_path / "five")
+    assert aside > 4 * aside_of_one
+    assert held - held_of_one < (aside - aside_of_one) / 20
+    known = records.failed()
+    first = [records.group(number, known, again=True) for number in range(3)]
+    last = [records.group(number, known) for number in range(3)]
+    assert sum(group.tasks.height for group in first) == 5 * 988
+    assert all(one.tasks.equals(two.tasks) for one, two in zip(first, last, strict=True))
+
+
+def test_links_wait_in_memory_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piece_links, "MOST_ROWS", 100)
+    shelf = Shelf(tmp_path)
+    pieces = [Piece(10 * number, 10, divided.held({})) for number in range(40)]
+    failures = pl.DataFrame(schema={"execution": pl.UInt32})
+    links = PieceLinks(pieces, failures, shelf)
+    executions = np.random.default_rng(1).permutation(400).astype(np.uint32)
+    for some in np.split(executions, 16):
+        links.add(*[pl.DataFrame({"execution": some, "node": pl.Series(["1"] * 25, dtype=pl.Categorical)})] * 2)
+    assert shelf.bytes > 2 * 300 * 4
+    for piece, (pairs, owners, _) in links.by_piece():
+        assert pairs["execution"].to_list() == list(range(piece.first, piece.first + piece.count))
+        assert owners.equals(pairs)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_group_keeps_the_order_of_its_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(divided, "BLOCK_BYTES", 100)
+    parts = Divided(Shelf(tmp_path), groups=4)
+    for begin in range(0, 90, 30):
+        numbers = np.arange(begin, begin + 30)
+        parts.add(numbers, {"numbers": numbers})
+    parts.lay_aside()
+    assert [parts.group(group)["numbers"].tolist() for group in range(4)] == [
+        [number for number in range(90) if number % 4 == group] for group in range(4)
+    ]
