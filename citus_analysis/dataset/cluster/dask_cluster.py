@@ -6,12 +6,11 @@ arguments; workers parse with the package that is installed where they run, so i
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from importlib import metadata
 from typing import Final, Protocol
 
 from citus_analysis.core.extras import required
+from citus_analysis.dataset.cluster.local_processes import local_processes
 from citus_analysis.errors import DatasetError, InputError, UsageError
 
 __all__ = ["Cluster", "cluster_at", "require_visible"]
@@ -34,13 +34,6 @@ _RETRIES: Final = 2
 #: How often workers are asked where one does not answer, and seconds between.
 _TRIES: Final = 5
 _AGAIN_S: Final = 0.5
-#: Of the C library's memory in processes of this machine. Dask has workers give freed memory back at once; all further
-#: memory is then fresh, and deriving takes almost twice the processor time. Threads share heaps, as those of a local
-#: ingest do.
-_MEMORY: Final = {
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
-    "distributed.nanny.pre-spawn-environ.MALLOC_ARENA_MAX": 2,
-}
 _TYPED: Final = "local:N, or the address of a Dask scheduler: tcp://HOST:PORT"
 
 
@@ -51,7 +44,8 @@ class Cluster:
     Attributes:
         executor: takes the tasks.
         workers: tasks that can run at the same time.
-        on_each: calls a function with arguments on each worker: address -> its result or exception.
+        on_each: calls a function with arguments on each worker that may differ from this process: address -> its
+            result or exception.
     """
 
     executor: Executor
@@ -87,78 +81,51 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
     if not (_LOCAL.fullmatch(address) or _ADDRESS.fullmatch(address)) or address == "local:0":
         raise UsageError(f"{address} is no cluster", place="--cluster", way_out=_TYPED)
     required("distributed", "cluster", "--cluster")
-    import distributed
+    local = _LOCAL.fullmatch(address)
+    with _quiet(), _in_words(address):
+        if local is None:
+            with _client_of(address, same) as client:
+                executor = client.get_executor(retries=_RETRIES, pure=False)
+                try:
+                    yield Cluster(executor, sum(client.nthreads().values()), partial(_answers, client))
+                finally:
+                    executor.shutdown(wait=False)
+        else:
+            number = int(local.group(1))
+            with local_processes(number, _RETRIES) as executor:
+                yield Cluster(executor, number, lambda *_call: {})
 
-    with _quiet(), _client_of(address, same) as client:
-        executor = client.get_executor(retries=_RETRIES, pure=False)
-        threads = sum(client.nthreads().values())
-        try:
-            yield Cluster(executor, threads, partial(_answers, client))
-        except distributed.KilledWorker as error:
+
+@contextmanager
+def _in_words(address: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        import distributed
+
+        if isinstance(error, distributed.KilledWorker):
             problem = f"a task ended {_RETRIES + 1} workers or more: {error.last_worker.address}, the last, died"
             way_out = "give each worker more memory, or fewer threads; their logs say why they died"
             raise DatasetError(problem, path=address, way_out=way_out) from error
-        except (distributed.client.FutureCancelledError, distributed.comm.CommClosedError) as error:
-            raise DatasetError(
-                "the scheduler was lost", path=address, way_out="ingest again: what is committed is kept"
-            ) from error
-        finally:
-            executor.shutdown(wait=False)
+        if isinstance(error, distributed.client.FutureCancelledError | distributed.comm.CommClosedError):
+            way_out = "ingest again: what is committed is kept"
+            raise DatasetError("the scheduler was lost", path=address, way_out=way_out) from error
+        raise
 
 
 @contextmanager
 def _client_of(address: str, same: Callable[[], str]) -> Iterator[_Client]:
     """A client of workers that read files as this process does."""
-    with ThreadPoolExecutor(1, "same") as beside:
-        # What it imports takes about as long as starting processes.
-        expected = beside.submit(same)
-        with _client(address) as client:
-            _require_workers(client, address)
-            _require_same(client, same, expected.result())
-            yield client
-
-
-@contextmanager
-def _client(address: str) -> Iterator[_Client]:
     import distributed
 
-    local = _LOCAL.fullmatch(address)
-    if local is None:
-        try:
-            client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError) as error:
-            way_out = "start one (dask scheduler), or use --cluster local:N"
-            raise InputError("no Dask scheduler answers", path=address, way_out=way_out) from error
-        with client:
-            yield client
-        return
-    with _local_client(int(local.group(1))) as client:
-        yield client
-
-
-@contextmanager
-def _local_client(number: int) -> Iterator[_Client]:
-    """A client of so many processes of this machine."""
-    import dask
-    import distributed
-
-    threads = str(max(1, len(os.sched_getaffinity(0)) // number))
-    environment = {
-        "POLARS_MAX_THREADS": threads,
-        "ARROW_DEFAULT_MEMORY_POOL": "system",
-        "OMP_NUM_THREADS": "1",
-        # When the scheduler ends, a worker may still say something to it, and would report that in ten lines.
-        "DASK_LOGGING__DISTRIBUTED": "critical",
-    }
-    with (
-        dask.config.set(_MEMORY),
-        distributed.LocalCluster(
-            n_workers=number, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", env=environment
-        ) as processes,
-        distributed.Client(processes, set_as_default=False) as client,
-    ):
-        # Taking down the interpreter of a worker, with all that it imported, takes half a second.
-        client.run(atexit.register, os._exit, 0, on_error="return")
+    try:
+        client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        way_out = "start one (dask scheduler), or use --cluster local:N"
+        raise InputError("no Dask scheduler answers", path=address, way_out=way_out) from error
+    with client:
+        _require_workers(client, address)
+        _require_same(client, same, same())
         yield client
 
 

@@ -8,16 +8,20 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, current_thread
 from types import SimpleNamespace
+from typing import Never
 
 import psutil
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.cluster import dask_cluster
+from citus_analysis.dataset.cluster import dask_cluster, local_processes
 from citus_analysis.dataset.cluster.dask_cluster import cluster_at
+from citus_analysis.dataset.cluster.relieved_threads import RelievedThreads
 from citus_analysis.dataset.ingesting.workers.pool import grouped
 from citus_analysis.dataset.objects import object_lease
 from citus_analysis.errors import InputError, UsageError
@@ -34,8 +38,14 @@ def cluster(s3: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 
 def test_processes_of_this_machine_give_the_same_rows(
-    raw: Path, local: Dataset, tmp_path: Path, stretches: Callable[[Dataset], int]
+    raw: Path,
+    local: Dataset,
+    tmp_path: Path,
+    stretches: Callable[[Dataset], int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Small logs are read before the processes are there.
+    monkeypatch.setattr(RelievedThreads, "_work", lambda _threads: None)
     assert ingest([raw], tmp_path / "out", cluster="local:2").exit_code == 0
     made = open_dataset(tmp_path / "out")
     assert_same_rows(local, made)
@@ -43,6 +53,42 @@ def test_processes_of_this_machine_give_the_same_rows(
     # A local ingest finds nothing to do, and other tools the files.
     again = ingest([raw], tmp_path / "out")
     assert (again.read, again.derived) == (0, 0)
+
+
+def test_threads_work_until_they_are_relieved() -> None:
+    begun, held = Event(), Event()
+
+    def hold() -> str:
+        begun.set()
+        held.wait()
+        return current_thread().name
+
+    def name() -> str:
+        return current_thread().name
+
+    with RelievedThreads(1) as threads, ThreadPoolExecutor(1, "other") as others:
+        first, second, cancelled = threads.submit(hold), threads.submit(name), threads.submit(name)
+        assert begun.wait(30)
+        assert cancelled.cancel()
+        threads.relieve(others)
+        assert second.result().startswith("other")
+        assert threads.submit(name).result().startswith("other")
+        with pytest.raises(ZeroDivisionError):
+            threads.submit(divmod, 1, 0).result()
+        held.set()
+        assert first.result().startswith("meanwhile")
+
+
+def test_processes_that_do_not_start_are_told_with_what_was_not_begun(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_given: object) -> Never:
+        raise RuntimeError("Nanny failed to start")
+
+    monkeypatch.setattr(RelievedThreads, "_work", lambda _threads: None)
+    monkeypatch.setattr(local_processes, "_processes", failing)
+    with pytest.raises(InputError, match=r"local:1: a process does not start: Nanny failed to start .*__main__"):
+        ingest([few], tmp_path / "out", cluster="local:1")
 
 
 def test_processes_over_tcp_give_the_same_rows_on_a_store(
