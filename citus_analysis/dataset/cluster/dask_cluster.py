@@ -34,7 +34,7 @@ _RETRIES: Final = 2
 #: How often workers are asked where one does not answer, and seconds between.
 _TRIES: Final = 5
 _AGAIN_S: Final = 0.5
-_TYPED: Final = "local:N, or the address of a Dask scheduler: tcp://HOST:PORT"
+_TYPED: Final = "local:N, or the address of a Dask scheduler, such as tcp://head:8786"
 
 
 @dataclass(frozen=True)

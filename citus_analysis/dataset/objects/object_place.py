@@ -38,7 +38,7 @@ _SLOW_WORDS: Final = ("timeout", "timed out")
 #: Words that say that the credentials are missing or wrong.
 _DENIED_WORDS: Final = (
     *("credential", "forbidden", "accessdenied", "access denied", "unauthorized", "expiredtoken"),
-    *("failed to authenticate", "not authorized"),
+    *("failed to authenticate", "not authorized", "access key", "provided token", "security token"),
 )
 _LINE_END: Final = "\n"
 _DENIED: Final = "check the credentials, here and of workers elsewhere: environment, profile, or role of the machine"

@@ -323,6 +323,11 @@ def test_credentials_in_a_url_are_refused_and_never_shown(one: Path) -> None:
         (TimeoutError(), "does not answer in time"),
         (PermissionError("Access Denied"), "refuses access .*check the credentials"),
         (RuntimeError("Unable to locate credentials: none"), r"refuses access \(RuntimeError\)"),
+        (OSError(5, "No user exists with the provided access key ID."), "refuses access .*check the credentials"),
+        (
+            OSError(22, "The provided token is malformed or otherwise invalid."),
+            "refuses access .*check the credentials",
+        ),
         (RuntimeError("Server failed to authenticate the request.\nRequestId:507"), "refuses access"),
         (FileNotFoundError("The specified bucket does not exist"), "is not there"),
         (ConnectionError("refused"), "cannot be used: ConnectionError: refused"),
