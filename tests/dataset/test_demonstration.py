@@ -116,8 +116,7 @@ def test_a_network_predicts_what_was_not_recorded(demonstration: Dataset) -> Non
     assert found.held_out_error_percent < TOLERATED_PERCENT
     (more,) = (one for one in predicted_changes(found) if one.change == "64 client threads")
     assert more.throughput_ops_s is not None
-    low, high = more.throughput_ops_s.ends
-    assert low < 4876 < high
+    assert more.throughput_ops_s.low < 4876 < more.throughput_ops_s.high
     curves = throughput_curves(found)
     assert curves.filter(model="mva").height > 6
 
