@@ -22,7 +22,7 @@ $(VENV)/.ready: requirements.lock
 	@touch $@
 
 # The project itself, with the part of it that is compiled (by cc, or by a compiler that comes as a package).
-$(VENV)/.installed: $(VENV)/.ready pyproject.toml hatch_build.py $(wildcard citus_analysis/formats/serverlog/pglog/native/*)
+$(VENV)/.installed: $(VENV)/.ready pyproject.toml hatch_build.py $(wildcard citus_analysis/formats/*/native/* citus_analysis/formats/*/*/native/*)
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv pip install --quiet --refresh-package citus-analysis --python $(BIN)/python --no-deps -e .; \
 	else \
@@ -59,11 +59,11 @@ fuzz: setup
 
 NATIVE := citus_analysis/formats/serverlog/pglog/native
 
-# The compiled scanner of server logs: every file by itself, and the whole, without a warning of any compiler that is here.
+# What is compiled: every file by itself, and the whole, without a warning of any compiler that is here.
 native:
 	@for compiler in gcc clang; do \
 	  command -v $$compiler >/dev/null 2>&1 || continue; \
-	  for file in $(NATIVE)/*.c; do \
+	  for file in $(NATIVE)/*.c citus_analysis/formats/reading/native/*.c; do \
 	    $$compiler -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only $$file || exit 1; \
 	  done; \
 	  echo "native: $$compiler has no warning"; \

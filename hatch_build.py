@@ -1,4 +1,4 @@
-"""Builds the compiled scanner of server logs with the package.
+"""Builds what is compiled with the package: the scanner of server logs, and the fields of samplers' texts.
 
 A C compiler of the machine does it where there is one, else that of the package `ziglang`, which pip fetches for the
 time of the build: nobody needs to install a compiler.
@@ -22,7 +22,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("citus_analysis/formats/serverlog/pglog")
+FORMATS = Path("citus_analysis/formats")
+#: Library, beside the module that loads it -> the file that includes all its parts.
+LIBRARIES = {
+    FORMATS / "serverlog/pglog/_scanner": FORMATS / "serverlog/pglog/native/all.c",
+    FORMATS / "reading/_fields": FORMATS / "reading/native/fields.c",
+}
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 #: Platform of a wheel -> the target that ziglang compiles for.
 TARGETS = {
@@ -67,7 +72,7 @@ def can_compile(command: list[str], folder: Path) -> bool:
 
 
 class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling's own hooks leave it out
-    """Compiles `native/all.c` to a shared library beside the module that loads it."""
+    """Compiles `LIBRARIES`, each to a shared library beside the module that loads it."""
 
     PLUGIN_NAME = "custom"
 
@@ -89,20 +94,20 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling
         if other == PURE and version != "editable":
             build_data["tag"] = f"py3-none-{PURE}"
             return
-        if other and version != "editable":
-            platform, target = other, TARGETS[other]
-            suffix = ".dylib" if "macos" in target else ".so"
-            # Beside the library of this machine, which an editable install loads.
-            library = root / "build" / target / f"_scanner{suffix}"
-            library.parent.mkdir(parents=True, exist_ok=True)
-        else:
-            platform, target = sysconfig.get_platform().replace("-", "_").replace(".", "_"), None
-            library = root / FOLDER / f"_scanner{SUFFIX}"
-        self._compile(root / FOLDER / "native" / "all.c", library, target)
+        target = TARGETS[other] if other and version != "editable" else None
+        platform = other if target else sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        suffix = SUFFIX if target is None else ".dylib" if "macos" in target else ".so"
+        for place, source in LIBRARIES.items():
+            library = (root / place).with_suffix(suffix)
+            if target:
+                # Beside the library of this machine, which an editable install loads.
+                library = root / "build" / target / library.name
+                library.parent.mkdir(parents=True, exist_ok=True)
+            self._compile(root / source, library, target)
+            if version != "editable":
+                build_data["force_include"][str(library)] = str(place.with_suffix(suffix))
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
-        if version != "editable":
-            build_data["force_include"][str(library)] = str(FOLDER / library.name)
 
     def _compile(self, source: Path, library: Path, target: str | None) -> None:
         with tempfile.TemporaryDirectory() as name:

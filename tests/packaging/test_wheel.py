@@ -45,6 +45,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     assert set(listed.stdout.split()) <= set(names)
     assert "citus_analysis/explorer/front_end/explorer.js" in names
     assert [name for name in names if "_scanner." in name]
+    assert [name for name in names if "/_fields." in name]
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
     assert wheel.stat().st_size < 3e6
 
@@ -70,7 +71,7 @@ def test_the_wheel_without_compiled_code_warns_and_works(tmp_path: Path) -> None
     """What the package requires is taken from here: only the wheel itself is in question."""
     wheel = _built(tmp_path / "dist", CITUS_ANALYSIS_WHEEL=hatch_build.PURE)
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert not [name for name in zipfile.ZipFile(wheel).namelist() if "_scanner" in name]
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if "_scanner" in name or "/_fields." in name]
     programs = tmp_path / "venv" / "bin"
     _typed([base_python(), "-m", "venv", str(tmp_path / "venv")], tmp_path)
     _typed([str(programs / "pip"), "install", "--quiet", "--no-deps", "--no-index", str(wheel)], tmp_path)

@@ -29,6 +29,8 @@ _SHOWN_CHARS: Final = 40
 
 def fits(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """Whether a finite number is within a column's range; null for a null."""
+    if dtype == pl.Float64():
+        return value.is_finite()
     return value.is_finite() & (value.cast(dtype, strict=False).is_not_null() | value.is_null())
 
 

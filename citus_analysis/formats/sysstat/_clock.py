@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.formats.sysstat._lines import BANNER, KINDS, TIME
+from citus_analysis.formats.sysstat._lines import BANNER, KINDS
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 
 __all__ = ["Clock", "banner_dates", "order_of", "placed"]
@@ -76,14 +76,13 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
     Returns:
         `sample` and `sample_time` of each line of the kind `row`, null if its time is none; and the state behind them.
     """
-    counting = lines.lazy().select("kind", "clock", text=pl.when(pl.col("kind") == "banner").then("text"))
+    counting = lines.lazy().select("kind", "seconds", text=pl.when(pl.col("kind") == "banner").then("text"))
     counting = counting.filter(pl.col("kind").is_in(["banner", "restart", "average", "row", "header"]))
     before = pl.col("kind").shift(fill_value=pl.lit(clock.behind, KINDS))
     opens = before.is_in(["banner", "restart", "average"]) & pl.col("kind").is_in(["row", "header"])
     marked = counting.with_columns(section=opens & (before == "average"), opens=opens).collect()
     behind = str(marked["kind"][-1]) if marked.height else clock.behind
     marked = marked.filter((pl.col("kind") != "average") & ((pl.col("kind") != "header") | pl.col("opens")))
-    marked = marked.with_columns(_clock_seconds(marked["clock"]))
     # A header without a time (`pidstat -h`) says nothing about time.
     known = pl.col("seconds").is_not_null() | (pl.col("kind") == "banner")
     timed = marked.filter(known)
@@ -97,30 +96,6 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
         place = marked.select(pl.when(known).then(known.cum_sum() - 1)).to_series()
         found = found.select(pl.all().gather(place))
     return found.filter(marked["kind"] == "row"), replace(clock, behind=behind)
-
-
-def _clock_seconds(clocks: pl.Series) -> pl.Series:
-    """Seconds since midnight of printed times, or since 1970; null where there is none."""
-    runs = clocks.rle().struct
-    texts = runs.field("value").to_frame("text")
-    part = texts.select(part=pl.col("text").str.extract_groups(rf"^{TIME}$"))["part"].struct
-    front, hour, minute, second, behind = (part.field(str(group)) for group in range(1, 6))
-    hours = hour.cast(pl.Int64)
-    late = front.is_in(["下午", "오후"]) | behind.is_in(["P", "p"])
-    halved = (
-        (front.is_not_null() | behind.is_not_null())
-        .to_frame("halved")
-        .with_columns(hours=hours, late=late.fill_null(value=False))
-    )
-    on_twelve = pl.col("hours") % _NOON + pl.col("late").cast(pl.Int64) * _NOON
-    hours = halved.select(pl.when("halved").then(on_twelve).otherwise("hours")).to_series()
-    frame = pl.DataFrame({"hour": hours, "minute": minute.cast(pl.Int64), "second": second.cast(pl.Int64)})
-    possible = (pl.col("hour") < 24) & (pl.col("minute") < 60) & (pl.col("second") <= 60)
-    day = frame.select(pl.when(possible).then(pl.col("hour") * 3600 + pl.col("minute") * 60 + pl.col("second")))
-    epoch = texts["text"].str.extract(r"^([0-9]{9,11})$").cast(pl.Int64)
-    seconds = pl.select(pl.coalesce(day.to_series().cast(pl.Float64), epoch.cast(pl.Float64))).to_series()
-    lengths = runs.field("len").to_numpy()
-    return seconds.gather(np.repeat(np.arange(len(lengths)), lengths)).rename("seconds")
 
 
 def _epoch_days(texts: list[str], order: str) -> list[int]:

@@ -11,18 +11,23 @@ from citus_analysis.formats.samplers._columns import number_expr
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._tables import judged
 
-__all__ = ["names_of", "read_rows"]
+__all__ = ["COMMAND", "OPTIONAL_KEYS", "PLACE", "TOPOLOGY", "USERS", "names_of", "read_rows"]
 
 #: mpstat -T prints these for single CPUs only, and leaves their places empty for all together.
-_TOPOLOGY: Final = ("CORE", "SOCK", "NODE")
-_COMMAND: Final = "Command"
-_USERS: Final = ("UID", "USER")
-_PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
+TOPOLOGY: Final = ("CORE", "SOCK", "NODE")
+#: The last column of pidstat, which may hold blanks.
+COMMAND: Final = "Command"
+#: Columns that name the user of a process.
+USERS: Final = ("UID", "USER")
+#: Columns that hold `-` in rows of threads or of processes.
+OPTIONAL_KEYS: Final = frozenset({"PID", "TGID", "TID"})
+#: Columns of every row.
+PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
 
 
-def names_of(header: str) -> tuple[list[str], Report | None]:
+def names_of(header: str, separator: str = " ") -> tuple[list[str], Report | None]:
     """Names of a header's columns, and the place of the report."""
-    names = header.split(" ")
+    names = header.split(separator)
     return names, report_of(names)
 
 
@@ -42,12 +47,11 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
     Returns:
         What :func:`citus_analysis.formats.sysstat._tables.rows_of` takes, and `reason`.
     """
-    names = header.split(separator)
-    report = report_of(names)
+    names, report = names_of(header, separator)
     if report is None:
         raise ValueError(header)
-    last = names[-1] == _COMMAND
-    rows = _filled(rows, names) if set(_TOPOLOGY) <= set(names) else rows
+    last = names[-1] == COMMAND
+    rows = _filled(rows, names) if set(TOPOLOGY) <= set(names) else rows
     count = len(names) - last
     texts = rows["rest"]
     if last:
@@ -63,19 +67,19 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
     if comma:
         texts = texts.str.replace_all(",", ".", literal=True)
     fields = _fields(texts, names[:count], report, separator)
-    placed = pl.concat([rows.select(*_PLACE, *(["command"] if last else [])), fields], how="horizontal")
+    placed = pl.concat([rows.select(*PLACE, *(["command"] if last else [])), fields], how="horizontal")
     return pl.concat([judged(placed, report), misfits], how="diagonal")
 
 
 def _filled(rows: pl.DataFrame, names: list[str]) -> pl.DataFrame:
-    short = pl.col("rest").str.count_matches(" ", literal=True) == len(names) - 1 - len(_TOPOLOGY)
-    filled = pl.col("rest").str.replace(r"^all ", f"all{' -' * len(_TOPOLOGY)} ")
+    short = pl.col("rest").str.count_matches(" ", literal=True) == len(names) - 1 - len(TOPOLOGY)
+    filled = pl.col("rest").str.replace(r"^all ", f"all{' -' * len(TOPOLOGY)} ")
     return rows.with_columns(rest=pl.when(short).then(filled).otherwise("rest"))
 
 
 def _fields(texts: pl.Series, names: list[str], report: Report, separator: str) -> pl.DataFrame:
     """The report's numbers under their columns' names, with `item` and `user`."""
-    optional = {index for index in report.numbers if names[index] in {"PID", "TGID", "TID"}}
+    optional = {index for index in report.numbers if names[index] in OPTIONAL_KEYS}
     numbers = frozenset(set(report.numbers) - optional)
     columns = split_columns(texts, len(names), numbers, separator)
     if any(columns[str(index)].null_count() for index in numbers):
@@ -88,7 +92,7 @@ def _fields(texts: pl.Series, names: list[str], report: Report, separator: str) 
         for index, (column, factor) in report.numbers.items()
     }
     if report.table == "process_samples":
-        user = next((index for index, name in enumerate(names) if name in _USERS), None)
+        user = next((index for index, name in enumerate(names) if name in USERS), None)
         named = {} if user is None else {"user": pl.col(str(user))}
     else:
         named = {"item": pl.col(str(names.index(report.key)))} if report.key else {}

@@ -15,12 +15,15 @@ import polars as pl
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._clock import Clock, order_of, placed
 from citus_analysis.formats.sysstat._lines import classified
 from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.sysstat._told._lines import told_lines, with_texts
+from citus_analysis.formats.sysstat._told._rows import told_rows
 from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["NOISE", "parse_text", "reports_in"]
@@ -58,11 +61,11 @@ class _Style:
 
 @dataclass(frozen=True)
 class _State:
-    """What a block needs of those before it; `clock_of_header` as printed, `alone`: the file has one header only."""
+    """What a block needs of those before it; `seconds_of_header` of its time, `alone`: the file has one header only."""
 
     clock: Clock
     header: str | None = None
-    clock_of_header: str | None = None
+    seconds_of_header: float | None = None
     alone: bool = False
 
 
@@ -94,19 +97,21 @@ def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, 
         if block.oversized:
             yield reject_oversized(block)
             continue
-        lines = classified(block.data, block.offset)
+        lines, fields = told_lines(block.data, block.offset)
         if state is None:
             state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
-        parsed, state = _parse_block(block, lines, style, state)
+        parsed, state = _parse_block(block, lines, fields, style, state)
         yield parsed
 
 
-def _parse_block(block: Block, lines: pl.DataFrame, style: _Style, state: _State) -> tuple[Parsed, _State]:
+def _parse_block(
+    block: Block, lines: pl.DataFrame, fields: Fields | None, style: _Style, state: _State
+) -> tuple[Parsed, _State]:
     where, clock = placed(lines, state.clock, style.order, style.timezone)
     rows, headers, state = _under_headers(lines, state)
     rows = pl.concat([rows, where], how="horizontal").with_columns(since_boot=_since_boot(style, state))
-    tables, read, misread = _read(rows, headers, style)
-    rejects = reject_runs(_with_reasons(lines, rows, misread))
+    tables, read, misread = _read(rows, headers, style, block, fields)
+    rejects = _rejects(_with_reasons(lines, rows, misread), block)
     rejected = rows.filter(~pl.col("terminated") | pl.col("sample").is_null())["offset"]
     unread = pl.concat([misread["offset"], rejected]).implode()
     parsed = rows.filter(pl.col("header").is_in(read) & ~pl.col("offset").is_in(unread))["length"].sum()
@@ -115,12 +120,12 @@ def _parse_block(block: Block, lines: pl.DataFrame, style: _Style, state: _State
 
 
 def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, list[str], _State]:
-    """The rows with the number of their `header` in a list (null without one) and `clock_of_header`; state behind."""
-    headers = lines.filter(kind="header").select("rest", "clock")
-    texts, clocks = headers["rest"], headers["clock"]
+    """The rows with the number of their `header` in a list (null without one) and `seconds_of_header`; state behind."""
+    headers = lines.filter(kind="header").select("rest", "seconds")
+    texts, clocks = headers["rest"], headers["seconds"]
     if state.header is not None:
         texts = pl.concat([pl.Series("rest", [state.header]), texts])
-        clocks = pl.concat([pl.Series("clock", [state.clock_of_header], pl.String), clocks])
+        clocks = pl.concat([pl.Series("seconds", [state.seconds_of_header], pl.Float64), clocks])
     first = -1 if state.header is None else 0
     names = texts.unique(maintain_order=True)
     number = texts.to_frame().join(names.to_frame().with_row_index("number"), on="rest", maintain_order="left")[
@@ -128,9 +133,9 @@ def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, li
     ]
     place = (pl.col("kind") == "header").cum_sum().cast(pl.Int64) + first
     rows = lines.with_columns(place=pl.when(place >= 0).then(place)).filter(kind="row")
-    rows = rows.with_columns(header=number.gather(rows["place"]), clock_of_header=clocks.gather(rows["place"]))
+    rows = rows.with_columns(header=number.gather(rows["place"]), seconds_of_header=clocks.gather(rows["place"]))
     if texts.len():
-        state = replace(state, header=str(texts[-1]), clock_of_header=clocks[-1])
+        state = replace(state, header=str(texts[-1]), seconds_of_header=clocks[-1])
     return rows, [str(name) for name in names], state
 
 
@@ -148,18 +153,24 @@ def _with_reasons(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame
     return lines.with_columns(reason=pl.when(cut).then(pl.lit(UNTERMINATED)).otherwise(pl.coalesce(strange, "reason")))
 
 
+def _rejects(lines: pl.DataFrame, block: Block) -> pl.DataFrame:
+    if lines["reason"].null_count() == lines.height:
+        return reject_runs(lines)
+    return reject_runs(with_texts(lines.filter(pl.col("reason").is_not_null()), block.data, block.offset))
+
+
 def _since_boot(style: _Style, state: _State) -> pl.Expr:
     """A report whose header has its own time covers the time since boot: an interval begins with the header's."""
     if style.sampler == "sar":
         return pl.lit(value=False)
-    header_clock = pl.col("clock_of_header")
-    alone = pl.lit(state.alone) & header_clock.is_null()
-    shown = (header_clock == pl.col("clock")).fill_null(value=False) | alone
+    of_header = pl.col("seconds_of_header")
+    alone = pl.lit(state.alone) & of_header.is_null()
+    shown = (of_header == pl.col("seconds")).fill_null(value=False) | alone
     return shown if style.first_report is None else (pl.col("sample") == 0) & style.first_report
 
 
 def _read(
-    rows: pl.DataFrame, headers: list[str], style: _Style
+    rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, told: Fields | None
 ) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
     """Rows of the tables, numbers of the headers that have a place, and `offset` and `reason` of misread rows."""
     found: dict[str, list[pl.DataFrame]] = {}
@@ -169,7 +180,10 @@ def _read(
     usable = rows.filter(pl.col("header").is_in(read) & pl.col("sample").is_not_null() & pl.col("terminated"))
     for (number,), group in usable.group_by("header", maintain_order=True):
         report = places[int(str(number))]
-        fields = read_rows(headers[int(str(number))], group, comma=style.comma)
+        header = headers[int(str(number))]
+        fields = told_rows(header, group, told)
+        if fields is None:
+            fields = read_rows(header, with_texts(group, block.data, block.offset), comma=style.comma)
         reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
         good = fields.drop("reason")
         if reasons[-1].height:

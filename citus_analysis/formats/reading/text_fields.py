@@ -1,0 +1,137 @@
+r"""Fields of the lines of a text, and the plain numbers and times among them, as columns of numbers.
+
+Text samplers print little else, so that this is most of the work of reading them. It is compiled (`native/fields.c`),
+because lines of several reports alternate, and polars or Arrow take each report's apart by some ten passes over the
+text, at 40 to 50 MB/s. Formats read whatever is no plain field by columns of texts, and all of it where the package
+came without compiled code.
+
+A number is told only where any reader gives the same value: up to 15 digits, a point or a comma between them. What is
+printed in another way (`1.5M`, `1e5`) is a text, which the caller reads as before.
+
+Example:
+    >>> found = split_fields(b"10:00:01 all  1,5\n\n10:00:02 x\n")
+    >>> found.first.tolist(), found.texts(np.arange(5)).to_list()
+    ([0, 3, 3, 5], ['10:00:01', 'all', '1,5', '10:00:02', 'x'])
+    >>> found.kind.tolist(), found.number.tolist()
+    ([2, 0, 1, 2, 0], [36001.0, 0.0, 1.5, 36002.0, 0.0])
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import POINTER, Structure, c_int64, c_uint8, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from citus_analysis.core.array_types import Floats, Integers
+
+__all__ = ["CLOCK", "MOMENT", "MOMENT_UTC", "NUMBER", "TEXT", "Fields", "split_fields", "told_fields"]
+
+#: Kinds of fields: a time of day is `10:00:01`, a moment `2026-11-22 10:00:01`, with ` UTC` or without.
+TEXT, NUMBER, CLOCK, MOMENT, MOMENT_UTC = range(5)
+
+#: As in `native/fields.c`.
+_VERSION: Final = 1
+_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+LIBRARY: Final = Path(__file__).with_name(f"_fields{_SUFFIX}")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a text.
+
+    Attributes:
+        data: the text.
+        first: number of the first field of each line, and of the first behind the last line.
+        begin: place of each field in the text.
+        length: bytes of each field.
+        number: its value; for times, seconds since midnight or 1970 as printed; 0 for texts.
+        kind: of each field.
+    """
+
+    data: bytes
+    first: Integers
+    begin: npt.NDArray[np.int32]
+    length: npt.NDArray[np.int32]
+    number: Floats
+    kind: npt.NDArray[np.uint8]
+
+    def texts(self, fields: Integers) -> pl.Series:
+        """The texts of some fields; the data must be UTF-8."""
+        return self.stretches(self.begin[fields], self.length[fields])
+
+    def stretches(self, begin: npt.NDArray[np.integer], length: npt.NDArray[np.integer]) -> pl.Series:
+        """The texts that begin at some places; the data must be UTF-8."""
+        bounds = np.zeros(len(begin) + 1, np.int64)
+        np.cumsum(length, out=bounds[1:])
+        places = np.repeat(begin - bounds[:-1], length)
+        places += np.arange(len(places))
+        text = np.frombuffer(self.data, np.uint8)[places]
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(text)]
+        return pl.Series("text", pa.Array.from_buffers(pa.large_string(), len(begin), buffers), dtype=pl.String)
+
+
+class _Columns(Structure):
+    _fields_ = tuple((name, c_void_p) for name in ("first", "begin", "length", "number", "kind"))
+
+
+def told_fields(data: bytes, separator: str = " ") -> Fields | None:
+    """:func:`split_fields`, or None where the data are not UTF-8 or nothing is compiled."""
+    return split_fields(data, separator) if LIBRARY.is_file() and _is_utf8(data) else None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def split_fields(data: bytes, separator: str = " ") -> Fields:
+    """The fields of each line.
+
+    Args:
+        data: lines.
+        separator: between two fields. Any run of blanks is one; blanks at the end of a line count for nothing.
+
+    Raises:
+        ImportError: the compiled code cannot be loaded.
+    """
+    text = np.frombuffer(data, np.uint8)
+    most = _library().fields_most(text.ctypes.data, len(data), ord(separator))
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    first = np.zeros(lines + 1, np.int64)
+    begin, length = np.empty(most, np.int32), np.empty(most, np.int32)
+    number, kind = np.empty(most, np.float64), np.empty(most, np.uint8)
+    columns = _Columns(*(array.ctypes.data for array in (first, begin, length, number, kind)))
+    count = _library().fields_split(text.ctypes.data, len(data), ord(separator), ctypes.byref(columns))
+    return Fields(data, first, begin[:count], length[:count], number[:count], kind[:count])
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The library, with the types of its functions.
+
+    Raises:
+        ImportError: it cannot be loaded.
+    """
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+    except OSError as error:
+        raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
+    library.fields_version.restype = c_int64
+    if library.fields_version() != _VERSION:
+        raise ImportError(f"{LIBRARY.name} was built for another version; install citus-analysis again")
+    library.fields_most.argtypes = (c_void_p, c_int64, c_uint8)
+    library.fields_most.restype = c_int64
+    library.fields_split.argtypes = (c_void_p, c_int64, c_uint8, POINTER(_Columns))
+    library.fields_split.restype = c_int64
+    return library

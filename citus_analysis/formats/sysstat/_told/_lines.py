@@ -1,0 +1,164 @@
+"""Lines of the texts of sysstat: as columns of numbers where they are rows that any locale prints, else as texts.
+
+A told row begins with `10:00:01`, with `AM` or `PM` behind it or without, or with seconds since 1970, and has a plain
+number behind that. Where nothing is compiled, every line is read as a text (:mod:`._lines`), with the same rows.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from citus_analysis.core.array_types import Bools, Floats, Integers
+from citus_analysis.formats.reading.text_fields import CLOCK, NUMBER, Fields, told_fields
+from citus_analysis.formats.sysstat._lines import KINDS, TIME, classified
+
+__all__ = ["told_lines", "with_texts"]
+
+_NOON: Final = 12
+_HALF_DAY_S: Final = 43_200
+_NO_FIELD: Final = -1
+_LEAST_EPOCH: Final = 1e8
+_SECONDS_PLACE: Final = 6
+_CODES: Final = {kind: code for code, kind in enumerate(KINDS.categories)}
+
+
+def told_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
+    """Lines of a block, and its fields.
+
+    Returns:
+        `offset`, `length`, `terminated`, `kind`, `seconds` (of the day, or since 1970); of told rows `field` (number of
+        the first field behind the time) and `fields` (how many there are), of other lines `text` and `rest` as
+        :func:`citus_analysis.formats.sysstat._lines.classified` gives them.
+    """
+    if not offset and data.startswith(codecs.BOM_UTF8):
+        data = b"   " + data[len(codecs.BOM_UTF8) :]
+    fields = told_fields(data)
+    if fields is None:
+        return _as_texts(classified(data, offset)), None
+    bounds = np.append(0, np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1)
+    bounds = bounds if bounds[-1] == len(data) else np.append(bounds, len(data))
+    lines = pl.DataFrame({"offset": bounds[:-1] + offset, "length": np.diff(bounds)})
+    lines = lines.with_columns(terminated=np.arange(lines.height) < data.count(b"\n"))
+    timed, told, seconds, first = _told(fields)
+    other = np.flatnonzero(~told & (np.diff(fields.first) > 0))
+    texts = _of_others(fields, bounds, other, timed[other], first[other])
+    kind = np.where(told, _CODES["row"], _CODES["blank"])
+    kind[other] = texts["kind"].to_physical().to_numpy()
+    seconds[other] = np.where(timed[other], seconds[other], texts["seconds"].fill_null(np.nan).to_numpy())
+    place = np.full(lines.height, _NO_FIELD)
+    place[other] = np.arange(len(other))
+    shown = texts.select("text", "rest").select(pl.all().gather(pl.Series(place).replace(_NO_FIELD, None)))
+    blank = pl.Series(~told & (place == _NO_FIELD))
+    lines = lines.with_columns(
+        KINDS.categories.gather(kind).cast(KINDS).alias("kind"),
+        pl.Series("seconds", np.where(blank, np.nan, seconds), nan_to_null=True),
+        field=np.where(told, first, _NO_FIELD),
+        fields=np.where(told, fields.first[1:] - first, 0),
+    )
+    return lines.hstack(shown.with_columns(text=pl.when(blank).then(pl.lit("")).otherwise("text"))), fields
+
+
+def _of_others(fields: Fields, bounds: Integers, lines: Integers, timed: Bools, behind: Integers) -> pl.DataFrame:
+    """Columns of lines that are no told rows, each text read once: most are headers, which differ in their time only.
+
+    Lines that begin with a time have no `text`.
+    """
+    begin = np.where(timed, fields.begin[np.minimum(behind, len(fields.begin) - 1)], bounds[lines])
+    end = bounds[lines + 1]
+    end -= np.frombuffer(fields.data, np.uint8)[end - 1] == ord("\n")
+    keys = pl.DataFrame({"timed": timed, "text": fields.stretches(begin, end - begin)}).with_row_index()
+    first = keys.select(pl.col("index").first().over("timed", "text")).to_series().to_numpy()
+    distinct, number = np.unique(first, return_inverse=True)
+    texts = _as_texts(classified(_joined(fields.data, bounds[lines[distinct]], bounds[lines[distinct] + 1])))
+    return texts.select(pl.all().gather(number)).with_columns(text=pl.when(~pl.Series(timed)).then("text"))
+
+
+def with_texts(lines: pl.DataFrame, data: bytes, offset: int) -> pl.DataFrame:
+    """Lines of a block with the `text` and `rest` of all of them."""
+    if not lines["text"].null_count():
+        return lines
+    begin = lines["offset"].to_numpy() - offset
+    texts = classified(_joined(data, begin, begin + lines["length"].to_numpy()), offset + int(begin[0]))
+    return lines.with_columns(texts["text"], texts["rest"])
+
+
+def _as_texts(lines: pl.DataFrame) -> pl.DataFrame:
+    told_nothing = {"field": pl.lit(_NO_FIELD, pl.Int64), "fields": pl.lit(0, pl.Int64)}
+    return lines.with_columns(seconds_of_day(lines["clock"]), **told_nothing).drop("clock")
+
+
+def _joined(data: bytes, begin: Integers, end: Integers) -> bytes:
+    """Some lines of the data, one behind the other."""
+    lengths = end - begin
+    before = np.cumsum(lengths) - lengths
+    places = np.repeat(begin - before, lengths) + np.arange(int(lengths.sum()))
+    return np.frombuffer(data, np.uint8)[places].tobytes()
+
+
+def _told(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
+    """Which lines begin with a time and which are told rows; the time in seconds, and the first field behind it."""
+    begins, counts = fields.first[:-1], np.diff(fields.first)
+    if not len(fields.kind):
+        nothing = np.zeros(len(begins), np.bool_)
+        return nothing, nothing, np.zeros(len(begins)), begins
+    first = np.minimum(begins, len(fields.kind) - 1)
+    half, late = _halves(fields, first, counts)
+    clock, value = fields.kind[first] == CLOCK, fields.number[first]
+    least = 10.0 ** (fields.length[first] - 1)
+    # As many digits as characters: neither a sign nor a point.
+    epoch = (fields.kind[first] == NUMBER) & (value >= np.maximum(least, _LEAST_EPOCH)) & (value < _LEAST_EPOCH * 1000)
+    behind = first + 1 + half
+    numbers = np.append(0, np.cumsum(fields.kind == NUMBER))
+    numeric = numbers[fields.first[1:]] - numbers[np.minimum(first + 1, fields.first[1:])] > 0
+    # LINUX RESTART, COM
+    event = np.isin(_byte(fields, np.minimum(behind, len(fields.kind) - 1)), np.frombuffer(b"LC", np.uint8))
+    timed = (counts > 1 + half) & (clock | (epoch & ~half))
+    return timed, timed & numeric & ~event, np.where(half, value % _HALF_DAY_S + late * _HALF_DAY_S, value), behind
+
+
+def _halves(fields: Fields, first: Integers, counts: Integers) -> tuple[Bools, Bools]:
+    """Whether `AM` or `PM` stands behind the first field of each line, and which of them."""
+    second = np.minimum(first + 1, len(fields.kind) - 1)
+    if not (b" AM " in fields.data or b" PM " in fields.data):
+        return np.zeros(len(first), np.bool_), np.zeros(len(first), np.bool_)
+    one, two = _byte(fields, second), _byte(fields, second, 1)
+    # A leap second at the end of a half would begin it again.
+    leap = _byte(fields, first, _SECONDS_PLACE) == ord("6")
+    half = (counts > 1) & (fields.length[second] == len("AM")) & (two == ord("M")) & ~leap
+    late = one == ord("P")
+    return half & (late | (one == ord("A"))), half & late
+
+
+def _byte(fields: Fields, field: Integers, place: int = 0) -> npt.NDArray[np.uint8]:
+    """A byte of each of some fields, or one behind them where they are shorter."""
+    text = np.frombuffer(fields.data, np.uint8)
+    return text[np.minimum(fields.begin[field] + place, len(text) - 1)]
+
+
+def seconds_of_day(clocks: pl.Series) -> pl.Series:
+    """Seconds since midnight of printed times, or since 1970; null where there is none."""
+    runs = clocks.rle().struct
+    texts = runs.field("value").to_frame("text")
+    part = texts.select(part=pl.col("text").str.extract_groups(rf"^{TIME}$"))["part"].struct
+    front, hour, minute, second, behind = (part.field(str(group)) for group in range(1, 6))
+    hours = hour.cast(pl.Int64)
+    late = front.is_in(["下午", "오후"]) | behind.is_in(["P", "p"])
+    halved = (
+        (front.is_not_null() | behind.is_not_null())
+        .to_frame("halved")
+        .with_columns(hours=hours, late=late.fill_null(value=False))
+    )
+    on_twelve = pl.col("hours") % _NOON + pl.col("late").cast(pl.Int64) * _NOON
+    hours = halved.select(pl.when("halved").then(on_twelve).otherwise("hours")).to_series()
+    frame = pl.DataFrame({"hour": hours, "minute": minute.cast(pl.Int64), "second": second.cast(pl.Int64)})
+    possible = (pl.col("hour") < 24) & (pl.col("minute") < 60) & (pl.col("second") <= 60)
+    day = frame.select(pl.when(possible).then(pl.col("hour") * 3600 + pl.col("minute") * 60 + pl.col("second")))
+    epoch = texts["text"].str.extract(r"^([0-9]{9,11})$").cast(pl.Int64)
+    seconds = pl.select(pl.coalesce(day.to_series().cast(pl.Float64), epoch.cast(pl.Float64))).to_series()
+    lengths = runs.field("len").to_numpy()
+    return seconds.gather(np.repeat(np.arange(len(lengths)), lengths)).rename("seconds")

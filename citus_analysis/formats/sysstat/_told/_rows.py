@@ -1,0 +1,94 @@
+"""Told rows of the texts of sysstat under one header: their columns, taken from the fields of the block."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.reading.text_fields import NUMBER, Fields
+from citus_analysis.formats.sysstat._reports import Report
+from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, PLACE, TOPOLOGY, USERS, names_of
+from citus_analysis.formats.sysstat._tables import judged
+
+__all__ = ["told_rows"]
+
+_ABSENT: Final = ord("-")
+
+
+def told_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator: str = " ") -> pl.DataFrame | None:
+    """What :func:`citus_analysis.formats.sysstat._rows.read_rows` gives, or None where only that can tell.
+
+    Args:
+        header: names of the columns, which have a place.
+        rows: lines with `field` and `fields` as :func:`citus_analysis.formats.sysstat._told._lines.told_lines` gives
+            them, `offset`, `sample`, `sample_time` and `since_boot`.
+        fields: of the block.
+        separator: what stands between two columns.
+    """
+    names, report = names_of(header, separator)
+    last = names[-1] == COMMAND
+    # Commands hold blanks, of which those outside ASCII count in texts.
+    if fields is None or report is None or set(TOPOLOGY) <= set(names) or (last and not fields.data.isascii()):
+        return None
+    first, count, most = rows["field"].to_numpy(), len(names) - last, rows["fields"].to_numpy()
+    if (first < 0).any() or (most < count).any() or (not last and (most > count).any()):
+        return None
+    values = _values(names, report, first, fields)
+    if values is None:
+        return None
+    texts = _named(names, report, first, fields)
+    if last:
+        command = _commands(first + count, first + most, fields)
+        if command is None:
+            return None
+        texts["command"] = command
+    return judged(rows.select(PLACE).with_columns(**texts, **values), report)
+
+
+def _values(names: list[str], report: Report, first: Integers, fields: Fields) -> dict[str, pl.Series] | None:
+    """The report's numbers under their columns' names; None where one is not plainly printed."""
+    found: dict[str, pl.Series] = {}
+    for index, (column, factor) in report.numbers.items():
+        places = first + index
+        plain = fields.kind[places] == NUMBER
+        values = fields.number[places]
+        if not plain.all():
+            strange = places[~plain]
+            if names[index] not in OPTIONAL_KEYS or not _are_absent(fields, strange):
+                return None
+            values[~plain] = np.nan
+        scaled = values if factor == 1.0 else values * factor
+        found[column] = pl.Series(scaled, nan_to_null=names[index] in OPTIONAL_KEYS)
+    return found
+
+
+def _are_absent(fields: Fields, places: Integers) -> bool:
+    begin = np.frombuffer(fields.data, np.uint8)[fields.begin[places]]
+    return bool(((fields.length[places] == 1) & (begin == _ABSENT)).all())
+
+
+def _named(names: list[str], report: Report, first: Integers, fields: Fields) -> dict[str, pl.Series]:
+    """The texts that name the item of each row, or its user."""
+    if report.table == "process_samples":
+        user = next((index for index, name in enumerate(names) if name in USERS), None)
+        return {} if user is None else {"user": fields.texts(first + user)}
+    return {"item": fields.texts(first + names.index(report.key))} if report.key else {}
+
+
+def _commands(first: Integers, behind: Integers, fields: Fields) -> pl.Series | None:
+    """The rest of each line; None where more than one blank stands between its words."""
+    there = behind > first
+    last = np.maximum(behind - 1, 0)
+    begin = fields.begin[np.minimum(first, len(fields.begin) - 1)]
+    length = np.where(there, fields.begin[last] + fields.length[last] - begin, 0)
+    ends = np.append(0, np.cumsum(fields.length, dtype=np.int64))
+    words = ends[behind] - ends[first]
+    if (length > words + np.maximum(behind - first - 1, 0)).any():
+        return None
+    texts = fields.stretches(begin, length).str.strip_prefix("|__")
+    if (behind - first > 1).any() and texts.str.contains(r"[\t\r\x0b\x0c]").any():
+        return None
+    return texts if there.all() else texts.to_frame().select(pl.when(pl.Series(there)).then("text")).to_series()
