@@ -78,9 +78,10 @@ layout: $(VENV)/.ready
 fuzz-native: setup
 	$(BIN)/python tests/fuzz/fuzz_pglog.py -max_total_time=60 -max_len=600 -print_final_stats=1
 
-# README.md as a newcomer types it, in a fresh clone; on another Python: make readme PYTHON=python3.13 VENV=.venv-3.13
+# README.md as a newcomer types it, in a fresh clone; on another Python: make readme PYTHON=python3.13
 readme: setup
-	$(BIN)/python -m pytest -m readme tests/documentation tests/packaging
+	NEWCOMERS_PYTHON=$(filter-out python3,$(PYTHON)) \
+	  $(BIN)/python -m pytest -n auto --dist loadgroup -m readme tests/documentation tests/packaging
 
 # The YCSB client that some tests launch (needs Maven and Java).
 ycsb:

@@ -9,10 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import papermill
-
 from citus_analysis.report.engine.execution.kernel import execute_notebook
+from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
 from citus_analysis.report.engine.packed_text import plotly_script
+
+with without_optional_libraries():
+    import papermill
 
 __all__ = ["page_of", "write_notebooks"]
 

@@ -1,9 +1,11 @@
 """The command blocks of README.md and docs/: what a reader types.
 
-A block in ``bash`` or ``python`` is run as written, in the order of the page. One that cannot be run where tests run
-has a comment on the line before it, which readers of the source see and readers of the page do not::
+A block in ``bash`` or ``python`` is run as written, in the order of the page, by `test_as_typed.py`. One that needs
+more than a folder (a server, a store) has a comment on the line before it, which readers of the source see and readers
+of the page do not: it names the file that runs it. One that cannot be run where tests run says why::
 
-    <!-- not run: needs a Citus cluster -->
+    <!-- run by: tests/publish/test_page.py -->
+    <!-- not run: needs a Kubernetes cluster -->
 
 All other blocks (files, trees, output) hold nothing to type.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +24,7 @@ PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 RUN: Final = ("bash", "python")
 
 _FENCE: Final = re.compile(r"(?ms)^ *```(?P<language>[\w-]*)\n(?P<text>.*?)^ *```$")
-_MARKER: Final = re.compile(r"<!-- not run: (?P<reason>.*?) *-->\n+$")
+_MARKER: Final = re.compile(r"<!-- (?:not run: (?P<reason>.*?)|run by: (?P<runner>\S+)) *-->\n+$")
 #: How a line begins that somebody could type.
 _COMMAND: Final = re.compile(r"(?m)^ *\$? *(citus-analysis|make|python3?|pip|uv|source|git|cd|\S*/bin/\w+) +[^=:]")
 
@@ -35,7 +37,8 @@ class Block:
         page: path from the root of the repository.
         line: of its first fence.
         language: as the fence says; may be empty.
-        reason: why it is not run; None where there is no marker.
+        reason: why it is not run; None where no marker says so.
+        runner: path of the file that runs it; None where `test_as_typed.py` does.
     """
 
     page: str
@@ -43,11 +46,12 @@ class Block:
     language: str
     text: str
     reason: str | None
+    runner: str | None = None
 
     @property
     def runs(self) -> bool:
-        """Whether a test runs it."""
-        return self.language in RUN and self.reason is None
+        """Whether it is run as written, with the others of its page."""
+        return self.language in RUN and self.reason is None and self.runner is None
 
     @property
     def looks_typed(self) -> bool:
@@ -65,8 +69,14 @@ def blocks_of(page: Path) -> Iterator[Block]:
         before = text[: match.start()]
         marker = _MARKER.search(before)
         name = page.relative_to(ROOT).as_posix()
-        reason = marker["reason"].strip() if marker else None
-        yield Block(name, before.count("\n") + 1, match["language"], match["text"], reason)
+        reason, runner = marker.group("reason", "runner") if marker else (None, None)
+        yield Block(name, before.count("\n") + 1, match["language"], match["text"], reason, runner)
+
+
+def blocks_run_by(test: str) -> list[Block]:
+    """The blocks that a test file is to run, in order; `test` is its `__file__`."""
+    name = Path(test).resolve().relative_to(ROOT).as_posix()
+    return [block for page in PAGES for block in blocks_of(page) if block.runner == name]
 
 
 def as_script(block: Block) -> str:
@@ -79,6 +89,19 @@ def as_script(block: Block) -> str:
         complaint = shlex.quote(f"{block}: {command}: exit code")
         lines += [command, f"status=$?; [ $status = 0 ] || {{ echo {complaint} $status >&2; exit 1; }}"]
     return "\n".join(lines) + "\n"
+
+
+def words_of(block: Block, places: Mapping[str, str]) -> list[list[str]]:
+    """The words of each command of a block, without comments.
+
+    Args:
+        block: of shell commands.
+        places: what the page writes for a machine, a folder or a port -> what stands for it in a test.
+    """
+    commands = "\n".join(commands_of(block))
+    for name, place in places.items():
+        commands = commands.replace(name, place)
+    return [shlex.split(command, comments=True) for command in commands.splitlines()]
 
 
 def commands_of(block: Block) -> list[str]:

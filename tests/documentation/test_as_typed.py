@@ -16,11 +16,17 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of
+from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of, blocks_run_by
 
 README, *DOCS = PAGES
 #: What a `make` above this test, or the CI, hands down; a newcomer's shell has none of it.
-INHERITED = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VENV", "VIRTUAL_ENV", "NO_SKIPS", "MAY_SKIP", "PYTEST_ADDOPTS")
+INHERITED = frozenset(
+    {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VENV", "VIRTUAL_ENV", "NO_SKIPS", "MAY_SKIP", "NEWCOMERS_PYTHON"}
+    | {"PYTEST_ADDOPTS", "PYTEST_XDIST_AUTO_NUM_WORKERS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"}
+    | {"PYTEST_XDIST_TESTRUNUID", "PYTEST_CURRENT_TEST"}
+)
+#: All of the tests are run by .ci/run itself; here `make test` is to find its way among what the README makes.
+TYPED_TESTS = "tests/test_reference.py tests/test_layers.py tests/documentation/test_blocks.py"
 
 
 @pytest.fixture
@@ -41,11 +47,15 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.mark.readme
 def test_the_readme(clone: Path) -> None:
-    # All of the tests are run by .ci/run itself; here `make test` is to find its way among what the README makes.
-    environment = newcomers(PYTHON=base_python(), PYTEST_ADDOPTS="-k 'test_reference or test_layers or test_blocks'")
+    # What the type checker knows of the same files spares it a minute.
+    known = {"PYTEST_ADDOPTS": TYPED_TESTS, "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")}
+    environment = newcomers(PYTHON=base_python(), **known)
     for block in blocks_of(README):
         if block.runs:
             run_block(block, clone, environment, clone / ".venv" / "bin")
+    # What other pages do with what the README made; figures are shown to nobody.
+    for block in blocks_run_by(__file__):
+        run_block(block, clone, environment | {"PLOTLY_RENDERER": "json"}, clone / ".venv" / "bin")
     for name in ("ds/_manifest.jsonl", "traces.json", "runs/laptop-w0-t8-c/config.yml", "ds2/_manifest.jsonl"):
         assert (clone / name).is_file(), name
     for folder in ("reports", "reports2"):
@@ -71,8 +81,9 @@ def newcomers(**variables: str) -> dict[str, str]:
 
 
 def base_python() -> str:
-    """The interpreter that this environment was made from."""
-    return str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
+    """The interpreter that a newcomer has: as the environment names it, or the one this environment was made from."""
+    own = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return os.environ.get("NEWCOMERS_PYTHON") or str(own)
 
 
 def run_block(block: Block, folder: Path, environment: dict[str, str], programs: Path) -> None:

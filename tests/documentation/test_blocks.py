@@ -9,7 +9,7 @@ import yaml
 
 from citus_analysis.dataset.discover.labels import Labels
 from citus_analysis.runner import parse_experiment
-from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of
+from tests.documentation.blocks import PAGES, ROOT, Block, as_script, blocks_of, blocks_run_by, commands_of
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
@@ -18,21 +18,27 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 def test_a_block_is_run_or_says_why_not(block: Block) -> None:
     typed = block.language in ("bash", "python")
     assert typed or not block.looks_typed, f"{block}: holds commands: fence it as bash or python"
-    assert typed or block.reason is None, f"{block}: only commands need the marker"
+    assert typed or block.reason is block.runner is None, f"{block}: only commands need the marker"
     assert block.reason is None or len(block.reason.split()) >= 3, f"{block}: says no reason"
 
 
-def test_blocks_that_nobody_runs_are_few_and_known() -> None:
-    assert {str(block).partition(":")[0]: block.reason for block in BLOCKS if block.reason} == {
-        "docs/add-a-format.md": "tests/formats/test_added_format.py makes files of these blocks and runs them",
-        "docs/ci.md": "the experiment and its tree are placeholders",
-        "docs/datasets.md": "SRC and DIR are placeholders",
-        "docs/install.md": "the number of the version changes with each release",
-        "docs/publish.md": "needs a PostgreSQL server",
-        "docs/reports.md": "needs the dataset that README.md makes",
-        "docs/scale.md": "needs a Kubernetes cluster",
-        "docs/traces.md": "needs npm's registry; .ci/run makes the trace processor and runs these tests",
-    }
+def test_only_one_block_is_run_by_nobody() -> None:
+    unrun = [(block.page, block.reason) for block in BLOCKS if block.reason]
+    assert unrun == [("docs/scale.md", "needs a Kubernetes cluster")]
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.runner], ids=str)
+def test_the_file_that_runs_a_block_does_so(block: Block) -> None:
+    assert block.runner is not None
+    text = (ROOT / block.runner).read_text(encoding="utf-8")
+    if block.runner.endswith(".py"):
+        assert "blocks_run_by(__file__)" in text
+        assert block in blocks_run_by(str(ROOT / block.runner))
+        return
+    # Continuous integration makes a target, or a test that `make test` runs.
+    for command in commands_of(block):
+        test = re.fullmatch(r"\.venv/bin/python -m pytest (tests/\S+\.py)", command)
+        assert (ROOT / test[1]).exists() if test else re.search(rf"{command}$", text, re.MULTILINE), command
 
 
 def test_the_readme_is_run() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from citus_analysis.dataset import open_dataset
 from citus_analysis.formats import formats
-from tests.documentation.blocks import ROOT, blocks_of
+from tests.documentation.blocks import ROOT, blocks_of, blocks_run_by
 
 PAGE = ROOT / "docs" / "add-a-format.md"
 RECORDED = ROOT / "tests" / "data" / "sysbench" / "oltp.log"
@@ -25,7 +25,8 @@ RECORDED = ROOT / "tests" / "data" / "sysbench" / "oltp.log"
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the package, laid out as an installer does."""
     folder = tmp_path_factory.mktemp("package")
-    module, project, test = [block.text for block in blocks_of(PAGE)]
+    module, test = [block.text for block in blocks_run_by(__file__)]
+    (project,) = [block.text for block in blocks_of(PAGE) if block.language == "toml"]
     declared = tomllib.loads(project)["project"]
     ((group, points),) = declared["entry-points"].items()
     ((name, target),) = points.items()

@@ -1,20 +1,22 @@
 """The wheel in an empty environment, outside the repository: reports, audit and an experiment, as after pip install."""
 
+import dataclasses
+import re
 import shutil
 import subprocess
-import sys
-import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import hatch_build
-from tests.documentation.blocks import ROOT
-from tests.documentation.test_as_typed import base_python, newcomers
+from tests.documentation.blocks import ROOT, blocks_run_by
+from tests.documentation.test_as_typed import base_python, newcomers, run_block
 from tests.recordings import RECORDED
 
-pytestmark = pytest.mark.readme
+# One process of a parallel run makes the wheel and its environment, and uses them in all tests.
+pytestmark = [pytest.mark.readme, pytest.mark.xdist_group("wheel")]
 
 
 def test_platforms_of_wheels_have_targets() -> None:
@@ -28,7 +30,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _built(folder: Path, **environment: str) -> Path:
-    builder = ["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), "--python", sys.executable]
+    builder = ["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), "--python", base_python()]
     if not shutil.which("uv"):
         builder = [base_python(), "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
     subprocess.run([*builder, str(ROOT)], check=True, env=newcomers() | environment)
@@ -50,10 +52,22 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     assert wheel.stat().st_size < 3e6
 
 
-def test_the_wheel_works_elsewhere(wheel: Path, tmp_path: Path) -> None:
-    programs = tmp_path / "venv" / "bin"
-    _typed([base_python(), "-m", "venv", str(tmp_path / "venv")], tmp_path)
-    _typed([str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", str(wheel)], tmp_path)
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an empty environment in which the wheel was installed as docs/install.md says."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "venv"
+    _typed([base_python(), "-m", "venv", str(folder)], folder.parent)
+    (block,) = blocks_run_by(__file__)
+    (named,) = re.findall(r"citus_analysis-\S+\.whl", block.text)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert named in {f"citus_analysis-{version}-py3-none-{platform}.whl" for platform in hatch_build.TARGETS}
+    # The wheel made here has the tag of this machine alone.
+    typed = dataclasses.replace(block, text=block.text.replace(named, wheel.name))
+    run_block(typed, wheel.parent, newcomers(PIP_QUIET="1"), folder / "bin")
+    return folder / "bin"
+
+
+def test_the_wheel_works_elsewhere(programs: Path, tmp_path: Path) -> None:
     command = str(programs / "citus-analysis")
     _typed([command, "ingest", str(RECORDED / "w2-t4-insert"), "--out", "ds"], tmp_path)
     _typed([command, "report", "profile", "--dataset", "ds", "--out", "pages"], tmp_path)
@@ -67,17 +81,18 @@ def test_the_wheel_works_elsewhere(wheel: Path, tmp_path: Path) -> None:
     assert "citus-analysis[runner]" in _typed([command, "doctor"], tmp_path)
 
 
-def test_the_wheel_without_compiled_code_warns_and_works(tmp_path: Path) -> None:
-    """What the package requires is taken from here: only the wheel itself is in question."""
+def test_the_wheel_without_compiled_code_warns_and_works(programs: Path, tmp_path: Path) -> None:
+    """What the package requires is taken from where the other wheel is: only the wheel itself is in question."""
     wheel = _built(tmp_path / "dist", CITUS_ANALYSIS_WHEEL=hatch_build.PURE)
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not [name for name in zipfile.ZipFile(wheel).namelist() if "_scanner" in name or "/_fields." in name]
-    programs = tmp_path / "venv" / "bin"
-    _typed([base_python(), "-m", "venv", str(tmp_path / "venv")], tmp_path)
-    _typed([str(programs / "pip"), "install", "--quiet", "--no-deps", "--no-index", str(wheel)], tmp_path)
-    (own,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
-    (own / "required.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    command = str(programs / "citus-analysis")
+    pure = tmp_path / "venv" / "bin"
+    _typed([base_python(), "-m", "venv", str(pure.parent)], tmp_path)
+    _typed([str(pure / "pip"), "install", "--quiet", "--no-deps", "--no-index", str(wheel)], tmp_path)
+    own, required = (next((path.parent / "lib").glob("python*/site-packages")) for path in (pure, programs))
+    # Behind the environment's own packages, so the one in question comes first.
+    (own / "required.pth").write_text(f"{required}\n", encoding="utf-8")
+    command = str(pure / "citus-analysis")
     said = _typed([command, "ingest", str(RECORDED / "w2-t4-insert"), "--out", "ds"], tmp_path)
     assert said.count("warning: server logs are read by Python, which takes about") == 1
     counted = _typed([command, "sql", "ds", "SELECT count(*) AS n FROM spans WHERE match = 'exact'"], tmp_path)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import polars as pl
 import pytest
@@ -23,6 +24,7 @@ from citus_analysis.runner.systems.programs import copy_for_account, find_progra
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 from citus_analysis.schema import TABLES
 from tests.citus_cluster import citus_cluster
+from tests.documentation.blocks import blocks_run_by, words_of
 from tests.recordings import RECORDED, copy_recordings
 
 pytestmark = pytest.mark.server
@@ -163,6 +165,28 @@ def test_a_table_of_an_older_version_gets_its_columns(url: str, dataset: Dataset
     assert published_rows(url, "older", "runs").columns == TABLES["runs"].names()
     with pytest.raises(DatasetError, match=r"older\.clients: column runtime_ms: is of type text"):
         publish_dataset(dataset, url, schema="older", tables=["clients"])
+
+
+def test_the_page_as_typed(url: str, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lines, with this server behind the name of the page's."""
+    with dbapi.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE bench LOGIN")
+        cursor.execute("CREATE DATABASE results OWNER bench")
+    monkeypatch.setenv("PGHOSTADDR", LOOPBACK)
+    monkeypatch.setenv("PGPORT", str(urlsplit(url).port))
+    monkeypatch.chdir(dataset.path.parent)
+    (block,) = blocks_run_by(__file__)
+    (export, (name, value)), *publications = [
+        (words[0], tuple(words[1].split("=")) if words[0] == "export" else words[1:]) for words in words_of(block, {})
+    ]
+    assert (export, name) == ("export", "PGPASSWORD")
+    monkeypatch.setenv(name, value)
+    for program, arguments in publications:
+        result = CliRunner().invoke(commands, arguments, catch_exceptions=False)
+        assert (program, result.exit_code) == ("citus-analysis", 0)
+    results = f"{url.removesuffix('postgres')}results"
+    assert_same(results, "citus_analysis", dataset)
+    assert one(results, "SELECT count(*) FROM study.runs") == dataset.tables()["runs"]
 
 
 def test_the_command(url: str, dataset: Dataset) -> None:

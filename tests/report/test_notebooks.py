@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from papermill import inspect_notebook
 
 from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
 from citus_analysis.report.engine.notebook_document import Cell
 from citus_analysis.report.engine.notebooks import (
     RESERVED,
@@ -22,6 +22,9 @@ from citus_analysis.report.engine.notebooks import (
     strip_notebook,
 )
 from citus_analysis.report.engine.sections import HOW_TO_READ
+
+with without_optional_libraries():
+    from papermill import inspect_notebook
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))

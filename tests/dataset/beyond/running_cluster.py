@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from citus_analysis.runner.systems.server import free_port
+from tests.documentation.blocks import blocks_run_by, words_of
 
 WORKERS = 3
 
@@ -38,23 +39,25 @@ class RunningCluster:
 
 
 def started(folder: Path, environment: dict[str, str] | None = None) -> RunningCluster:
+    """The processes that docs/scale.md starts on SLURM, on this machine: `srun` would start them on several."""
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     log = folder / "cluster.log"
-    dask = [sys.executable, "-m", "distributed.cli"]
-    commands = [["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]]
-    worker = ["worker", address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
-    commands += [worker] * WORKERS
-    programs = {"scheduler": "dask_scheduler", "worker": "dask_worker"}
+    _, block = blocks_run_by(str(Path(__file__).with_name("test_cluster.py")))
+    places = {"$(hostname)": "127.0.0.1", "8786": str(port), "/tmp": str(folder), " &\n": "\n"}
+    _, *exports, scheduler, worker, _ = words_of(block, places)
+    assert (scheduler[:2], worker[:3]) == (["dask", "scheduler"], ["srun", "dask", "worker"])
+    settings = dict(word.split("=") for words in exports for word in words[1:])
+    program = [sys.executable, "-m", "dask"]
     with log.open("wb") as output:
         processes = [
             subprocess.Popen(
-                [*dask[:2], f"distributed.cli.{programs[name]}", *options],
+                [*program, *words, "--no-dashboard"],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "POLARS_MAX_THREADS": "1", **(environment or {})},
+                env={**os.environ, **settings, **(environment or {})},
             )
-            for name, *options in commands
+            for words in (scheduler[1:], *[worker[2:]] * WORKERS)
         ]
     return RunningCluster(address, processes, log)
 

@@ -15,9 +15,12 @@ from threading import Event, current_thread
 from types import SimpleNamespace
 from typing import Never
 
+import fsspec
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.cluster import dask_cluster, local_processes
 from citus_analysis.dataset.cluster.dask_cluster import cluster_at
@@ -28,6 +31,10 @@ from citus_analysis.errors import InputError, UsageError
 from tests.dataset.beyond.running_cluster import RunningCluster, driver, ended, started
 from tests.dataset.beyond.s3_servers import SECRET, Store
 from tests.dataset.beyond.same_rows import assert_same_rows, assert_whole
+from tests.documentation.blocks import blocks_run_by, words_of
+
+#: Of docs/scale.md: what is typed, and how Dask is started on SLURM (which `running_cluster.py` types).
+PAGE = blocks_run_by(__file__)
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +44,28 @@ def cluster(s3: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     ended(running)
 
 
+def typed(*words: str) -> str:
+    """What a command of the page prints."""
+    assert words[0] == "citus-analysis"
+    result = CliRunner().invoke(commands, words[1:], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
 def test_processes_of_this_machine_give_the_same_rows(
-    raw: Path,
-    local: Dataset,
-    tmp_path: Path,
-    stretches: Callable[[Dataset], int],
-    monkeypatch: pytest.MonkeyPatch,
+    raw: Path, local: Dataset, tmp_path: Path, stretches: Callable[[Dataset], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The first line of the page."""
     # Small logs are read before the processes are there.
     monkeypatch.setattr(RelievedThreads, "_work", lambda _threads: None)
-    assert ingest([raw], tmp_path / "out", cluster="local:2").exit_code == 0
+    (tmp_path / "raw").symlink_to(raw)
+    monkeypatch.chdir(tmp_path)
+    typed(*words_of(PAGE[0], {})[0])
     made = open_dataset(tmp_path / "out")
     assert_same_rows(local, made)
     assert stretches(made) > 1
     # A local ingest finds nothing to do, and other tools the files.
-    again = ingest([raw], tmp_path / "out")
+    again = ingest([Path("raw")], Path("out"))
     assert (again.read, again.derived) == (0, 0)
 
 
@@ -92,12 +106,28 @@ def test_processes_that_do_not_start_are_told_with_what_was_not_begun(
 
 
 def test_processes_over_tcp_give_the_same_rows_on_a_store(
-    cluster: RunningCluster, few: Path, local_few: Dataset, s3: Store, stretches: Callable[[Dataset], int]
+    cluster: RunningCluster,
+    few: Path,
+    local_few: Dataset,
+    s3: Store,
+    stretches: Callable[[Dataset], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url = s3.place("tcp")
-    assert ingest([few], url, cluster=cluster.address).exit_code == 0
+    """The other lines of the page."""
+    fsspec.filesystem("s3").put(str(few), s3.place("raw"), recursive=True)
+    (tmp_path / "raw").symlink_to(few)
+    monkeypatch.chdir(tmp_path)
+    _, shared, stored, query, report = words_of(PAGE[0], {"tcp://head:8786": cluster.address, "/shared": str(tmp_path)})
+    typed(*shared)
+    assert_same_rows(local_few, open_dataset(tmp_path / "out"))
+    typed(*stored)
+    url = s3.place("out")
     assert_same_rows(local_few, open_dataset(url))
     assert stretches(open_dataset(url)) > 1
+    assert open_dataset(url).runs()["run_id"][0] in typed(*query)
+    typed(*report)
+    assert (tmp_path / "reports" / "scalability.html").is_file()
     assert SECRET.encode() not in cluster.log.read_bytes()
     text = json.dumps(open_dataset(url).table("sources").to_dicts(), default=str)
     assert SECRET not in text
