@@ -28,9 +28,9 @@ def split_in_python(data: bytes, separator: str) -> Fields:
     """The fields of each line, as :func:`citus_analysis.formats.reading.text_fields.split_fields` gives them."""
     text = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(np.concatenate([[_NEWLINE], text[:-1]])[: len(text)] == _NEWLINE)
-    begin, end = _between_blanks(text) if separator == " " else _between(text, starts, ord(separator))
-    first = np.searchsorted(begin, np.append(starts, len(data) + 1))
-    begin, length = begin.astype(np.int32), (end - begin).astype(np.int32)
+    begins, ends = _between_blanks(text) if separator == " " else _between(text, starts, ord(separator))
+    first = np.searchsorted(begins, np.append(starts, len(data) + 1))
+    begin, length = begins.astype(np.int32), (ends - begins).astype(np.int32)
     number, kind = np.zeros(len(begin)), np.zeros(len(begin), np.uint8)
     # Longer ones are no numbers, and those that are not ASCII may not be UTF-8.
     beginning = text[np.minimum(begin, max(len(data) - 1, 0))] if len(data) else text

@@ -174,7 +174,7 @@ def test_the_page_as_typed(url: str, dataset: Dataset, monkeypatch: pytest.Monke
         cursor.execute("CREATE DATABASE results OWNER bench")
     monkeypatch.setenv("PGHOSTADDR", LOOPBACK)
     monkeypatch.setenv("PGPORT", str(urlsplit(url).port))
-    monkeypatch.chdir(dataset.path.parent)
+    monkeypatch.chdir(Path(dataset.path).parent)
     (block,) = blocks_run_by(__file__)
     (export, (name, value)), *publications = [
         (words[0], tuple(words[1].split("=")) if words[0] == "export" else words[1:]) for words in words_of(block, {})
