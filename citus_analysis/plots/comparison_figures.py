@@ -20,6 +20,7 @@ __all__ = ["plot_bars", "plot_ratios"]
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
 _ROW = 26
+_LINE = 17
 #: An axis whose largest ratio is less than this many times its smallest gets finer ticks.
 _NARROW = 3
 _TICKS = (0.25, 0.5, 0.75, 1, 1.5, 2, 3)
@@ -44,13 +45,14 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
     for verdict, colour in _VERDICT_COLOURS.items():
         _add_verdict(figure, frame.filter(pl.col("verdict").cast(pl.String) == verdict), verdict, colour)
     names = [_wrapped(name) for name in frame["name"]]
-    more = 12 * sum(name.count("<br>") for name in names)
+    # Rows are as far apart as the name with the most lines needs.
+    row_height = max([_ROW, *(_LINE * (name.count("<br>") + 1) + 4 for name in names)])
     figure.update_yaxes(tickvals=frame["row"].to_list(), ticktext=names, autorange="reversed", showgrid=False)
     ratios_shown = frame["ratio"].to_numpy()
     ticks = _TICKS if frame.is_empty() or ratios_shown.max() / ratios_shown.min() < _NARROW else _WIDE_TICKS
     labels = [f"{tick:g}" for tick in ticks]
     figure.update_xaxes(title_text=f"ratio to {text(base)}", type="log", tickvals=ticks, ticktext=labels, tickangle=0)
-    return figure.update_layout(showlegend=True, height=150 + _ROW * frame.height + more)
+    return figure.update_layout(showlegend=True, height=150 + row_height * frame.height)
 
 
 def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: str) -> None:

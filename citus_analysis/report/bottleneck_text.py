@@ -12,7 +12,7 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.node_loads import MEASURES
 from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.study import BottleneckStudy
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.core.defaults import LEVEL, UNTIL_TIME_IS_UP
 from citus_analysis.plots import plot_nodes, plot_throughput_curves
 from citus_analysis.runs.setups import operation_name, repeats_system, setting_text, stratum_text
 from citus_analysis.scaling.queueing.system_changes import (
@@ -210,7 +210,8 @@ def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
 
 def _name(one: WhatIf) -> str:
     """A set-up in words: its operation, size, and what else sets it apart."""
-    rest = {name: value for name, value in one.configuration.items() if value is not None}
+    empty = {None, ("operations", UNTIL_TIME_IS_UP), ("records", 0)}
+    rest = {name: value for name, value in one.configuration.items() if empty.isdisjoint({value, (name, value)})}
     phase, workload = (str(rest.pop(name)) if name in rest else None for name in ("phase", "workload"))
     operation = operation_name(phase, workload) or "unknown operation"
     size, system = rest.pop("workers", None), str(rest.pop("system", ""))
