@@ -16,7 +16,8 @@ The tree::
         ├── EnvironmentChangedError 1 the environment differs from the one the experiment began in
         └── NotReadyError         3   the cluster, this machine or a program does not meet the experiment's needs
 
-One warning is issued with :mod:`warnings`: :class:`SlowReaderWarning`. Results carry their own in `warnings`.
+Two warnings are issued with :mod:`warnings`: :class:`SlowReaderWarning` and :class:`OutdatedDatasetWarning`. Results
+carry their own in `warnings`.
 
 Every message is one line that names the file, the place in it if known, and the way out. Secrets in quoted text are
 redacted.
@@ -46,6 +47,7 @@ __all__ = [
     "InsufficientDataError",
     "NotReadyError",
     "NothingToReportError",
+    "OutdatedDatasetWarning",
     "PublishedDataError",
     "ReportError",
     "RunnerError",
@@ -163,6 +165,10 @@ class NotReadyError(RunnerError):
     """A prerequisite of an experiment is missing; nothing was changed yet."""
 
     exit_code = 3
+
+
+class OutdatedDatasetWarning(UserWarning):
+    """Derived tables of a dataset are not those that this version would make of its sources; said when it is opened."""
 
 
 class SlowReaderWarning(UserWarning):

@@ -13,7 +13,7 @@ from typing import Final, TextIO
 
 import click
 
-from citus_analysis.errors import CitusAnalysisError, SlowReaderWarning
+from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, SlowReaderWarning
 from citus_analysis.redaction import redact
 
 __all__ = ["READER_LEFT", "explain", "plain_warnings", "print_traceback", "say_nothing_more"]
@@ -47,7 +47,7 @@ def plain_warnings() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, SlowReaderWarning):
+            if issubclass(category, (OutdatedDatasetWarning, SlowReaderWarning)):
                 _line(str(message), "warning")
             else:
                 others(message, category, filename, lineno, file, line)

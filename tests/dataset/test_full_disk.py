@@ -102,6 +102,7 @@ LIMITS = (0, 40, 1000, 3000, *range(5000, 20_000, 1000), 30_000)
 ROOM = 2**40
 
 
+@pytest.mark.filterwarnings("ignore::citus_analysis.errors.OutdatedDatasetWarning")
 @pytest.mark.usefixtures("tiny_formats")
 def test_each_source_is_as_it_was_or_as_it_is_now(tree: Tree, tmp_path: Path, disk: Disk) -> None:
     ingest(tree(study(40)), tmp_path / "base")

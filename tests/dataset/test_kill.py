@@ -71,6 +71,7 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*.parquet")}
 
 
+@pytest.mark.filterwarnings("ignore::citus_analysis.errors.OutdatedDatasetWarning")
 @pytest.mark.usefixtures("tiny_formats")
 def test_killed_at_random_moments(tree: Tree, tmp_path: Path, killer: Killer) -> None:
     out = tmp_path / "out"

@@ -11,6 +11,7 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.dataset.storage.integrity import fingerprints
 from citus_analysis.dataset.storage.manifest import Manifest, Part
+from citus_analysis.errors import OutdatedDatasetWarning, UsageError
 from tests.conftest import Tree
 
 LACKING = {"log_events": "duration_us", "runs": "status", "clients": "throughput_ops_s"}
@@ -79,8 +80,17 @@ def test_sources_that_are_gone_keep_their_older_rows(tree: Tree, out: Path) -> N
     assert nulls.select("node", "iteration").unique().rows() == [("0", 1)]
 
 
-def test_a_misspelt_column_is_still_named(out: Path) -> None:
-    from citus_analysis.errors import UsageError
+@pytest.mark.parametrize("name", ["runs", "traces"])
+def test_derived_tables_of_another_version_are_pointed_out(tree: Tree, out: Path, name: str) -> None:
+    manifest = Manifest.load(out)
+    state = next(state for state in manifest.derived.values() if state.name == name)
+    manifest.commit(replace(state, state_key="older"))
+    with pytest.warns(OutdatedDatasetWarning, match=f"{name} of V3 .* ingest did not end.*ingest the sources again"):
+        open_dataset(out)
+    ingest(tree({}), out)
+    assert open_dataset(out).runs().height > 0
 
+
+def test_a_misspelt_column_is_still_named(out: Path) -> None:
     with pytest.raises(UsageError, match="nothing"):
         open_dataset(out).sql("SELECT nothing FROM runs")

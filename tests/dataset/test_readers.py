@@ -44,6 +44,7 @@ def age(out: Path, seconds: float) -> None:
         os.utime(path, (time_s, time_s))
 
 
+@pytest.mark.filterwarnings("ignore::citus_analysis.errors.OutdatedDatasetWarning")
 def test_readers_beside_a_writer_always_read_and_never_a_mixture(tree: Tree, out: Path) -> None:
     done = threading.Event()
 

@@ -17,6 +17,7 @@ from citus_analysis.dataset.objects.object_manifest import ObjectManifest
 from citus_analysis.dataset.objects.object_place import ObjectPlace
 from citus_analysis.dataset.objects.object_reading import ObjectReader
 from citus_analysis.dataset.objects.object_store import missing_or_cut
+from citus_analysis.dataset.query.outdated import warn_if_outdated
 from citus_analysis.dataset.query.table_methods import Shorthands
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.encoding import scan_table
@@ -188,6 +189,8 @@ def _arrow(name: str, frame: pl.DataFrame) -> pa.Table:
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Open the dataset in a folder, or at the URL of an object store (`s3://bucket/out`).
 
+    Warns with :class:`~citus_analysis.errors.OutdatedDatasetWarning` where derived tables are of another version.
+
     Raises:
         DatasetError: there is no dataset, the store refuses access, or the manifest or a file is damaged or missing.
         UsageError: the URL holds credentials, or needs a package that is not installed.
@@ -200,6 +203,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     if not manifest.exists:
         raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
     check_footer(folder, manifest.parts())
+    warn_if_outdated(manifest, str(folder))
     return Dataset(folder, manifest)
 
 
@@ -209,4 +213,5 @@ def _open_objects(place: ObjectPlace) -> Dataset:
         raise DatasetError("is not a dataset", path=place.url, way_out="make one: citus-analysis ingest SRC --out URL")
     for path, problem in missing_or_cut(place, manifest.parts()).items():
         raise DatasetError(problem, path=f"{place.url}/{path}", way_out=_REPAIR)
+    warn_if_outdated(manifest, place.url)
     return Dataset(Path(), manifest, ObjectReader(place))
