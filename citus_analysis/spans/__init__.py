@@ -1,6 +1,6 @@
 """Exact traces of distributed statements, from server logs alone.
 
-Names are imported when they are first used: who builds traces need not wait for all that reads them.
+Names are imported on first use, so that building traces does not wait for the modules that read them.
 
 Example:
     >>> from citus_analysis.schema import TABLES

@@ -1,8 +1,8 @@
 """From log records to statements, span trees and the quality of their links.
 
-Source: Citus prints for each remote execution how long the parent waited (task record) and, on the node that ran
-it, what was executed for how long, under the global pid of the parent's session. `docs/traces.md` explains the
-model with recorded examples.
+Source: Citus prints for each remote execution how long the parent waited (task record) and, on the node that ran it,
+the statement and its duration, under the global pid of the parent's session. `docs/traces.md` explains the model with
+recorded examples.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def trace_iteration(
 
 
 def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
-    """Build the traces of one iteration whose records were taken in in the order of their logs.
+    """Build the traces of one iteration whose records were read in the order of their logs.
 
     Args:
         records: the pass, at its end.
@@ -315,7 +315,7 @@ def _identified(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.Dat
 
 
 def _identity(sources: pl.DataFrame) -> pl.DataFrame:
-    """What identifies the rows of each source."""
+    """The columns that identify the rows of each source."""
     return sources.select(pl.col(_IDENTITY)).with_columns(pl.col(pl.String).cast(pl.Categorical))
 
 

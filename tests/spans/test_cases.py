@@ -177,7 +177,7 @@ def test_a_periodic_workload_does_not_fool_it(nodes: tuple[Node, Node]) -> None:
     recording = record(*nodes)
     traces = build_traces(recording.log_events, recording.nodes)
     assert pairs_with_keys(traces, recording).height == 0
-    assert "offset of the clocks cannot be told" in traces.match_quality["warning"][0]
+    assert "offset of the clocks is unknown" in traces.match_quality["warning"][0]
 
 
 def test_offsets_that_contradict_each_other_prove_nothing() -> None:

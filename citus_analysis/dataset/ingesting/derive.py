@@ -235,7 +235,7 @@ DERIVATIONS: Final = (
         together=True,
         facts=lambda tables: run_identity(tables).rows(),
     ),
-    Derivation("traces", 6, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
+    Derivation("traces", 7, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
     Derivation(
         "sources", 1, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
     ),

@@ -23,9 +23,9 @@ QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "ch
 
 _BOUNDS: Final = ("parent_low_us", "parent_high_us")
 _PERCENTILES: Final = (25, 50, 75, 95, 99)
-#: What the summary of a group needs besides the columns to group by.
+#: Columns that the summary of a group needs besides those to group by.
 SUMMARISED: Final = (*QUANTITIES.values(), *_BOUNDS, "connect_us", "includes_commit", "child_protocol")
-#: Where a statement stands in its session.
+#: The place of a statement in its session.
 _PLACE: Final = ("resource", "iteration", "source_id", "pid", "byte_offset", "session_seq")
 
 
@@ -47,7 +47,7 @@ def coarse_profile(
     Returns:
         Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (of all runs together,
         without the intervals that :mod:`citus_analysis.spans.analyse.profile_percentiles` gives; null where n is too
-        small to have one), `warning`: what must be known before it is compared with another group, and `note`: which
+        small to have one), `warning`: the reason for care when it is compared with another group, and `note`: which
         part of P made connections, and its bounds where statements have several tasks.
     """
     kept = after_warm_up(as_polars(statements), skip_first, [*by, *SUMMARISED])

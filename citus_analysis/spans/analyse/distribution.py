@@ -23,7 +23,7 @@ def time_histogram(
     """Histograms of times with common bins of a round width, cut off where few statements are left.
 
     Times have long tails: a histogram that reached to the slowest statement would show one bar. It ends where every
-    group has at most 5 % of its statements beyond; how many these are, and the largest time, stand in every row.
+    group has at most 5 % of its statements beyond; every row has their number and the largest time.
 
     Args:
         times: columns `by` and `column`; one row per statement.

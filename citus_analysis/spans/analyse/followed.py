@@ -17,9 +17,9 @@ from citus_analysis.texts.counted_words import size_text, threads_text
 
 __all__ = ["TraceStudy", "trace_studies"]
 
-#: What the tail's profile needs to know of spans.
+#: Columns of spans that the tail's profile needs.
 _OF_SPANS: Final = ("trace_id", "kind", "start_time", "end_time", "resource", "iteration", "node")
-#: What their profile by percentile needs to know of statements.
+#: Columns of statements that their profile by percentile needs.
 _FOLLOWED: Final = (
     *("trace_id", "statement_kind", "executed", "failed", "total_us", "wait_us"),
     *("parse_us", "bind_us", "connect_us", "execute_us", "child_us", "latency_us"),

@@ -36,7 +36,7 @@ _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
 SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
-#: What profiles need to know of statements without the first ones of each session.
+#: Columns of statements that profiles need, the first ones of each session left out.
 PROFILED: Final = (*_SETUP, "statement_kind", "executed", "failed", *IN_ORDER, *SUMMARISED)
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 

@@ -59,8 +59,8 @@ def profile_percentiles(
         level: confidence level.
 
     Returns:
-        Per group, quantity and percentile: `estimate_us`, `low_us` and `high_us` (null where `warnings` says what is
-        missing), `runs`, `n` statements, `method`, `warnings`.
+        Per group, quantity and percentile: `estimate_us`, `low_us` and `high_us` (null where data are missing, as
+        `warnings` says), `runs`, `n` statements, `method`, `warnings`.
     """
     given = as_polars(statements)
     in_order = [name for name in IN_ORDER if name in given.columns]

@@ -22,9 +22,9 @@ __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
 CONNECTION_START: Final = 5
 
 _EXEMPLARS: Final = 3
-#: What spans and intervals are on.
+#: Columns that say on which server spans and intervals are.
 _WHERE: Final = ["resource", "iteration", "node"]
-#: Columns that tell statements apart.
+#: Columns that identify a statement.
 _TOLD_APART: Final = (
     *("trace_id", "resource", "run_id", "iteration", "node", "source_id", "pid", "session_seq"),
     *("statement_kind", "executed", "shard_id", "includes_commit"),
@@ -44,7 +44,7 @@ class TailProfile(Shown):
         composition: mean parts of T in the tail and in the rest.
         threshold_us: smallest T in the tail.
         n: statements looked at; `n_tail` of them are in the tail.
-        warnings: what a reader must know before believing it.
+        warnings: reasons for care when it is read.
     """
 
     factors: pl.DataFrame
@@ -130,7 +130,7 @@ def _with_factors(ordered: pl.DataFrame, met: Mapping[str, pl.Series]) -> pl.Dat
 
 
 def _yes(condition: pl.Expr) -> pl.Expr:
-    # The level "no" would say the same once more, and cost power in the correction for many levels.
+    # The level "no" would repeat this, and cost power in the correction for many levels.
     return pl.when(condition).then(pl.lit("yes"))
 
 

@@ -123,7 +123,7 @@ def _timed(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFram
         .join(threads, on=["node", "pid"], how="left", nulls_equal=True)
         .join(facts, on="trace_id", how="left")
         .with_columns(
-            # The thread's number of the operating system makes way for that of the track.
+            # The number of the track replaces that of the operating system's thread.
             pid="process",
             tid="track",
             ts=(pl.col("begin") - origin).round(3),
@@ -182,8 +182,8 @@ def _tips(timed: pl.DataFrame) -> pl.DataFrame:
 def _arrows(tails: pl.DataFrame, tips: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """From the begin of a task to its remote execution.
 
-    The trace processor leaves out arrows that lead back in time, which 1 ms of resolution is enough for: those leave
-    the statement as late as that takes, and meet the execution where it is by then.
+    The trace processor leaves out arrows that lead back in time, and a resolution of 1 ms makes some of them do so: the
+    begin of these is moved back, and their end forward, until they do not.
     """
     for some in tips.iter_slices(_CHUNK):
         arrows = (

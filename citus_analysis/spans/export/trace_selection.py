@@ -20,7 +20,7 @@ class Selected:
         statements: rows of table `statements`.
         spans: rows of table `spans` of the same traces.
         chosen: number of statements.
-        left_out: statements that the selection fits and that its number excludes.
+        left_out: statements that fit the selection and exceed its number.
     """
 
     statements: pl.LazyFrame

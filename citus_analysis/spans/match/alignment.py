@@ -7,8 +7,8 @@ is one with the most pairs and, among those, the least total contradiction in ti
 subsequence over the compatible pairs, which a dynamic programme over the best ends of chains finds in O(n log n) (Hunt
 and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
 
-A pair stands in every largest alignment exactly when no other compatible pair takes the same rank in one; else the
-task is *ambiguous*.
+A pair belongs to every largest alignment exactly when no other compatible pair takes the same rank in one; otherwise
+the task is *ambiguous*.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
     Args:
         tasks: tasks on the parent's clock.
         children: children of the same streams, moved to the parent's clock.
-        tolerance: contradiction in time that is let pass, microseconds.
+        tolerance: contradiction in time that is tolerated, microseconds.
 
     Returns:
         Task, child, and by how much the child's interval reaches beyond the task's, resolution not taken off.
@@ -67,7 +67,7 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
     for stream in range(len(tasks.first) - 1):
         mine = slice(tasks.first[stream], tasks.first[stream + 1])
         theirs = slice(children.first[stream], children.first[stream + 1])
-        # Children stand in the order of their records, which need not be that of their begins.
+        # Children are in the order of their records, which need not be that of their begins.
         ended = np.maximum.accumulate(np.nan_to_num(children.end[theirs], nan=-np.inf)) + RESOLUTION_US
         begun = np.minimum.accumulate(np.nan_to_num(children.begin[theirs][::-1], nan=np.inf))[::-1]
         lowest[mine] = theirs.start + np.searchsorted(ended, earliest[mine])

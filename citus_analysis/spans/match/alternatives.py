@@ -102,7 +102,7 @@ def _candidates(parts: Sequence[Paired], line: ClockLine, logs: LogSpan) -> Iter
             if taken[-1 - late] - taken[late if len(taken) > 2 * late else 0] > room:
                 continue
             offset, _, _ = most_agreed_offset(_shifted(part, line, begin + sample + lost, begin + sample))
-            # Less than records may be late by tells two offsets apart in no log.
+            # Two offsets that differ by less than the lateness of records cannot be distinguished in any log.
             if -offset > TOLERANCE_US:
                 yield -offset
 

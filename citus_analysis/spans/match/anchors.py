@@ -1,4 +1,4 @@
-"""By which of its shards a child's statement is known to its parent.
+"""The shard by which a child's statement is known to its parent.
 
 A task record names one shard, the anchor, and the child's statement may name several: those of all tables that it
 joins, the anchor at any place. Only tasks that the same session sent to the same node count. Where one shard of the
@@ -58,7 +58,7 @@ def _candidates(children: pl.DataFrame) -> pl.DataFrame:
 
 
 def _together(named: pl.DataFrame) -> pl.DataFrame:
-    """Shards that are anchors and stand in one text: the smallest that is linked to each, `stream`, over all texts."""
+    """Shards that are anchors in one text: the smallest that is linked to each, `stream`, over all texts."""
     linked = named.filter(pl.len().over("child") > 1)
     labels = linked.with_columns(stream="shard_id")
     while True:

@@ -1,8 +1,8 @@
 """Clocks that were set while their node wrote its log.
 
 Between two settings an offset is a line (:mod:`citus_analysis.spans.match.clocks`); a setting (a step of `ntpd`, a
-virtual machine that was paused) moves all that comes later. Where one line leaves many pairs beside it, pairs are
-divided in time where two lines fit them best, and each part again.
+virtual machine that was paused) moves all that comes later. Where many pairs lie off one line, the pairs are divided at
+the time where two lines fit them best, and each part is divided again.
 
 A step is believed when each part agrees with its own line and when at least two sessions run across it: one session
 that lost a statement looks like a step, too, but only by itself.
@@ -46,7 +46,7 @@ def fit_steps(bounds: Bounds, session: Integers) -> ClockLine:
     line = fit_clock(bounds)
     if not _leaves_many(line, bounds):
         return line
-    # A clock that is set back shows some times twice: in time of the other clock the pairs stand in their order.
+    # A clock that is set back shows some times twice: by the other clock, the pairs are in order.
     for time in (bounds.time, bounds.time + (bounds.low + bounds.high) / 2):
         order = np.argsort(time, kind="stable")
         if parts := _parts(bounds.take(order), session[order], _MOST_PARTS):

@@ -295,7 +295,7 @@ def _tightest_places(bounds: Bounds, begin: float, per_us: float) -> NDArray[np.
 
 
 def _firsts_of_least(values: Floats, first: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Where the least value of each group stands first, given where groups begin.
+    """The first position of the least value of each group, given where groups begin.
 
     Example:
         >>> _firsts_of_least(np.array([2.0, 1.0, 1.0, 0.0, 3.0]), np.array([0, 3])).tolist()
@@ -377,10 +377,11 @@ def _slopes(time: Floats, low: Floats, high: Floats) -> tuple[float, float]:
 def _lowest(time: Floats, low: Floats, least: float, most: float) -> float:
     """The smallest offset at time 0 of lines above all lower bounds, with a slope between `least` and `most`.
 
-    For a slope r it is the largest of the `low - r time`, a convex function of r. What holds such a function up at its
-    minimum is one bound alone, where r is at the end of its range, or one before and one after time 0 together; each
-    bound or pair alone holds the offset no higher than all do. So the largest of what they hold is the answer, without
-    a search that rounding could lead in circles. Pairs are at most as many as :func:`_slopes` takes.
+    For a slope r it is the largest of the `low - r time`, a convex function of r. At the minimum of such a function
+    either one bound is attained, where r is at the end of its range, or two bounds are, one before and one after time
+    0. Each bound or pair of bounds alone allows an offset that is at most the one that all of them allow, so the answer
+    is the largest of these, without a search that rounding could lead in circles. Pairs are at most as many as
+    :func:`_slopes` takes.
     """
     alone = (low - np.where(time > 0, most, least) * time).max()
     after, before = time > 0, time < 0

@@ -1,4 +1,4 @@
-"""Which failed statement a failed child belongs to.
+"""The failed statement that a failed child belongs to.
 
 A task that failed leaves no task record, so the stream cannot pair it. A failed child belongs to the failed statement
 of its gpid that was running at the time; where the clocks are not known, to the n-th if there are as many of both and

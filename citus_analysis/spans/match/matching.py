@@ -7,11 +7,11 @@ sequences must be complete from their beginning: only then is a pair `exact`. A 
 - a child log that begins while sessions are under way began before the parent's session did;
 - no pair contradicts the clocks, no task is shorter than its child, and pairs in the other direction between the two
   nodes do not show another offset;
-- what one side has more than the other lies after the end of the other's log;
+- records that only one side has lie after the end of the other's log;
 - no other offset of the clocks would pair it otherwise and fit as well
   (:mod:`citus_analysis.spans.match.alternatives`), unless pairs in the other direction show the offset.
 
-Up to the first gap the order still holds. Whatever is left is aligned (:mod:`citus_analysis.spans.match.alignment`);
+Up to the first gap the order still holds. The rest is aligned (:mod:`citus_analysis.spans.match.alignment`);
 those pairs are `inferred`. The clock offset that this takes comes from the exact pairs of the two nodes or of both
 with a third, else from the one offset that most tasks and children of these nodes agree on; when two offsets are about
 as likely, nothing is paired but what order pairs: `inferred`, and `ambiguous`.

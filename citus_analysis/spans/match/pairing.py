@@ -46,7 +46,7 @@ class Side:
         complete: nothing of its stream is missing before.
         begins: when each began, microseconds.
         ends: when each ended.
-        length: what it reported, microseconds; NaN where it is unknown.
+        length: its reported duration, microseconds; NaN where it is unknown.
         shared: its stream is shared by several parents.
     """
 
@@ -92,13 +92,14 @@ class Claims:
 
     Attributes:
         by_nodes: the pairs of each pair of nodes.
-        bounds: what each pair says about the offset of the clocks (see :mod:`citus_analysis.spans.match.clocks`).
+        bounds: the bounds that each pair sets to the offset of the clocks (see
+            :mod:`citus_analysis.spans.match.clocks`).
         shorter: which tasks are shorter than their children.
-        length: what each task reported, microseconds.
+        length: the reported duration of each task, microseconds.
         first: where the pairs of each stream begin.
         streams: per stream `parent_node`, `child_node`, `gpid`, when its session began (`session_begins`) and when the
             first task or child ended that the other side lacks (`surplus_task`, `surplus_child`; NaN without one).
-        shared: pairs of nodes with a stream that both have something of.
+        shared: pairs of nodes with a stream that has tasks and children.
     """
 
     by_nodes: dict[NodePair, Indices]

@@ -20,7 +20,7 @@ _COUNTS: Final = ("tasks", "exact", "inferred", "unmatched_tasks", "ambiguous", 
 
 
 def count_matches(nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
-    """Pairs of some sessions, and what stayed without a partner, per pair of nodes.
+    """Pairs of some sessions, and the records without a partner, per pair of nodes.
 
     Args:
         nodes: nodes of the resource.
@@ -58,7 +58,7 @@ def match_quality(
         counts: of all of its sessions.
         clocks: how the clocks of its nodes differ.
         sources: its log files.
-        coverage: what these hold, per node; see :attr:`~citus_analysis.spans.read.sessions.Sessions.coverage`.
+        coverage: their extent per node; see :attr:`~citus_analysis.spans.read.sessions.Sessions.coverage`.
     """
     joined = pl.concat(counts).group_by("parent_node", "child_node").agg(pl.col(_COUNTS).sum())
     rated = joined.with_columns(*_identity(sources)).with_columns(
@@ -92,9 +92,9 @@ def _warning(clocks: Clocks, coverage: pl.DataFrame) -> pl.Expr:
             )
         ),
         pl.when(doubtful).then(
-            pl.lit("statements repeat so regularly that logs which both lack some would show the same order")
+            pl.lit("statements repeat so regularly that the order would be the same if both logs lacked some")
         ),
-        pl.when(undecided).then(pl.lit("the offset of the clocks cannot be told, nothing was aligned")),
+        pl.when(undecided).then(pl.lit("the offset of the clocks is unknown: nothing was aligned")),
         *(
             pl.when((text[0] == node) | (text[1] == node)).then(
                 pl.lit(f"the logs of node {node} hold {counted(copies, 'repeated record')}: left out")

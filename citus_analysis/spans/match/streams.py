@@ -74,7 +74,7 @@ class Streams:
         return self._bounds(self._first_task[stream[child]] + within, child)
 
     def agreeing(self, line: ClockLine, centre: float, reach: float) -> Bounds:
-        """Bounds from the pairs near a time that are compatible with a line and with nothing else."""
+        """Bounds from the pairs near a time that are compatible with one line only."""
         task, child, _ = compatible_pairs(self._task_intervals(), self._child_intervals(line), TOLERANCE_US)
         alone = (np.bincount(task)[task] == 1) & (np.bincount(child)[child] == 1)
         near = np.abs(self.child_begins[child] - centre) <= reach
@@ -111,8 +111,8 @@ def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]]
 
     Args:
         streams: tasks and children of two nodes.
-        witnesses: what the same parent's tasks had done on other nodes, with the known lines from those nodes'
-            clocks to the child's: they vote on the same offset.
+        witnesses: the statements that tasks of the same parent ran on other nodes, with the known lines from those
+            nodes' clocks to the child's: they vote on the same offset.
 
     Returns:
         None when no offset has a clear lead: a periodic workload agrees on several.
@@ -137,5 +137,5 @@ def _follow(streams: Streams, offset: float, centre: float) -> ClockLine:
     while (agreeing := streams.agreeing(line, centre, reach)) and reach < distances[-1]:
         line = fit_clock(agreeing)
         reach *= 3
-    # Where statements follow each other within the tolerance no pair stands alone; the votes remain.
+    # Where statements follow each other within the tolerance, no pair is the only one; the votes remain.
     return fit_clock(agreeing) if agreeing else line

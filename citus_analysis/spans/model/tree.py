@@ -40,12 +40,12 @@ def span_tree(
     """All spans of some sessions.
 
     Args:
-        sessions: what the sessions did.
+        sessions: executions, phases and tasks of the sessions.
         statements: result of :func:`~citus_analysis.spans.model.statements.statement_profile`.
         pairs: tasks with the child execution (`child`) and how sure that link is (`match`).
         failures: failed statements with the child execution that failed.
         identifiers: of the sessions' sources.
-        owners_of_children: what owns the children among the executions (:func:`owners_of_children`); None if all
+        owners_of_children: the owners of the children among the executions (:func:`owners_of_children`); None if all
             statements that they belong to are among them, too.
 
     Returns:
@@ -232,7 +232,7 @@ def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers)
         name=pl.col("statement_kind").fill_null("other").cast(_NAME),
         end_time=pl.col("end_time").cast(_US),
         start_time=pl.col("start_time").fill_null(pl.col("opener_time").cast(_US)),
-        # Transaction control is not on a shard and has no task that it could belong to.
+        # Transaction control touches no shard and belongs to no task.
         match=pl.col("match").fill_null(pl.when(on_shard).then(pl.lit("unmatched", _MATCH))),
         includes_commit=_child_commits_inside(),
         session_seq=pl.col("session_seq_parent"),

@@ -1,8 +1,7 @@
 """Sessions divided into groups whose traces do not depend on each other.
 
-A parent's session and the sessions that Citus opens on its behalf (they carry its gpid) must be looked at together;
-nothing else must. So the backends of an iteration fall apart into connected components, and these are packed into
-groups that fit into memory.
+Only a parent's session and the sessions that Citus opens on its behalf (they carry its gpid) must be looked at
+together. So the backends of an iteration form connected components, which are packed into groups that fit into memory.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ def group_sessions(backends: pl.DataFrame, nodes: pl.DataFrame, most_records: in
     Args:
         backends: one row per `node`, `pid` and `gpid` (null where a backend works for itself) with how many `records`
             it has; any order.
-        nodes: rows of table `nodes` of the resource: whose gpids are whose.
-        most_records: what a group is to hold. Only a component that is larger makes one that is much larger.
+        nodes: rows of table `nodes` of the resource, by which gpids name nodes.
+        most_records: size of a group. A group is much larger only where one component is.
 
     Returns:
         `node`, `pid` and `group` (0, 1, 2 ...), one row per backend.

@@ -28,12 +28,13 @@ Integers = NDArray[np.integer]
 Indices = NDArray[np.intp]
 
 _DIGIT: Final = 16
-#: Numbers are looked up in a table as long as they reach, unless that is this many times as many as they are.
+#: Numbers are looked up in a table as long as the largest of them, unless it is this many times as long as they are
+#: many.
 _SPARSE: Final = 8
 
 
 def changes(values: NDArray[np.generic]) -> Flags:
-    """Where a value differs from the one before it; the first does.
+    """Where a value differs from the one before it; the first counts as different.
 
     Example:
         >>> changes(np.array([4, 4, 7])).tolist()

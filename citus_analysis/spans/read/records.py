@@ -10,10 +10,10 @@ few *events*; which statement it belongs to follows from the events before it:
 - a task record reports a remote execution of the open statement, and opens one where the statement line is missing
   because the log begins, or has a gap, in the middle of a statement.
 
-This holds for both protocols, for parents and for children (sessions with a gpid). What a kind of record is stands
-here; the pass over the records is compiled (`native/sessions.c`). It takes them as they stand in their logs, backends
-in turn, as long as each backend's own records stand in order. Records of logs that overlap, were doubled or put
-together again are sorted by session before.
+This holds for both protocols, for parents and for children (sessions with a gpid). The meaning of each kind of record
+is defined here; the pass over the records is compiled (`native/sessions.c`). It reads them in the order of their logs,
+with backends alternating, as long as each backend's own records are in order. Records of logs that overlap, were
+doubled or put together again are sorted by session first.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def files_in_order(runs: pl.DataFrame) -> pl.DataFrame:
     """The log files, numbered: see :class:`LogFiles`.
 
     Args:
-        runs: stretches of records of one file each: what identifies it, and `first_time` (:data:`_NEVER` or null where
-            no record has one).
+        runs: stretches of records of one file each: the columns that identify it, and `first_time` (:data:`_NEVER` or
+            null where no record has one).
     """
     return (
         runs.group_by("source_id")

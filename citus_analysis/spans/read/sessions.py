@@ -59,7 +59,7 @@ class Sessions:
         phases: one row per protocol phase of an execution.
         gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
         coverage: per node the first and last record's time, whether sessions were `under_way` at its beginning, and how
-            many records stand in its logs once more (`copies`).
+            many records its logs hold once more (`copies`).
         begins: when each session began, `session` and `session_begins` (microseconds).
     """
 
@@ -172,7 +172,7 @@ def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame
 
 
 def _kinds(codes: pl.Series) -> pl.Series:
-    # What lies below a null must be a code as well: sessions that were laid aside are not read back otherwise.
+    # The values below nulls must be valid codes, too: sessions that were laid aside cannot be read back otherwise.
     code = pl.col("code") % NO_CODE
     known = codes.to_frame("code").select(pl.when(pl.col("code") != NO_CODE).then(code)).to_series()
     return known.cat.to(_STATEMENT_KIND)
@@ -249,7 +249,7 @@ def coverage_of(done: Assembled, times: NDArray[np.int64], files: pl.DataFrame, 
         done: all sessions.
         times: of the first and the last record of each log file.
         files: the log files.
-        copied: the log file of each record that stands in the logs once more.
+        copied: the log file of each record that the logs hold once more.
     """
     node = files["node"].cast(_NODE)
     names = files["node"].unique().sort().cast(_NODE)

@@ -1,8 +1,8 @@
 """The records of a backend in their order, each once, whatever files they are in.
 
-A server's log is rotated, copied while it is rotated, and put together again by hand: files overlap, lines stand in
+Server logs are rotated, copied while they are rotated, and put together again by hand: files overlap, lines occur in
 two of them or twice in one, and a file may sort after one that is younger. The text of a record, its time and its
-number in the session (`%l`) show that two lines are the same record, and `%l` where a session goes on.
+number in the session (`%l`) show that two lines are the same record, and `%l` shows where a session goes on.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _DETAILS: Final = SEVERITIES[SEVERITIES.index("DETAIL") :]
 
 
 def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indices, Indices, Indices]:
-    """Put the records of backends whose numbers go back in order, without copies.
+    """Sort the records of backends whose numbers go back, and leave out copies.
 
-    Backends whose numbers only rise are left as they are, so logs that nobody touched cost one look at their numbers.
+    Backends whose numbers only rise are left as they are: for logs in order, this function only looks at their numbers.
 
     Args:
         events: the records.
@@ -76,7 +76,7 @@ def _rises(line: NDArray[np.int64], detail: Flags) -> Flags:
 
 
 def _first_copies(events: pl.DataFrame, rows: Indices, backend: Indices) -> Flags:
-    """Which of some records no copy stands before. Without a number nothing shows that two lines are one record."""
+    """The records that no copy precedes. Without a number nothing shows that two lines are one record."""
     said = events[list(SAME_RECORD)][rows].with_columns(backend=pl.Series(backend))
     first = said.select(pl.struct(pl.all()).is_first_distinct()).to_series()
     return (first | said["session_line"].is_null()).to_numpy()

@@ -1,7 +1,7 @@
-"""Sessions of an iteration in pieces: records are taken in in the order of their logs, and each is looked at once.
+"""Sessions of an iteration in pieces: records are read in the order of their logs, and each is looked at once.
 
 Executions of a piece ended in the logs at about the same time. The facts that pair tasks and children, a small part,
-is collected over all pieces; the rest is laid aside until the pairs are known.
+are collected over all pieces; the rest is laid aside until the pairs are known.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PIECE_EXECUTIONS: Final = 2**15
 #: Columns of the records of one source, by name, in the order of the source.
 Columns = Mapping[str, pa.Array]
 
-#: Columns of executions that link nothing.
+#: Columns of executions that are not needed to link them.
 _UNLINKED: Final = (
     *("session", "anchored", "fatal", "in_transaction", "phases", "statement_kind", "statement_fingerprint"),
     *("local_xid", "closing_xid"),
@@ -64,7 +64,7 @@ class Piece:
 
     Attributes:
         first: number of the first execution; `count` is how many there are.
-        bring: gives the arrays that were laid aside.
+        bring: returns the arrays that were laid aside.
     """
 
     first: int
@@ -100,7 +100,7 @@ class Pass:
         self._linked, self._tasks = Divided(self.keep, self.groups), Divided(self.keep, self.groups)
 
     def take_in(self, batches: Iterable[tuple[int, Columns]]) -> None:
-        """Take in all records, and lay aside what ended in them while the next ones are put together.
+        """Read all records, and lay executions that ended in them aside while the next ones are put together.
 
         Args:
             batches: number of the source and records of it, in order.
@@ -161,7 +161,7 @@ class Pass:
         return executions_of(linked["executions"], linked["numbers"], self.files, self._texts).drop(_UNLINKED)
 
     def failed(self) -> Sessions:
-        """The executions that failed, and what is known of all sessions."""
+        """The executions that failed, and the facts about all sessions."""
         small = {name: joined_items(items) for name, items in self._small.items()}
         failed = {name: joined_items([one[name] for one in self._failed]) for name in self._failed[0]}
         none = pl.DataFrame()
