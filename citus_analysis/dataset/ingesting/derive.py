@@ -106,7 +106,7 @@ class Derivation:
         version: must be increased whenever the same inputs would give different rows.
         inputs: tables it reads.
         outputs: tables it writes.
-        compute: what it gives for each of some resources of a dataset, given the number of threads that it may use.
+        compute: its rows for each of some resources of a dataset, given the number of threads that it may use.
         together: several resources take little longer than one.
         facts: further values that its rows depend on (JSON-serialisable).
     """
@@ -295,8 +295,8 @@ def stage_parts(
     """Compute the derived tables of some resources of a dataset, or a piece of them, into staged parts of each.
 
     Args:
-        derivation: what is computed.
-        resources: what it is computed from, each with the state of the whole derivation.
+        derivation: the computation.
+        resources: its inputs, each with the state of the whole derivation.
         piece: distinguishes the files of the piece from those of others.
         jobs: threads that compute it, at most.
     """

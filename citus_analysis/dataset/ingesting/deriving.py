@@ -31,7 +31,7 @@ class DeriveTask:
 
     Attributes:
         derivation: its name.
-        tables: what is read: the resource, or a part of its sources.
+        tables: its input: the resource, or a part of its sources.
         key: state of the whole derivation.
         piece: name of the piece; empty if it is the whole.
     """
@@ -128,8 +128,8 @@ def pieces_of(derivation: Derivation, tables: ResourceTables) -> list[DeriveTask
     """The pieces that a derivation can be computed in: traces by iteration.
 
     Records of different iterations have nothing in common. Where a log names no iteration, which of its records belong
-    to one is only known from the records; where no catalogue tells that the servers form a cluster, it takes the
-    records of all iterations to tell. Such a resource is one piece.
+    to one is only known from the records; where no catalogue shows that the servers form a cluster, the records of all
+    iterations are needed to decide that. Such a resource is one piece.
     """
     key = derivation.state_key(tables)
     logs = [source for source in tables.sources if any(part.table == "log_events" for part in source.parts)]

@@ -59,7 +59,7 @@ __all__ = ["ingest"]
 #: A file of at least this size on disk is read alone, with all threads.
 _BIG_BYTES: Final = 32 * 2**20
 
-#: Threads that read one file, and as many that write what is in it: each holds tens of megabytes.
+#: Threads that read one file, and as many that write its rows: each holds tens of megabytes.
 _MOST_THREADS: Final = 8
 
 #: Interval between commits of finished sources, in seconds; a killed process loses at most this much work.

@@ -1,7 +1,7 @@
 """The records of an iteration from their Parquet files to a pass over them, in the order of the logs.
 
-Only the columns that traces are built from are read, categories as numbers of texts. What the pass lays aside stays in
-memory if it is little, else in files of the staging folder.
+Only the columns that traces are built from are read, categories as numbers of texts. Arrays that the pass lays aside
+stay in memory if they are few, else in files of the staging folder.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def take_in(
         dataset: folder of the dataset.
         chosen: resource and iteration.
         nodes: rows of table `nodes` of the resource.
-        folder: for what is laid aside.
+        folder: for the arrays that are laid aside.
         distributed: the servers form a cluster.
         jobs: parts that are read at the same time.
 
@@ -92,7 +92,7 @@ def take_in(
 
 
 def _head(dataset: Path, part: Part, resource: str, iteration: int | None) -> pl.DataFrame:
-    """The file that a part's records of an iteration stand in, and the first time in them; no row if there are none."""
+    """The file of a part's records of an iteration, and the first time in them; no row if there are none."""
     names = [name for name in FILE_COLUMNS if name != PARTITION_KEY]
     with _opened(dataset, part, names) as file:
         first_time = _first_time_by_statistics(file, iteration)

@@ -66,7 +66,7 @@ def content_hash(path: Path) -> str:
 
 
 class _Counting(io.RawIOBase):
-    """A stream that counts what is read from it."""
+    """A stream that counts the bytes read from it."""
 
     def __init__(self, stream: BinaryIO, measured: MeasuredContent) -> None:
         self._stream, self._measured, self._count = stream, measured, 0
@@ -135,7 +135,7 @@ class _Account:
 
 
 class Parser(Protocol):
-    """What turns bytes to pieces of tables: a format, or one that is given a stretch of a source."""
+    """Turns bytes into pieces of tables: a format, or a parser of a stretch of a source."""
 
     @property
     def name(self) -> str:

@@ -1,8 +1,8 @@
 """Large logs read in stretches by the workers of a cluster.
 
 The places of the cuts are found where the file is recognised. Each stretch is a task with parts of its own, and a
-source is committed when all of its stretches are read. Where a stretch cannot be told from the others (details whose
-record is far before it, a file that cannot be read to its end) the source is read once more in one piece.
+source is committed when all of its stretches are read. Where a stretch cannot be read apart from the others (details
+whose record is far before it, a file that cannot be read to its end) the source is read once more in one piece.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def read_stretch(store: Store, stretch: Stretch) -> _Read:
 
     Args:
         store: where the parts go.
-        stretch: what is read.
+        stretch: the bytes to read.
     """
     seam = Seam()
     if stretch.span == WHOLE:
@@ -162,7 +162,7 @@ class _Gathered:
         return stretch in self.stretches
 
     def add(self, stretch: Stretch, read: _Read) -> list[Stretch] | None:
-        """Take in a result; return what is to be read further, None if that was all."""
+        """Add a result; return the stretches still to be read, None if it was the last."""
         self._left -= 1
         if stretch.first is None:
             self._read[stretch.number] = read

@@ -114,7 +114,7 @@ def _cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, ...]:
     try:
         return tuple(file.format.cuts(Content(path), Hints(file.path.name, file.options), stretch_bytes))
     except (CitusAnalysisError, OSError):
-        # Reading it says what is wrong with it.
+        # The attempt to read it gives the reason.
         return ()
 
 

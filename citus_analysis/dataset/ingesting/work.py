@@ -1,4 +1,4 @@
-"""The tasks of an ingest: functions of what they are given, so that any process can run them, and run them again.
+"""The tasks of an ingest: functions of their arguments alone, so that any process can run them, and run them again.
 
 The same functions run in threads of this process and on the workers of a cluster.
 """
@@ -59,7 +59,7 @@ WHOLE: Final = Span(0, None)
 
 
 def stem_of(task: Task) -> str:
-    """What the names of the files of a source in its present state begin with."""
+    """The beginning of the names of a source's files in its present state."""
     return f"{task.file.source_id}-{task.key[:8]}"
 
 

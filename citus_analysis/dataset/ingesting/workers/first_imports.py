@@ -6,7 +6,7 @@ __all__ = ["prepare"]
 
 
 def prepare() -> None:
-    """Import what the first calls need while the other process still looks for files."""
+    """Import the modules that the first calls need while the other process still looks for files."""
     import pyarrow.parquet  # noqa: F401
 
     import citus_analysis.dataset.ingesting.derive

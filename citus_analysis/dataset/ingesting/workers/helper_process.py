@@ -27,12 +27,12 @@ __all__ = ["Helper", "NoAnswerError", "say", "serve"]
 
 _Result = TypeVar("_Result")
 _PR_SET_PDEATHSIG: Final = 1
-#: The paths are handed over first, because formats of other packages may stand on paths that a program added.
+#: The paths are handed over first, because formats of other packages may be on paths that a program added.
 _PROGRAM: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from citus_analysis.dataset.ingesting.workers.helper_process import serve; serve()"
 )
-#: Of a reply: more is to come, the result, or none.
+#: Kinds of reply: a message before the result, the result, or none.
 _SAID, _RESULT, _NOTHING = "said", "result", "nothing"
 #: The first reply: calls begin at once from here on.
 _READY: Final = "ready"
@@ -76,7 +76,7 @@ class Helper:
         self._send(pickle.dumps(sys.path) + pickle.dumps((os.getpid(), ahead)))
 
     def is_ready(self) -> bool:
-        """Whether the process has imported what it needs, so that a call begins at once, or has ended."""
+        """Whether the process has done its imports, so that a call begins at once, or has ended."""
         if not self._is_ready and self._replies is not None:
             self._is_ready = bool(select([self._replies], [], [], 0)[0])
         return self._is_ready
@@ -84,7 +84,7 @@ class Helper:
     def call(
         self, function: Callable[..., _Result], *arguments: object, heard: Callable[[object], None] | None = None
     ) -> _Result:
-        """The result of a function of a module; what it says (:func:`say`) meanwhile goes to `heard`.
+        """The result of a function of a module; its messages (:func:`say`) meanwhile go to `heard`.
 
         Raises:
             NoAnswerError: there is none.
@@ -125,7 +125,7 @@ def serve() -> None:
     """Answer calls until the other side closes its end."""
     global _replies
     requests, _replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    # What a format of another package prints must not get between the replies.
+    # Output that a format of another package prints must not get between the replies.
     os.dup2(2, 1)
     parent, ahead = pickle.load(requests)  # noqa: S301 - written by the process that started this one
     _end_with(parent)
@@ -140,7 +140,7 @@ def serve() -> None:
 
 
 def say(message: object) -> None:
-    """In a helper: tell the process that called something before the result is there."""
+    """In a helper: send a message to the calling process before the result is there."""
     _answer(_SAID, message)
 
 

@@ -37,7 +37,7 @@ class Stopped(Exception):  # noqa: N818 - not an error: the ingest is being stop
 
 
 class _Cancellable(Protocol):
-    """Work that was handed out, whatever its result is."""
+    """Work that was handed out, with a result of any type."""
 
     def cancel(self) -> bool:
         """Give it up, unless it is running."""
@@ -89,7 +89,7 @@ class Pool:
         Args:
             function: can be sent to another process, with its arguments and results.
             items: what it is applied to.
-            size: bytes that an item stands for.
+            size: bytes to be read for an item.
         """
         if self.cluster is None:
             yield from self.each(function, items)
