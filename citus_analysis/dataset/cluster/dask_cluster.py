@@ -54,7 +54,7 @@ class Cluster:
 
 
 class _Client(Protocol):
-    """What is used of Dask's client, which has no types."""
+    """The part of Dask's client that is used here; Dask has no types."""
 
     def get_executor(self, **options: object) -> Executor: ...
 
@@ -179,7 +179,7 @@ def _version() -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask reports each lost worker in several lines of log; the end of the ingest says what came of it."""
+    """Dask reports each lost worker in several lines of log; the end of the ingest states the outcome."""
     import logging
 
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.nanny", "distributed.worker")]

@@ -41,7 +41,7 @@ class Identity:
         resource: system under test and its set-up.
         set_up: name of the set-up, without its size, load and operation; runs with different names never form one
             series. If unknown, reports derive it from the resource's name.
-        run: explicit name of the run within the resource, where no configuration tells runs apart.
+        run: explicit name of the run within the resource, where runs have the same configuration.
         part: number of the load generator within the run, from 0.
     """
 

@@ -16,7 +16,7 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["SourceFile", "columns_of"]
 
-#: Formats of these tables read what a load generator wrote.
+#: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
 

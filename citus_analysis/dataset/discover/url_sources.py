@@ -99,19 +99,19 @@ def _heads(place: ObjectPlace, listed: Mapping[str, Stored]) -> Sequence[bytes]:
 
 
 def with_origins(files: Iterable[Found], origins: Mapping[Path, str]) -> list[Found]:
-    """Files with the URLs that they stand for."""
+    """Files with the URLs that they represent."""
     return [replace(found, origin=origins.get(found.path)) for found in files]
 
 
 @contextmanager
 def local_copy(found: Found, begin: int = 0, end: int | None = None) -> Iterator[Path]:
-    """A file as it can be read: itself, or a copy of what is at its URL.
+    """A file as it can be read: itself, or a copy of the object at its URL.
 
     Args:
         found: the file.
         begin: first byte that is needed.
-        end: end of those that are needed; None: all. A copy then holds these, with what may be looked at before them
-            and at the beginning of the file, and zero bytes elsewhere.
+        end: end of those that are needed; None: all. A copy then holds these, with the bytes that may be looked at
+            before them and at the beginning of the file, and zero bytes elsewhere.
 
     Raises:
         InputError: it changed since it was found, or cannot be fetched.
@@ -137,7 +137,7 @@ def url_copy(url: str) -> Iterator[Path]:
 def _copy_of_stretch(url: str, begin: int, end: int, size: int) -> Iterator[Path]:
     needed = [(0, min(HEAD_BYTES_NEEDED, size)), (max(0, begin - 2 * LOOK_BACK_BYTES), end)]
     with _beside(url) as (place, name, path), path.open("wb") as file:
-        # What is at the URL may have another length by now.
+        # The object at the URL may have another length by now.
         length = place.length(name)
         for first, last in needed if length == size else ():
             file.seek(first)

@@ -24,7 +24,7 @@ from citus_analysis.errors import DatasetError
 __all__ = ["held"]
 
 _NAME: Final = "_lease.json"
-#: Seconds between two signs of life, and until an object without one is taken over.
+#: Seconds between two writes by the holder, and until an object that does not change is taken over.
 RENEWED_S: Final = 5.0
 ABANDONED_S: Final = 17.0
 
@@ -71,7 +71,7 @@ def _renew(place: ObjectPlace, name: str, ended: Event) -> None:
     signs = 0
     while not ended.wait(RENEWED_S):
         signs += 1
-        # A store that is away for a moment: the manifest decides who is the writer.
+        # The store may be unreachable for a moment: the manifest decides which process is the writer.
         with suppress(DatasetError):
             if _holder(place) != name:
                 return

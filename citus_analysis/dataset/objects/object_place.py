@@ -203,7 +203,7 @@ def reaching(url: str, *, missing: bool = False, exists: bool = False) -> Iterat
     """Turns the many errors of stores into one line that names the object and the way out.
 
     Args:
-        url: what is being read or written.
+        url: the object that is read or written.
         missing: an object that does not exist is the caller's matter (FileNotFoundError).
         exists: an object that exists already is the caller's matter (FileExistsError).
     """

@@ -1,7 +1,7 @@
 """Read tables of a dataset on an object store: only the columns and row groups that a query needs are fetched.
 
 Arrow reads the files, for both polars and DuckDB: both hand it the columns and conditions of a query, and it fetches
-the byte ranges that these need. DuckDB's own reader over fsspec would do the same without verifying what it reads.
+the byte ranges that these need. DuckDB's own reader over fsspec would do the same without verifying the bytes.
 
 A small file is fetched whole and compared with the manifest. Of a larger one the footer is compared with the manifest,
 and each page with the checksum that Parquet keeps of it; only the few bytes of pages' headers have none.

@@ -1,7 +1,7 @@
 """A dataset on an object store, as an ingest writes it.
 
-Parts are written below a temporary folder and uploaded by the task that made them, under names that derive from what
-they hold: a task that is run again writes the same bytes under the same names. They belong to the dataset when a commit
+Parts are written below a temporary folder and uploaded by the task that made them, under names that derive from their
+content: a task that is run again writes the same bytes under the same names. They belong to the dataset when a commit
 names them.
 """
 
@@ -86,7 +86,7 @@ class ObjectStore:
             yield folder
 
     def sent(self, staged: list[Staged]) -> list[Staged]:
-        """Upload what a task staged."""
+        """Upload the parts that a task staged."""
         for item in staged:
             self.place.upload(item.file, item.part.path)
             item.file.unlink()
@@ -100,7 +100,7 @@ class ObjectStore:
         """Superseded parts stay for readers that opened the dataset earlier."""
 
     def clean(self, manifest: Manifest) -> None:
-        """Remove what was superseded, or uploaded and never committed, more than a day ago."""
+        """Remove files that were superseded, or uploaded and never committed, more than a day ago."""
         self.vacuum(manifest, GRACE_S)
 
     def vacuum(self, manifest: Manifest, older_than_s: float) -> Vacuumed:
@@ -128,7 +128,7 @@ class ObjectStore:
         return missing_or_cut(self.place, parts)
 
     def fetch(self, parts: Iterable[Part], folder: Path) -> None:
-        """Copy parts into a folder; each is compared with what the manifest records of it.
+        """Copy parts into a folder; each is compared with its record in the manifest.
 
         Raises:
             DatasetError: a part is damaged or missing.

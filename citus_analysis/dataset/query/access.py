@@ -66,7 +66,7 @@ class Dataset(Shorthands):
 
     @cached_property
     def content_hash(self) -> str:
-        """Hash over the content of all sources and over what their rows depend on; not over where they lie."""
+        """Hash over the content of all sources and all else that their rows depend on, but not over their places."""
         states = (
             (s.source_id, s.content_hash, s.format, s.parser_version, s.identity, s.run_id)
             for s in self._manifest.sources.values()
@@ -94,7 +94,7 @@ class Dataset(Shorthands):
         return self.scan_parts(name, self._parts.get(name, []))
 
     def states(self) -> list[SourceState | DerivedState]:
-        """What the dataset consists of: each source and each derivation of a resource, with its files."""
+        """The entries of the dataset: each source and each derivation of a resource, with its files."""
         return self._manifest.states()
 
     def scan_parts(self, name: str, parts: Sequence[Part]) -> pl.LazyFrame:

@@ -62,7 +62,7 @@ def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sou
 def run_query_on_objects(
     query: str, objects: ObjectReader, parts: Mapping[str, Sequence[Part]], sources: pl.LazyFrame
 ) -> pl.DataFrame:
-    """The rows of one SELECT over a dataset on an object store; of each file only what the query needs is fetched.
+    """The rows of one SELECT over a dataset on an object store; only the needed parts of files are fetched.
 
     Raises:
         UsageError: the query is not a single SELECT, has an error, or yields a column type that a frame cannot hold.

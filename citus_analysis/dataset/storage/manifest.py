@@ -41,7 +41,7 @@ _BEFORE: Final = '{"hash":"', '","entries":'
 _AFTER: Final = "}"
 _LOCK_NAME: Final = "_lock"
 
-#: A state as it is written, or what ends one: `gone` (a source) or `emptied` (a resource).
+#: A state as it is written, or the end of one: `gone` (a source) or `emptied` (a resource).
 Entry: TypeAlias = dict[str, object]
 
 
@@ -157,7 +157,7 @@ class Manifest:
         """
         manifest = cls(folder)
         try:
-            # Before the file is read: what is appended meanwhile makes the file another one.
+            # Before the file is read: an entry that is appended meanwhile makes the file another one.
             manifest._status = _status_of(manifest.path)
             data = manifest.path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -250,7 +250,7 @@ class Manifest:
         self._held = []
 
     def release(self) -> None:
-        """Commit what was held back, all at once."""
+        """Commit the states that were held back, all at once."""
         held, self._held = self._held, None
         if held:
             self._write(held)

@@ -47,7 +47,7 @@ class Store(Protocol):
         """A folder for one task, in which these parts can be read and new ones staged."""
 
     def sent(self, staged: list[Staged]) -> list[Staged]:
-        """Called at the end of a task, where it ran: what it staged is brought to where the driver finds it."""
+        """Called at the end of a task, where it ran: its staged parts are brought to where the driver finds them."""
 
     def publish(self, staged: Iterable[Staged]) -> None:
         """Move staged parts into place, just before they are committed."""
@@ -56,7 +56,7 @@ class Store(Protocol):
         """Called just before a commit drops parts."""
 
     def clean(self, manifest: Manifest) -> None:
-        """Remove what no reader needs any more."""
+        """Remove files that no reader needs any more."""
 
     def problems(self, parts: Sequence[Part], each: Callable[..., Iterable[tuple[Part, str | None]]]) -> dict[str, str]:
         """Path -> defect, of damaged or missing parts; `each` applies a function to items in parallel."""
