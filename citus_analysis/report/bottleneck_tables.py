@@ -37,7 +37,7 @@ def threshold_rows(thresholds: pl.DataFrame) -> pl.DataFrame:
 
 
 def absent_measurements(matrix: pl.DataFrame) -> pl.DataFrame:
-    """What was not measured, a row for each measurement, with the systems that lack it.
+    """Missing measurements, a row for each, with the systems that lack it.
 
     Args:
         matrix: `resource`, `part`, `aspect`, `not_measured` (null where it was measured).
@@ -71,10 +71,10 @@ def _systems(names: list[str], everything: int) -> str:
 
 
 def demand_rows(demands: pl.DataFrame) -> pl.DataFrame:
-    """What an operation costs, a row for each configuration and node, the demands in columns with their units.
+    """The cost of an operation, a row for each configuration and node, the demands in columns with their units.
 
     Args:
-        demands: what :func:`citus_analysis.scaling.resource_demands` returned.
+        demands: result of :func:`citus_analysis.scaling.resource_demands`.
     """
     unit = pl.when(pl.col("unit") == _SWITCHES).then(pl.lit("")).otherwise(pl.format(" [{}]", "unit"))
     named = demands.with_columns(demand=pl.col("demand") + unit)
@@ -131,7 +131,7 @@ def shard_spread(skew: pl.DataFrame) -> pl.DataFrame:
 
 
 def separator_rows(separators: pl.DataFrame) -> pl.DataFrame:
-    """What separates slow statements, the largest effects first."""
+    """Properties that separate slow statements, the largest effects first."""
     columns = ["property", "n_with", "n_without", "median_with_us", "median_without_us", "cliffs_delta", "p_value"]
     rows = separators.select("resource", "threads", "statement_kind", *columns)
     return rows.sort(pl.col("cliffs_delta").abs(), descending=True, nulls_last=True, maintain_order=True)

@@ -59,9 +59,9 @@ _UNITS: Final = {"throughput": "ops_s", "response": "us"}
 
 
 def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
-    """How often which limit came first, then a sentence for at most `most` configurations, the surest first.
+    """The number of configurations by first limit, then a sentence for at most `most` of them, the surest first.
 
-    Of more configurations than that, one stands for all of the same limit: the table has the others.
+    Where there are more configurations than that, one of each limit is described; the table has the others.
     """
     counts: dict[str, int] = {}
     for one in study.verdicts:
@@ -75,7 +75,7 @@ def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]
 
 
 def _counted_limits(counts: Mapping[str, int]) -> str:
-    """How many configurations each limit comes first in."""
+    """The number of configurations in which each limit comes first."""
     number = sum(counts.values())
     only = next(iter(counts), None)
     if len(counts) == 1 and only in _WORDS and number > 1:
@@ -100,7 +100,7 @@ def _sentence(verdict: Verdict) -> str:
 
 
 def generator_sentence(study: BottleneckStudy) -> str:
-    """Whether it is the load generator, in one sentence."""
+    """Whether the load generator is the limit, in one sentence."""
     mine = [one for one in study.verdicts if one.limit == _GENERATOR]
     of = counted(len(study.verdicts), "configuration")
     if mine:
@@ -120,7 +120,7 @@ def demand_sentences(first: pl.DataFrame) -> list[str]:
     """Where the nearest bound is: the configuration that is closest to it.
 
     Args:
-        first: what :func:`citus_analysis.scaling.queueing.resource_demands.first_to_saturate` returned.
+        first: result of :func:`citus_analysis.scaling.queueing.resource_demands.first_to_saturate`.
     """
     if first.is_empty():
         return ["No utilisation was recorded together with a throughput: demands of operations are not known."]
@@ -190,13 +190,13 @@ def run_variance_sentences(study: BottleneckStudy) -> list[str]:
     """Run-to-run variance by source with the runs needed, or why it is not split."""
     found = study.run_variance
     if found is None:
-        return ["Repeated runs are too few to say what their differences come from."]
+        return ["There are too few repeated runs to find the causes of their differences."]
     left_out = f" Left out: {'; '.join(found.warnings)}." if found.warnings else ""
     return [f"{found.sentence()}{left_out}"]
 
 
 def what_if_sentences(found: Sequence[WhatIf], most: int = _MOST) -> list[str]:
-    """How many set-ups have a validated network; then what each of at most `most` would gain, validated ones first."""
+    """The number of set-ups with a validated network; then the gains of at most `most`, validated ones first."""
     if not found:
         return ["No prediction: no run has both traced statements and the client's latencies."]
     ordered = _ordered(found)
@@ -209,7 +209,7 @@ def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
 
 
 def _name(one: WhatIf) -> str:
-    """A set-up in words: its operation, size, and what else sets it apart."""
+    """A set-up in words: its operation, size, and other distinctions."""
     empty = {None, ("operations", UNTIL_TIME_IS_UP), ("records", 0)}
     rest = {name: value for name, value in one.configuration.items() if empty.isdisjoint({value, (name, value)})}
     phase, workload = (str(rest.pop(name)) if name in rest else None for name in ("phase", "workload"))
@@ -274,7 +274,7 @@ def _rate(one: WhatIf) -> str:
 
 
 def what_if_table(found: Sequence[WhatIf]) -> pl.DataFrame:
-    """One row per set-up and change, validated set-ups first: what the change would bring, or why that is not known."""
+    """One row per set-up and change, validated set-ups first: the effect of the change, or why it is unknown."""
     parts = [
         change_table(predicted_changes(one)).select(
             pl.lit(_name(one)).alias("set_up"), pl.lit(one.threads).alias("threads"), pl.all()

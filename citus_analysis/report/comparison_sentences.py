@@ -1,4 +1,4 @@
-"""Sentences of the comparison report: what each set-up does beside the base, and what speaks against it."""
+"""Sentences of the comparison report: each set-up relative to the base, and caveats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _unequal(study: ComparisonPanels) -> list[str]:
 
 
 def _compared(study: ComparisonPanels, base: str) -> list[str]:
-    """What stood beside the base; of a single comparison, both means, too."""
+    """The set-ups that were compared with the base; for a single comparison, both means, too."""
     number = study.ratios["variant"].n_unique()
     if study.ratios.height > 1:
         were = "was" if number == 1 else "were"

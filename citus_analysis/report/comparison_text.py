@@ -132,7 +132,7 @@ def comparison_panels(
         margin: relative difference that counts as none.
 
     Raises:
-        InsufficientDataError: of no run all are known: what it did, its workers and its threads.
+        InsufficientDataError: no run has a known operation, number of workers and number of threads.
         UnknownNameError: no variant has the name of the base.
     """
     runs = selection.runs.drop_nulls(_CELL)

@@ -43,7 +43,7 @@ def _contradictions(study: PublishedStudy) -> Iterator[str]:
             yield f"{where}, {row['row']}: {row['stated']} is stated, {row['expected']} follows from the rest."
 
 
-#: Names of sources -> what sentences call them.
+#: Names of sources -> their names in sentences.
 _SOURCES: Final = {
     "thesis": "the thesis",
     "postgres_xc": "the paper on Postgres-XC",
@@ -101,7 +101,7 @@ def monitoring_sentence(comparison: Comparison) -> str:
 
 
 def findings_table(findings: pl.DataFrame) -> pl.DataFrame:
-    """Findings of the audit with fewer, wider columns: the place in one, and what is expected beside what is stated."""
+    """Findings of the audit with fewer, wider columns: the place in one, and the expected beside the stated value."""
     place = pl.format("{}, {}", pl.col("source"), _place_expr())
     words = pl.col("check").cast(pl.String).str.replace_all("_", " ").str.replace("littles law", "Little's law")
     return findings.select("severity", "row", "stated", "expected", "explanation", place=place, check=words).select(

@@ -1,4 +1,4 @@
-"""Sentences of the resources report: each states a finding first, and what it was measured on second."""
+"""Sentences of the resources report: each states a finding first, and the measured system second."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ __all__ = ["Axis", "Group", "Panel", "Quantity", "ScalingPanels", "check_base", 
 
 Axis = Literal["workers", "threads"]
 
-#: What :meth:`ScalingPanels.plot` draws and :meth:`ScalingPanels.table` lists.
+#: The quantities that :meth:`ScalingPanels.plot` draws and :meth:`ScalingPanels.table` lists.
 Quantity = Literal["throughput", "speedup", "efficiency", "models"]
 
 _OTHER: Final[dict[Axis, Axis]] = {"workers": "threads", "threads": "workers"}
@@ -58,7 +58,7 @@ class Panel:
     """A curve with its place in the figures.
 
     Attributes:
-        operation: what the clients did.
+        operation: the clients' operation.
         series: the whole name: set-up, and value of the other axis.
         curve: its points, comparisons and models.
         set_up: the part of the name that says the set-up; empty where there is one only. One figure each.
@@ -136,7 +136,7 @@ class ScalingPanels:
 
     @property
     def models(self) -> pl.DataFrame:
-        """Per operation, series and fitted model: parameters, weight, what speaks against it, and its peak."""
+        """Per operation, series and fitted model: parameters, weight, caveats, and its peak."""
         rows = [
             {"operation": panel.operation, "series": panel.series, **row}
             for panel in self.panels
@@ -201,7 +201,7 @@ def scaling_panels(
 
     Args:
         selection: runs with their set-up.
-        axis: what grows along a series.
+        axis: the quantity that grows along a series.
         base: value that speedup refers to; 0: the smallest of each series.
         level: confidence level of every interval and test.
         method: of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
@@ -250,7 +250,7 @@ def _placed(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
-    """Names are made per operation: what the panel's title says (operation, one size) is no part of them."""
+    """Names are made per operation, without the parts that the panel's title states (operation, one size)."""
     other = _OTHER[axis]
     if not study.curves:
         return

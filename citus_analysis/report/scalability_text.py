@@ -50,7 +50,7 @@ def _entered(selection: Selection) -> str:
 
 
 def growth_sentences(study: ScalingPanels) -> list[str]:
-    """Per operation and set-up: what the largest size does beside the smallest, in the words of the verdicts.
+    """Per operation and set-up: the largest size relative to the smallest, in the words of the verdicts.
 
     The set-up with the most series comes first.
     """

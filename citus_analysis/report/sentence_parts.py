@@ -66,7 +66,7 @@ def interval_text(interval: Interval, digits: int = 2) -> str:
 
 
 def decided_text(comparison: Comparison, digits: int = 2) -> str:
-    """A ratio with the interval of the test that decided; that of equivalence has a level of its own, which is said.
+    """A ratio with the interval of the test that decided; that of equivalence has a level of its own, which is stated.
 
     Example:
         >>> from citus_analysis.stats import compare

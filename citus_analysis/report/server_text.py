@@ -34,7 +34,7 @@ _MOST_CHARACTERS: Final = 90
 
 
 def server_sentences(profile: ServerProfile, comparison: ServerComparison | None = None) -> list[str]:
-    """Extent of the logs, the statements that take the time, errors, and what else the servers reported."""
+    """Extent of the logs, the statements that take the time, errors, and the servers' other reports."""
     sentences = [_extent(profile), *_largest(profile), *_longest(profile), _errors(profile), _activity(profile)]
     extra = change_sentences(comparison)[:1] if comparison is not None else _parts(profile)
     return [*sentences[: 6 - len(extra)], *extra]
@@ -133,11 +133,11 @@ def _activity(profile: ServerProfile) -> str:
         f"{counted(counts['temporary files'], 'temporary file')}" + (f" ({readable(size)} MB)" if size else ""),
         f"{counted(counts['sessions ended'], 'session')} ended",
     ]
-    return f"The servers logged {listed(parts)}; what they are not set up to log is missing, not absent."
+    return f"The servers logged {listed(parts)}; events that they are not set up to log may have happened all the same."
 
 
 def _parts(profile: ServerProfile) -> list[str]:
-    """Shares of the parent, the child and what lies between them, for the kind with the most remote statements."""
+    """Shares of the parent, the child and the time between them, for the kind with the most remote statements."""
     remote = profile.distributed.filter(pl.col("executed") == "remote").sort("n", descending=True)
     if remote.is_empty():
         return []
@@ -155,7 +155,7 @@ def _parts(profile: ServerProfile) -> list[str]:
     return [f"{one} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
 
 
-#: What a reader looks at first in a table of statements; the rest follows.
+#: The columns that a reader looks at first in a table of statements; the others follow.
 _FIRST: Final = ("text", "statements", "total_s", "share_percent", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
 
 
@@ -181,7 +181,7 @@ def shown_percentiles(profile: ServerProfile) -> pl.DataFrame:
 
 
 def percentile_notes(profile: ServerProfile) -> list[str]:
-    """What the intervals of the percentiles do not hold for, each remark once; why some are missing."""
+    """Limits of the intervals of the percentiles, each remark once, and the reasons why some are missing."""
     remarks = profile.percentiles["warnings"].drop_nulls().str.split("; ").explode().unique(maintain_order=True)
     absent = profile.percentiles.filter(pl.col("low_us").is_null()).height
     general = [f"{remark[:1].upper()}{remark[1:]}." for remark in remarks if remark.startswith("one run:")]
@@ -194,7 +194,7 @@ _FOR_PROGRAMS: Final[tuple[str, ...]] = ("min_ms", "first_time", "last_time", "f
 
 
 def reader_columns(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of statements without what readers do not compare: the counts that repeat others, extremes in time.
+    """A table of statements without columns that readers do not compare: repeated counts, extremes in time.
 
     The number of timed statements is left out where it is that of all, the number of failed ones where none failed.
     """
@@ -217,7 +217,7 @@ def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:
 
 
 def distributed_notes(distributed: pl.DataFrame) -> list[str]:
-    """What the times of distributed statements leave out or contain, each once with the statements it is about.
+    """The parts that times of distributed statements leave out or contain, each once with its statements.
 
     Args:
         distributed: `statement_kind`, `executed`, `quantity`, `warning` and `note`.

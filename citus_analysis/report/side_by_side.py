@@ -44,7 +44,7 @@ __all__ = [
 
 _SIZE: Final = ("workers", "threads")
 _MEANS: Final = ("n", "mean", "sd", "low", "high", "level", "method")
-#: What makes a workload more or less intense.
+#: The columns that make a workload more or less intense.
 _INTENSITY: Final = ("records", "operations")
 
 
@@ -55,8 +55,8 @@ class SideBySide:
     Attributes:
         means: `panel`, `x`, `group`, workers, threads, n, mean, sd, low, high, level, method; one row a bar. Where
             a bar is the best of several set-ups, `variant` names it.
-        x: what `x` is, in words.
-        what: what the groups are, in words.
+        x: the meaning of `x`, in words.
+        what: the kind of the groups, in words.
     """
 
     means: pl.DataFrame

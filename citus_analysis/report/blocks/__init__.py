@@ -1,1 +1,1 @@
-"""Blocks that a page has whatever it reports: what the audit found, and the set-up of the runs."""
+"""Blocks of every page: the findings of the audit, and the set-up of the runs."""

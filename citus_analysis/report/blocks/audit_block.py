@@ -1,4 +1,4 @@
-"""The block at the top of every report: contradictions within the measurements, and what to do about them."""
+"""The block at the top of every report: contradictions within the measurements, and their remedies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from citus_analysis.texts.counted_words import counted, noun_for
 __all__ = ["ADVICE", "audit_block", "latency_warnings", "runs_by_severity", "shared_doubts"]
 
 _COLUMNS: Final = ("severity", "check", "source", "row", "expected", "stated", "explanation")
-#: Severity -> what is true of a run whose worst finding it is (one run, several).
+#: Severity -> the words about a run whose worst finding it is (one run, several).
 _WORDS: Final = {
     "red": ("contradicts itself", "contradict themselves"),
     "amber": ("is doubtful", "are doubtful"),
     "green": ("is consistent", "are consistent"),
 }
-#: Check of runs -> what a person does about a finding that is not green.
+#: Check of runs -> the remedy for a finding that is not green.
 ADVICE: Final = {
     "run_status": "Left out of all numbers. The table client_errors has the errors; run them again.",
     "throughput_identity": "Use the throughput that follows from operations and time; start load generators together.",
@@ -43,9 +43,9 @@ _OF_LATENCIES: Final = {
     "coarse_percentiles": "Coarse percentiles: {row} has {stated}, known to 1 ms only; {explanation}.",
 }
 _MOST_RED: Final = 5
-#: Of fewer runs, a doubt about all of them is one about each.
+#: Where runs are fewer, a doubt about all of them is listed for each.
 _SEVERAL: Final = 3
-#: From this share of the runs on, a doubt says something about the experiment, not about single runs.
+#: A doubt about this share of the runs, or more, concerns the experiment and not single runs.
 _SHARED: Final = 0.9
 _ALL: Final = "Findings of the audit; a row that combines several shows the worst. audit.csv contains all of them."
 
@@ -56,7 +56,7 @@ def runs_by_severity(result: AuditResult, *, without: Sequence[str] = ()) -> dic
     Every run has a finding of the check `run_status`, whose row is the run; rows of latencies name its operation too.
 
     Args:
-        result: what the audit found.
+        result: the findings of the audit.
         without: checks whose doubts are not counted; a contradiction always is.
     """
     found = _of_runs(result)
@@ -67,7 +67,7 @@ def runs_by_severity(result: AuditResult, *, without: Sequence[str] = ()) -> dic
 
 
 def shared_doubts(result: AuditResult) -> list[str]:
-    """Checks that find (nearly) every run doubtful: said once, they do not hide what is wrong with single runs."""
+    """Checks that find (nearly) every run doubtful: stated once, they do not hide the faults of single runs."""
     found = _of_runs(result)
     runs = found["run"].n_unique()
     doubtful = found.filter(severity="amber").group_by("check", maintain_order=True).agg(pl.col("run").n_unique())
@@ -83,7 +83,7 @@ def _of_runs(result: AuditResult) -> pl.DataFrame:
 
 
 def audit_block(result: AuditResult) -> str:
-    """HTML of an audit: runs by severity, the red findings, and, folded, what to do and all checks."""
+    """HTML of an audit: runs by severity, the red findings, and, folded, the remedies and all checks."""
     shared = shared_doubts(result)
     counts = runs_by_severity(result, without=shared)
     badges = "".join(_badge(severity, count, besides=bool(shared)) for severity, count in counts.items())
@@ -126,12 +126,12 @@ def _shared_sentence(check: str, result: AuditResult) -> str:
 
 
 def _to_do(result: AuditResult) -> str:
-    """A line per check that found something: how much, the worst of it, and what to do."""
+    """A line per check with findings: their number, the worst of them, and the remedy."""
     found = result.findings.filter(pl.col("severity") != "green").unique("check", keep="first", maintain_order=True)
     if found.is_empty():
         return ""
     lines = "".join(_advised(row, result) for row in found.iter_rows(named=True))
-    return f"<details><summary>What is doubtful, and what to do</summary><ul>{lines}</ul></details>"
+    return f"<details><summary>Doubts and their remedies</summary><ul>{lines}</ul></details>"
 
 
 def _advised(row: Mapping[str, str], result: AuditResult) -> str:

@@ -34,7 +34,7 @@ from citus_analysis.units import label
 
 __all__ = ["html_table"]
 
-#: Columns with texts longer than this many characters get room, or they become towers of single words.
+#: Columns with texts longer than this many characters get a minimal width, so that lines hold several words.
 _LONG: Final = 36
 #: Texts of at most so many characters, such as a ratio with its interval, stay on one line.
 _SHORT: Final = 22
@@ -42,7 +42,7 @@ _SHORT: Final = 22
 _NAME: Final = 40
 #: Cell of a cluster without workers.
 _SINGLE: Final = "one server"
-#: From so many rows on, a text that they share is said once.
+#: In tables of so many rows or more, a text that all rows share is stated once.
 _SEVERAL: Final = 3
 #: So few rows are shown, too, rather than left out.
 _SPARED: Final = 5
@@ -69,11 +69,11 @@ _HEADINGS: Final = {
     "variant": "set-up",
     "vcpus": "vCPUs",
 }
-#: What the name of a system tells of a configuration, too; these columns are left to the CSV file.
+#: Columns of a configuration that follow from the name of the system; they are left to the CSV file.
 _IMPLIED: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
 #: Columns of whole numbers that name something: they are not grouped by thousands.
 _NUMBERS_OF_THINGS: Final = frozenset({"least_used", "most_used", "pid", "shard", "shard_id"})
-#: Names of an estimate whose interval stands in the columns `low` and `high`, with its unit.
+#: Names of an estimate whose interval is in the columns `low` and `high`, with its unit.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")
 
 
@@ -92,11 +92,11 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     An estimate with its interval in two more columns (`x`, `x_low`, `x_high`, or `mean`, `low`, `high`) becomes one
     column of `0.64 [0.51, 0.79]`. Times of five digits in microseconds are in milliseconds. A text or a whole number
     that all rows of the frame share, such as the method or the number of runs, moves into the caption; a column without
-    any value in the rows shown is left out, and so is what the name of the measured system tells.
+    any value in the rows shown is left out, and so are columns that follow from the name of the measured system.
 
     Args:
         frame: the table.
-        caption: what it shows; the number of rows left out is added.
+        caption: description of its content; the number of rows left out is added.
         rows: how many rows are shown; a few more are, rather than left out.
     """
     if frame.is_empty():
@@ -124,7 +124,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
 
 
 def _remarks(caption: str, frame: pl.DataFrame, rows: int, same: Sequence[str], *, more_columns: bool) -> str:
-    """What follows a caption: the rows shown (0: all), the values that all rows share, and where the rest is."""
+    """Remarks after a caption: the rows shown (0: all), the values that all rows share, and the place of the rest."""
     shared = ", ".join(f"{_heading(name)} {_cells(frame[name].head(1))[0]}" for name in same)
     remarks = [
         f"{rows} of {frame.height:,} rows; all are in the CSV file." if rows else "",

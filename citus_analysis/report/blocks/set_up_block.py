@@ -1,4 +1,4 @@
-"""What was measured, when and on what: the line under a report's title, and its table of the set-up."""
+"""The measured systems and times: the line under a report's title, and its table of the set-up."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from citus_analysis.texts.natural_order import natural_key
 
 __all__ = ["measured_line", "set_up_block", "set_up_rows"]
 
-#: What a description of runs repeats of the runs themselves, or of the cluster's addresses.
+#: Entries of a description that repeat columns of the runs, or the cluster's addresses.
 _OF_RUNS: Final = (
     r"^(?:resource|note|system|phase|workloads?|threads|records|operations|iterations|workers|drivers|scale|monitored)$"
     r"|^(?:facts)\."
 )
 _OF_NODES: Final = r"^(?:nodes|role_settings|settings_by_node|monitor_operations|protocol)\b"
-#: What the runner notes of every single run: how it went, not what was set up.
+#: Entries that the runner writes about every single run: its course, not its set-up.
 _OF_SINGLE_RUNS: Final = r"^measured\."
 _SETTING: Final = "settings."
 #: Columns of `runs` -> their names in the table.
@@ -46,7 +46,7 @@ _MOST: Final = 8
 
 
 def measured_line(runs: pl.DataFrame) -> str:
-    """When how much was measured.
+    """The amount and the time of the measurements.
 
     Example:
         >>> time = datetime(2026, 11, 20, 21, 30)
@@ -135,7 +135,7 @@ def _short(value: str) -> str:
 
 
 def set_up_block(rows: pl.DataFrame) -> str:
-    """HTML of the set-up: what was measured on what, and, folded, the settings of the servers."""
+    """HTML of the set-up: the measured runs and machines, and, folded, the settings of the servers."""
     server = rows.filter(kind="server")
     folded = (
         f"<details><summary>{counted(server.height, 'server setting')}</summary>{_table(server)}</details>"

@@ -1,7 +1,7 @@
 """Values of parameters that depend on the dataset, checked before a kernel starts.
 
-A notebook takes half a minute to fail; what is misspelt is known at once. Each report that takes such values has its
-check here, made of the functions that the report itself calls, so that both raise the same error.
+A notebook takes half a minute to fail; a misspelt value can be refused at once. Each report that takes such values has
+its check here, made of the functions that the report itself calls, so that both raise the same error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
 
     Args:
         name: of the report; one that is not of this library is not checked.
-        dataset: what it will show.
+        dataset: the dataset to be shown.
         given: parameters in their types; the others have their defaults.
 
     Raises:

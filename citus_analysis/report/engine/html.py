@@ -37,7 +37,7 @@ class Link:
         title: its heading.
         summary: the sentences that it opens with.
         tables: its CSV files, as the page links to them.
-        introduction: what it shows.
+        introduction: sentences about its content.
     """
 
     href: str
@@ -86,7 +86,7 @@ def index_html(
     Args:
         title: title of the page.
         links: the reports.
-        facts: what was measured, and when.
+        facts: the measured systems and times.
         left_out: report -> why it was not made.
         further: HTML that links reports in folders below.
     """

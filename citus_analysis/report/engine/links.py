@@ -20,7 +20,7 @@ __all__ = ["check_links", "further_pages", "index_of", "link_from_above", "linke
 
 _BLOCK: Final = re.compile(r'<section class="further".*?</section>', re.DOTALL)
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.DOTALL)
-#: The title of a page stands within so many characters.
+#: The title of a page is within so many characters.
 _HEAD: Final = 2_000
 
 

@@ -1,4 +1,4 @@
-r"""What the JSON document of a notebook holds, as far as reports read or write it.
+r"""The JSON document of a notebook, as far as reports read or write it.
 
 The format is nbformat 4.5; a notebook may hold more than is named here. Texts of several lines are written as a list of
 lines, or as one text.
@@ -87,7 +87,7 @@ class OutputMetadata(TypedDict, total=False):
 
 
 class Output(TypedDict, total=False):
-    """What a cell displayed (`data`) or printed (`text`)."""
+    """The output of a cell: displayed (`data`) or printed (`text`)."""
 
     output_type: str
     data: OutputData

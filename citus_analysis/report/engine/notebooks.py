@@ -136,7 +136,7 @@ def report_names(*, of_several: bool = False) -> list[str]:
 
 
 def report_label(name: str) -> str:
-    """What the files of a report are named after: its name; of a notebook that is named by its path, the file's.
+    """The stem of the names of a report's files: its name, or for a notebook named by its path, the file's.
 
     Example:
         >>> report_label("profile"), report_label("mine/orders.ipynb")
@@ -243,7 +243,7 @@ def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar
 
 
 def strip_notebook(document: Notebook) -> Notebook:
-    """A notebook without what makes version control noisy: outputs, counters, stray metadata; stable cell ids."""
+    """A notebook without outputs, counters and stray metadata, with stable cell ids: version control stays quiet."""
     cells = [_stripped(cell, f"cell-{number:02d}") for number, cell in enumerate(document["cells"])]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {

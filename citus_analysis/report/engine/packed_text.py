@@ -34,7 +34,7 @@ def packed(text: str) -> str:
 
 @cache
 def plotly_library() -> str:
-    """The plotly.js that belongs to the installed plotly package, packed; without what only maps of the world need."""
+    """The plotly.js of the installed plotly package, packed, without the code that only maps of the world need."""
     return packed(plotly_script())
 
 

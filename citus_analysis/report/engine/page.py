@@ -62,7 +62,7 @@ class View(Protocol):
 
     @property
     def table(self) -> pl.DataFrame:
-        """The rows behind it."""
+        """The rows that it shows."""
 
 
 class Page:
@@ -82,7 +82,7 @@ class Page:
         self.parameters = parameters
 
     def audit(self, resources: str = "*") -> None:
-        """Show what the audit found in the runs of the chosen resources: red, amber and green, before any figure."""
+        """Show the findings of the audit for runs of the chosen resources: red, amber, green, before any figure."""
         tables = [matching(self.dataset.table(name), resources) for name in _AUDITED]
         result = audit_runs(*tables)
         self._write("audit", result.details)
@@ -90,7 +90,7 @@ class Page:
         self.note(latency_warnings(result), warning=True)
 
     def findings(self, sentences: Sequence[str]) -> None:
-        """Show the sentences that state what was found."""
+        """Show the sentences that state findings."""
         items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
         _show(f'<section class="findings" aria-label="Findings"><ul>{items}</ul></section>', "\n".join(sentences))
 
@@ -132,7 +132,7 @@ class Page:
         Args:
             name: of the CSV file.
             table: what is written.
-            caption: what the table shows.
+            caption: description of the table.
             shown: the same facts in a form for readers, such as a row per configuration; the table itself if None.
             rows: how many rows are shown.
             folded: whether the table is shown on request only.
@@ -155,7 +155,7 @@ class Page:
         _display(data, {METADATA_KEY: {"csv": f"{name}.csv"}})
 
     def footer(self, *, set_up: bool = True) -> None:
-        """Show the set-up of the runs (unless the report shows no runs), and what the report was made from."""
+        """Show the set-up of the runs (unless the report shows no runs), and the dataset, versions and parameters."""
         if set_up:
             self._set_up()
         sources = counted(self.dataset.table("sources").height, "source")

@@ -76,7 +76,7 @@ class Rendered:
 
     Attributes:
         results: the reports that were written.
-        left_out: report -> why it was not: the dataset has nothing of what it shows.
+        left_out: report -> the reason why it was not made: the dataset has no data for it.
     """
 
     results: tuple[ReportResult, ...]
@@ -106,7 +106,7 @@ def render_report(
         UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
         UsageError: a parameter has the wrong type or is out of range; nothing was executed.
         DatasetError: there is no dataset in the folder; nothing was executed.
-        NothingToReportError: the dataset has nothing of what the report shows.
+        NothingToReportError: the dataset has no data for the report.
         ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
     """
     given = _with_absolute_datasets(check_parameters(name, parameters or {}))
@@ -146,7 +146,7 @@ def render_reports(
         UnknownNameError: there is no such report, parameter, choice, or name in the dataset; nothing was executed.
         UsageError: a parameter has the wrong type or is out of range; nothing was executed.
         DatasetError: there is no dataset in the folder; nothing was executed.
-        NothingToReportError: the dataset has nothing of what any of the reports shows.
+        NothingToReportError: the dataset has no data for any of the reports.
         ReportError: reports failed; the others were written, and the message names all that failed.
     """
     wanted = _wanted(names, parameters or {})
@@ -215,7 +215,7 @@ def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
 def _obstacles(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
     """Report -> why it would have nothing to show with the values that were given; without the others.
 
-    Defaults need no check: what a report cannot show with them, its first cell says.
+    Defaults need no check: the first cell of a report refuses a dataset that lacks its data.
 
     Raises:
         DatasetError: there is no dataset in the folder.
@@ -253,7 +253,7 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
 
 @dataclass(frozen=True)
 class _Manner:
-    """How a report is rendered, beside what it shows: in which kernels, with a page, linked from an index, watched."""
+    """Settings of a rendering apart from content: kernels, page, links from an index, progress."""
 
     kernels: Queue[Kernel]
     html: bool = True
@@ -263,7 +263,7 @@ class _Manner:
 
 @contextmanager
 def _kernels(number: int) -> Iterator[Queue[Kernel]]:
-    """Kernels for so many reports at once; they import their libraries while this process checks what is asked for."""
+    """Kernels for so many reports at once; they import their libraries while this process checks the parameters."""
     from citus_analysis.report.engine.execution.kernel import Kernel
 
     with ExitStack() as stack:
@@ -333,7 +333,7 @@ def _scratch(out: Path) -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:
-        # A full disk, most likely; what was there before is only replaced by what is complete.
+        # A full disk, most likely; earlier files are only replaced by complete ones.
         reason = os.strerror(error.errno) if error.errno else str(error)
         way_out = "make room, or choose another --out, and render again"
         raise ReportError(f"cannot be written: {reason}", path=error.filename or out, way_out=way_out) from error

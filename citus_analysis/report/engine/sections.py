@@ -41,7 +41,7 @@ __all__ = [
     "sections_of",
 ]
 
-#: Tag of a markdown cell that explains how to read what follows.
+#: Tag of a markdown cell that explains how to read the cells after it.
 HOW_TO_READ: Final = "how-to-read"
 
 _HEADING: Final = re.compile(r"^## +(?P<title>.+?) *$\n?", re.MULTILINE)
@@ -80,7 +80,7 @@ class Block:
 
 @dataclass
 class Section:
-    """A heading with what follows it. The first one, without a heading, holds the title and the findings."""
+    """A heading with its content. The first one, without a heading, holds the title and the findings."""
 
     title: str = ""
     anchor: str = ""
@@ -100,7 +100,7 @@ class Sections:
         opening: title, introduction and findings.
         shown: the sections with content.
         left_out: titles of the others.
-        facts: what the notebook said of its data (:meth:`Page.footer`).
+        facts: the notebook's facts about its data (:meth:`Page.footer`).
     """
 
     opening: Section

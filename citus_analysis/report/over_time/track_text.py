@@ -1,4 +1,4 @@
-"""The report `track`: its datasets, and what it says of changes over time."""
+"""The report `track`: its datasets, and its sentences about changes over time."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def track_figures(found: Track) -> list[go.Figure]:
 
 
 def changes_table(found: Track) -> pl.DataFrame:
-    """The changes for readers: series, run, size with its interval, p-value, and what moved there too."""
+    """The changes for readers: series, run, size with its interval, p-value, other metrics that changed there."""
     table = found.changes_frame()
     sizes = [with_interval(*row) for row in table.select("ratio", "low", "high").iter_rows()]
     return table.select(

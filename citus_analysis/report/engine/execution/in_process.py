@@ -49,7 +49,7 @@ def _output(kind: str, **content: object) -> NotebookNode:
 
 
 class _Publisher(DisplayPublisher):
-    """What cells display, as outputs of the cell that is executed."""
+    """Collects displays as outputs of the cell that is executed."""
 
     outputs: list[NotebookNode]
 
@@ -59,7 +59,7 @@ class _Publisher(DisplayPublisher):
         """Add an output; called by IPython's `display`."""
         self.outputs.append(_output("display_data", data=data, metadata=metadata or {}))
 
-    def clear_output(self, wait: bool = False) -> None:  # noqa: ARG002 - what follows comes at once
+    def clear_output(self, wait: bool = False) -> None:  # noqa: ARG002 - outputs that follow come at once
         """Forget the outputs of the cell so far."""
         self.outputs.clear()
 
@@ -89,7 +89,7 @@ class _Shell(InteractiveShell):
 
     @property
     def outputs(self) -> list[NotebookNode]:
-        """What the cell that is executed has shown."""
+        """The outputs of the cell that is executed, so far."""
         return cast(_Publisher, self.display_pub).outputs
 
     def begin_cell(self) -> None:
@@ -101,7 +101,7 @@ class _Shell(InteractiveShell):
 
 
 class _Stream(TextIOBase):
-    """What cells print."""
+    """A stream for the text that cells print."""
 
     def __init__(self, name: str, outputs: list[NotebookNode]) -> None:
         super().__init__()

@@ -130,7 +130,7 @@ def execute_notebook(
         kernel: the process to use; None: one for this notebook only.
 
     Raises:
-        NothingToReportError: a cell found that the dataset has nothing of what the notebook shows.
+        NothingToReportError: a cell found that the dataset has no data for the notebook.
         ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
     """
     with nullcontext(kernel) if kernel else Kernel() as chosen:

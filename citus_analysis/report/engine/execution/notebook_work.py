@@ -32,14 +32,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class Finished:
-    """What an executed notebook says of itself: its heading, and the sentences it opens with."""
+    """The heading of an executed notebook, and the sentences it opens with."""
 
     title: str
     findings: tuple[str, ...]
 
 
 def prepare() -> None:
-    """Import what every report needs while the calling process looks at the dataset."""
+    """Import the modules that every report needs while the calling process looks at the dataset."""
     # Messages of libraries would appear on the user's terminal; errors of cells come back as values.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
@@ -78,7 +78,7 @@ def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: 
 
 
 def finish(executed: Path, name: str, index: str | None) -> Finished | OSError | ReportError:
-    """Take what differs from one execution to the next out of an executed notebook, and make its page beside it.
+    """Take times and counters that differ between executions out of an executed notebook, and make its page beside it.
 
     Args:
         executed: the notebook.
