@@ -21,11 +21,13 @@ __all__ = ["plot_distribution", "plot_histograms", "plot_plan", "plot_spans", "p
 _STACK: Final = {"P": "parent", "C": "child", "L": "between", "T": "local"}
 #: Points of a distribution's line; more would only make the file larger.
 _POINTS: Final = 201
-#: Nodes that are drawn of a plan, and characters of their names.
+#: Nodes that are drawn of a plan.
 _MOST: Final = 40
-_LONGEST: Final = 46
-#: Width of a level of a plan's tree, and about that of a character.
+#: Width of a level of a plan's tree, of all its levels at most, of the names with them at most, and about that of a
+#: character.
 _INDENT_PX: Final = 14
+_LEVELS_PX: Final = 112
+_TREE_PX: Final = 330
 _CHARACTER_PX: Final = 7
 _COLUMNS: Final = (
     *("plan_node", "depth", "kind", "node_type", "relation", "shard_id", "worker_host", "worker_port"),
@@ -158,7 +160,7 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
     timed = frame["time_ms"].null_count() < frame.height
     figure = make_subplots(cols=1 + timed, shared_yaxes=True, horizontal_spacing=0.03)
     _add_rows(figure, frame)
-    figure.update_xaxes(title_text="rows", type="log", exponentformat="SI", col=1)
+    figure.update_xaxes(title_text="rows", type="log", exponentformat="SI", nticks=4, col=1)
     if timed:
         _add_times(figure, frame)
         figure.update_xaxes(title_text="time [ms]", rangemode="tozero", col=2)
@@ -168,13 +170,20 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
 
 
 def _add_tree(figure: go.Figure, frame: pl.DataFrame) -> None:
-    """The nodes' names in front of the axis, each further right than its parent's; labels of an axis end at it."""
+    """The nodes' names in front of the axis, each further right than its parent's; labels of an axis end at it.
+
+    A deep plan has narrow levels, and a name that is too long is cut; pointing at it shows the whole. A page that is
+    too narrow for names beside the plot writes each above its row (`page.js`).
+    """
     rows = list(frame.select(_NAMED).iter_rows(named=True))
-    names = [(_label(row), _INDENT_PX * row["depth"]) for row in rows]
-    left = 24 + max((indent + _CHARACTER_PX * len(name) for name, indent in names), default=0)
-    for place, (name, indent) in enumerate(names):
+    level = min(float(_INDENT_PX), _LEVELS_PX / max((row["depth"] for row in rows if row["depth"]), default=1))
+    names = [(_label(row), level * row["depth"]) for row in rows]
+    shown = [(_shortened(name, _TREE_PX - indent), name, indent) for name, indent in names]
+    left = 24 + max((indent + _CHARACTER_PX * len(name) for name, _, indent in shown), default=0)
+    for place, (name, whole, indent) in enumerate(shown):
         figure.add_annotation(
             text=text(name),
+            hovertext=text(whole),
             x=0,
             xref="paper",
             xanchor="left",
@@ -231,8 +240,12 @@ def _label(row: dict[str, object]) -> str:
         words += [f"{name} {row[column]}" for name, column in _OF_TASK.items() if row[column] is not None]
     elif row["relation"] is not None:
         words.append(f"on {row['relation']}")
-    shown = " ".join(words)
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "\u2026"
+    return " ".join(words)
+
+
+def _shortened(name: str, room_px: float) -> str:
+    most = int(room_px / _CHARACTER_PX)
+    return name if len(name) <= most else name[: most - 1] + "\u2026"
 
 
 def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:

@@ -112,6 +112,16 @@ def test_a_plan_without_times_has_no_axis_for_them() -> None:
     assert [note.text for note in figure.layout.annotations] == ["Limit", "Sort", "Seq Scan on Order Lines"]
 
 
+def test_names_of_a_deep_plan_leave_room_for_the_plot() -> None:
+    nodes = plan_study(_dataset("scan.txt")).shown[0].nodes
+    deep = nodes.with_columns(depth=3 * pl.int_range(pl.len()), relation=pl.lit("customer_order_line_positions"))
+    figure = plot_plan(deep)
+    first, *_, last = figure.layout.annotations
+    assert figure.layout.margin.l <= 360
+    assert last.xshift - first.xshift == pytest.approx(112)
+    assert (last.text[-1], last.hovertext.endswith("customer_order_line_positions")) == ("\u2026", True)
+
+
 def test_figures_of_a_plan_and_its_tasks() -> None:
     study = plan_study(_dataset("scan.txt"))
     figure = plot_plan(study.shown[0].nodes, most=5, title="scan")

@@ -53,7 +53,16 @@
     if (lines.length && (word.length <= 2 || last.length + word.length < room)) lines[lines.length - 1] = `${last} ${word}`; else lines.push(word);
     return lines;
   }, []);
+  // Names of a tree stand in front of the axis; where there is no room, each stands above its row.
+  const treeAbove = (layout) => {
+    const names = layout.annotations.filter((note) => note.xshift < 0);
+    const [left, more] = [layout.margin.l, 16 * names.length];
+    const moved = (note) => ({ ...note, xshift: (note.xshift + left - 12) / 2, yshift: 15, font: { ...note.font, size: 11 } });
+    const annotations = layout.annotations.map((note) => (note.xshift < 0 ? moved(note) : note));
+    return { ...layout, annotations, bargap: 0.6, height: layout.height + more, margin: { ...layout.margin, l: 8 } };
+  };
   const fitted = ({ data, layout }, width) => {
+    if (width <= 600 && layout.annotations?.some((note) => note.xshift < 0)) return treeAbove(layout);
     const axis = layout.yaxis || {};
     const names = axis.ticktext || [...new Set(data.flatMap((trace) => (Array.isArray(trace.y) ? trace.y : [])))];
     const room = Math.floor(width / 16);
