@@ -14,6 +14,9 @@ __all__ = ["time_histogram"]
 
 #: Widths of bins: these, times a power of ten.
 _ROUND: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+#: Columns of a histogram, and which of them are whole numbers.
+_COLUMNS: Final = ("low_ms", "high_ms", "count", "share_percent", "n", "beyond", "largest_ms")
+_COUNTS: Final = frozenset({"count", "n", "beyond"})
 
 
 @in_callers_kind
@@ -48,7 +51,8 @@ def time_histogram(
         raise UsageError(f"bins is {bins}", way_out="ask for at least 2")
     frame = as_polars(times).select(by, pl.col(column).cast(pl.Float64) / 1000).drop_nulls()
     if frame.is_empty():
-        return frame.clear().select(by, *(pl.lit(0.0).alias(n) for n in ("low_ms", "high_ms", "share_percent")))
+        empty = {name: pl.Series(dtype=pl.UInt32 if name in _COUNTS else pl.Float64) for name in _COLUMNS}
+        return frame.clear().select(by).with_columns(**empty)
     end: float = (
         frame.group_by(by).agg(pl.col(column).quantile(until_percentile / 100, "higher"))[column].to_numpy().max()
     )

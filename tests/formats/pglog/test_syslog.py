@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content
 from citus_analysis.formats.serverlog.pglog import whole_message
 from citus_analysis.formats.serverlog.pglog._detect import find_prefix
@@ -24,7 +25,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, sca
 from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe
 
-from .logs import plain, read
+from .logs import plain, read, written
 
 RECORDED = Path(__file__).parents[2] / "data" / "syslog"
 SYSLOG = replace(compile_prefix(""), syslog=True)
@@ -134,3 +135,11 @@ def test_the_text_of_a_message_ends_where_its_details_begin() -> None:
     lines = [head(7, 1, "ERROR:  no"), head(8, 2, "#011x"), head(7, 2, " way"), head(7, 3, "STATEMENT:  SELECT")]
     assert whole_message("".join(lines)).endswith("ERROR:  no way")
     assert whole_message("".join([*lines[:3], head(7, 1, "LOG:  x")])).endswith("ERROR:  no way")
+
+
+def test_messages_in_one_line_are_refused(tmp_path: Path) -> None:
+    said = "LOG:  execute S: SELECT#012#011 $1#012DETAIL:  parameters: $1 = '1'"
+    path = written(tmp_path, f"Nov 20 10:00:00 host postgres[7]: [3] {said}\n".encode())
+    with pytest.raises(FormatError, match="several lines") as refused:
+        read(path)
+    assert "syslog_split_messages = on" in str(refused.value)

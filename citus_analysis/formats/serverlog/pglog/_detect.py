@@ -12,6 +12,7 @@ from typing import Final
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.serverlog.pglog._prefix import (
     COMMON_PREFIXES,
+    DETAIL_WORDS,
     SEVERITY_WORDS,
     STUDY_PREFIX,
     SYSLOG_HEADER,
@@ -32,6 +33,8 @@ _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: 
 _TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
 _MOSTLY: Final = 0.9
 _SYSLOG: Final = re.compile(f"(?m){SYSLOG_HEADER}".encode())
+#: A message with its further lines or its details in one line of syslog (`syslog_split_messages = off`).
+_WHOLE: Final = re.compile(f"(?m){SYSLOG_HEADER}[^\\n]*#012(?:#011|[^\\n]*(?:{DETAIL_WORDS}):  )".encode())
 _SHOWN: Final = 160
 
 
@@ -71,7 +74,7 @@ def best_prefix(head: bytes) -> Prefix | None:
     marked = sum(1 for line in head.split(b"\n") if _mark(line) and not line.startswith(b"\t"))
     best, most = None, 0
     # A line that looks like syslog's may be part of a statement, so the prefixes are tried without that header, too.
-    headers = () if not marked else (True, False) if _SYSLOG.search(head) else (False,)
+    headers = () if not marked else (True, False) if _is_syslog(head) else (False,)
     for syslog, text in product(headers, COMMON_PREFIXES):
         prefix = replace(compile_prefix(text), syslog=syslog)
         fits = _fitting(head, prefix)
@@ -80,6 +83,11 @@ def best_prefix(head: bytes) -> Prefix | None:
         if most == marked:
             break
     return best
+
+
+def _is_syslog(head: bytes) -> bool:
+    """Whether lines have syslog's header, and none holds what would be several."""
+    return _SYSLOG.search(head) is not None and _WHOLE.search(head) is None
 
 
 def find_prefix(content: Content, given: str | None) -> Prefix:
@@ -94,7 +102,8 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
     for sample in _samples(content):
         if not sample.strip():
             return prefix or compile_prefix(STUDY_PREFIX)
-        fits = next((one for one in wanted if _fitting(valid_utf8(sample), one)), None)
+        text = valid_utf8(sample)
+        fits = next((one for one in wanted if (not one.syslog or _is_syslog(text)) and _fitting(text, one)), None)
         if fits is not None:
             return fits
         found = best_prefix(sample)
@@ -126,6 +135,8 @@ def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
     tried = f"{given!r} or a common one" if given is not None else f"{COMMON_PREFIXES[0]!r} or another common one"
     if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
         way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
+    elif _WHOLE.search(sample):
+        way_out = "syslog has several lines of a message in one; set syslog_split_messages = on, or log to stderr"
     else:
         way_out = "pass the server's own, SHOW log_line_prefix, as option log_line_prefix or in config.yml"
     return FormatError(

@@ -24,6 +24,7 @@ from citus_analysis.schema import SEVERITIES
 
 __all__ = [
     "COMMON_PREFIXES",
+    "DETAIL_WORDS",
     "HEAD_LIMIT",
     "HELD_BACK",
     "MARK_PATTERN",
@@ -125,6 +126,8 @@ _TIMES: Final = frozenset("mnst")
 TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
 _ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
 
+#: Severities of the details of a record, as alternatives.
+DETAIL_WORDS: Final = "|".join(SEVERITY_WORDS[SEVERITY_WORDS.index("DETAIL") :])
 _SEVERITY = rf"(?:{'|'.join(SEVERITY_WORDS)})[1-5]?"
 SEVERITY_PATTERN: Final = rf"(?P<severity>{'|'.join(SEVERITY_WORDS)})[1-5]?: {{1,2}}"
 #: The end of a record's head, at any place.

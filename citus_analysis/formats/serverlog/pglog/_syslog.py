@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, SYSLOG_HEADER
+from citus_analysis.formats.serverlog.pglog._prefix import DETAIL_WORDS, SYSLOG_HEADER
 
 __all__ = ["BEYOND_BYTES", "BREAK", "CONTROLS", "is_syslog", "whole_message"]
 
@@ -24,7 +24,7 @@ BEYOND_BYTES: Final = 64 * 2**10
 _HEADER: Final = re.compile(SYSLOG_HEADER)
 _BREAK: Final = re.compile(BREAK)
 _CONTROL: Final = re.compile("|".join(CONTROLS))
-_DETAIL: Final = re.compile(rf"(?:{'|'.join(SEVERITY_WORDS[SEVERITY_WORDS.index('DETAIL') :])}):  ")
+_DETAIL: Final = re.compile(rf"(?:{DETAIL_WORDS}):  ")
 
 
 def is_syslog(record: str) -> bool:
