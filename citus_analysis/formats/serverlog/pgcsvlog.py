@@ -25,8 +25,8 @@ from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
-from citus_analysis.formats.serverlog.pglog._details import with_details
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_csv
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads

@@ -33,7 +33,7 @@ from citus_analysis.formats.reading.json_lines import (
     stretches,
     without_lone_surrogates,
 )
-from citus_analysis.formats.serverlog.pglog._details import with_details
+from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._detect import best_prefix
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json

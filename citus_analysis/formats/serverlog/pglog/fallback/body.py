@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.arrow_arrays import text_array
-from citus_analysis.formats.serverlog.pglog._details import DETAIL_SEVERITIES
+from citus_analysis.formats.serverlog._details import DETAIL_SEVERITIES
 from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import cut_to_characters, string_views
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe_tokens, tokens_expr
