@@ -421,11 +421,11 @@ _TABLES: Final = (
     Table(
         "client_latencies",
         "Single latencies, where a client logged every operation.",
-        "YCSB measurementtype=raw, pgbench --log",
+        "YCSB and go-ycsb with measurementtype=raw, the raw file of BenchBase, pgbench --log",
         (
             *_CLIENT,
             Column("section", TEXT, "operation or script"),
-            Column("time", TIME, "when the operation ended (pgbench) or began (YCSB); null where not absolute"),
+            Column("time", TIME, "when the operation ended (pgbench) or began (the others); null where not absolute"),
             Column("elapsed_s", REAL, "since the first operation of the source"),
             Column("latency_us", REAL, "latency"),
             Column("client_thread", INT32, "client number within the load generator"),

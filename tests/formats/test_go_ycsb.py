@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from citus_analysis.errors import FormatError
@@ -11,6 +13,7 @@ from citus_analysis.formats.clients.go_ycsb import FORMAT
 from citus_analysis.formats.clients.ycsb import FORMAT as YCSB
 from tests.formats.sampling import Read, read_bytes
 
+RECORDED = Path(__file__).parents[1] / "data" / "clients" / "go_ycsb"
 TITLE = "***************** properties *****************\n"
 PROPERTIES = (
     '"threadcount"="8"\n"operationcount"="1000"\n"recordcount"="2000"\n"dotransactions"="true"\n"target"="0"\n'
@@ -119,6 +122,43 @@ def test_the_output_of_a_second_client_is_rejected(tmp_path: Path) -> None:
 def test_no_secret_of_the_properties_is_kept(tmp_path: Path) -> None:
     result = parsed(tmp_path, HEAD + ERROR.replace("dial", "mysql.password=s3cret") + END)
     assert "s3cret" not in str([frame.rows() for frame in result.tables.values()])
+
+
+def test_raw_latencies_behind_the_end(tmp_path: Path) -> None:
+    text = (RECORDED / "1.0.1-raw.log").read_text(encoding="utf-8")
+    result = parsed(tmp_path, text)
+    assert result.rejects.is_empty()
+    [client] = result["clients"].rows(named=True)
+    # 20 of the 88 reads and 52 updates are halves of a READ-MODIFY-WRITE.
+    assert (client["operations_done"], client["threads"], client["measurement_type"]) == (120, 2, "raw")
+    assert client["throughput_ops_s"] == pytest.approx(120 / 0.014210255)
+    assert client["completed"]
+    latencies = result["client_latencies"]
+    assert latencies["section"].value_counts().sort("section").rows() == [
+        ("READ", 88),
+        ("READ-MODIFY-WRITE", 20),
+        ("UPDATE", 52),
+    ]
+    assert latencies.select("section", "latency_us", "elapsed_s").row(1) == ("READ", 204.0, 0.004392)
+    assert latencies["time"][0] == datetime(2026, 11, 23, 10, 21, 37, 434_000, tzinfo=UTC)
+    assert result["client_histogram"].group_by("section").agg(pl.col("count").sum()).sort("section").rows() == [
+        ("READ", 88),
+        ("READ-MODIFY-WRITE", 20),
+        ("UPDATE", 52),
+    ]
+    metrics = {(section, metric): value for section, metric, _, value in result["client_metrics"].iter_rows()}
+    assert metrics["READ", "Operations"] == 88
+    assert metrics["READ", "MaxLatency"] == latencies.filter(section="READ")["latency_us"].max()
+
+
+def test_a_file_of_raw_latencies_alone(tmp_path: Path) -> None:
+    text = (RECORDED / "1.0.1-raw.csv").read_text(encoding="utf-8")
+    result = parsed(tmp_path, text.replace("READ,1795429297494869,", "READ_ERROR,1795429297494869,") + "READ,17954\n")
+    assert result.rejects["reason"].to_list() == ["no line of go-ycsb"]
+    assert result["clients"].is_empty()
+    failed = result["client_latencies"].filter("failed")
+    assert failed.select("section", "latency_us").rows() == [("READ-FAILED", 134.0)]
+    assert result["client_latencies"].height == 120
 
 
 def test_what_is_not_of_go_ycsb(tmp_path: Path) -> None:

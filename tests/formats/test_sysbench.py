@@ -5,7 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, format_named
+from citus_analysis.formats.clients.sysbench import FORMAT
 from tests.formats.clients import SAMPLES
 
 RECORDED = SAMPLES / "sysbench"
@@ -105,6 +107,19 @@ def test_a_test_without_sql_counts_events() -> None:
     assert tables["clients"]["operations_done"].to_list() == [1555]
     assert tables["clients"]["script"].to_list() == [None]
     assert latencies(tables, "events")["total number of events"] == 1555
+
+
+@pytest.mark.parametrize(
+    "sign", ["Running memory speed test with the following options:", "Extra file open flags: (none)"]
+)
+def test_a_test_of_memory_or_files_is_refused_in_words(sign: str, tmp_path: Path) -> None:
+    path = tmp_path / "memory.txt"
+    path.write_text(
+        f"sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n\n{sign}\n  block size: 1KiB\n", encoding="utf-8"
+    )
+    assert FORMAT.detect(path.name, path.read_bytes()) == 0.95
+    with pytest.raises(FormatError, match="memory or files, which runs no statements, is not read"):
+        list(FORMAT.parse(Content(path), Hints(path.name)))
 
 
 def test_a_second_report_and_foreign_lines_are_rejected(tmp_path: Path) -> None:

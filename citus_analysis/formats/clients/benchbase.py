@@ -44,6 +44,7 @@ from citus_analysis.core.column_types import TIME
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, count_of
+from citus_analysis.formats.reading.latency_counts import LatencyCounts
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
@@ -61,6 +62,8 @@ _SUMMARY: Final = re.compile(rb'\A\s*\{(?=[\s\S]*"Measured Requests")(?=[\s\S]*"
 _N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({_N}),([0-9]{{1,15}}),([0-9]{{1,9}}),[0-9]{{1,9}}$"
 _WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{_N}){{9,12}}$"
+#: Names of the raw file's number, mean and extremes of each transaction's latencies: those of the summary.
+_RAW_METRICS: Final = ("Measured Requests", "Average Latency", "Minimum Latency", "Maximum Latency")
 _UNKNOWN: Final = "no line of this file of BenchBase"
 _TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
 #: Headings of a window -> column of `client_series`.
@@ -120,14 +123,14 @@ class _Raw:
     """The state of the parse of a raw file."""
 
     _first: float | None = None
-    _counts: list[pl.DataFrame] = field(default_factory=list)
+    _counts: LatencyCounts = field(default_factory=LatencyCounts)
 
     def pieces(self, content: Content) -> Iterator[Parsed]:
         """Latencies of each block, then their histogram."""
         for block in content.blocks():
             yield reject_oversized(block) if block.oversized else self._block(block)
-        counts = self._counts[0] if self._counts else TABLES["client_histogram"].parsed().empty()
-        yield Parsed({"client_histogram": counts, "client_metrics": _measured(counts)}, 0)
+        summary = self._counts.summary(_RAW_METRICS)
+        yield Parsed({"client_histogram": self._counts.histogram(), "client_metrics": summary}, 0)
 
     def _block(self, block: Block) -> Parsed:
         lines, noise = _judged(block, _RAW_LINE)
@@ -147,32 +150,9 @@ class _Raw:
             time=pl.when(absolute).then(pl.from_epoch(began, "us").dt.replace_time_zone("UTC")).cast(TIME.polars),
             elapsed_s=pl.col("seconds") - (self._first or 0.0),
         ).drop("seconds")
-        self._count(rows)
+        self._counts.add(rows)
         tables = {"client_latencies": TABLES["client_latencies"].parsed().conform(latencies)}
         return Parsed(tables, int(good["length"].sum()), noise, reject_runs(lines))
-
-    def _count(self, rows: pl.DataFrame) -> None:
-        counted = rows.group_by("section", bucket_low_us="latency_us").agg(count=pl.len().cast(pl.Int64))
-        both = pl.concat([*(one.select(counted.columns) for one in self._counts), counted])
-        summed = both.group_by("section", "bucket_low_us").agg(pl.col("count").sum()).sort("section", "bucket_low_us")
-        whole = summed.with_columns(bucket_high_us=pl.col("bucket_low_us") + 1)
-        self._counts = [TABLES["client_histogram"].parsed().conform(whole)]
-
-
-def _measured(counts: pl.DataFrame) -> pl.DataFrame:
-    """Number, mean and extremes of each transaction's latencies, as the summary states them of all."""
-    low, weight = pl.col("bucket_low_us"), pl.col("count")
-    values = {
-        ("Measured Requests", None): weight.sum().cast(pl.Float64),
-        ("Average Latency", "us"): (low * weight).sum() / weight.sum(),
-        ("Minimum Latency", "us"): low.min(),
-        ("Maximum Latency", "us"): low.max(),
-    }
-    parts = [
-        counts.group_by("section").agg(metric=pl.lit(name), unit=pl.lit(unit, pl.String), value=value)
-        for (name, unit), value in values.items()
-    ]
-    return TABLES["client_metrics"].parsed().conform(pl.concat(parts).sort("section", "metric"))
 
 
 def _judged(block: Block, pattern: str) -> tuple[pl.DataFrame, int]:

@@ -21,6 +21,11 @@ Conversion of the lines:
   of OVERALL;
 - `runtime_ms` is the time in `Run finished`.
 
+With `measurementtype=raw`, the latency of each operation stands behind that, or in the file of
+`measurement.output_file`, which is read by itself: rows of `client_latencies`, counts to the microsecond
+(`client_histogram`), and their number, mean and extremes as metrics. A file of latencies alone has no row of `clients`,
+because it says nothing of the client.
+
 The output of a second client after the first is rejected, because the numbers of both would be mixed.
 """
 
@@ -37,6 +42,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import pieces_of
+from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
@@ -62,12 +68,13 @@ _DURATION: Final = r"((?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?[0-9]{1,9}(?:\.[0-9]+)?(?:
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
     "title": _TITLE,
-    "noise": r"^$|^\*{46}$|^Using request distribution |^[+-]+$|^\| OPERATION +\|",
+    "noise": rf"^$|^{HEADER}$|{TOTAL}|^\*{{46}}$|^Using request distribution |^[+-]+$|^\| OPERATION +\|",
     "plain": _STYLES.plain,
     "table": _STYLES.table,
     "json": JSON,
     "property": r'^"([^"]+)"="(.*)"$',
     "finished": rf"^Run finished, takes {_DURATION}$",
+    "latency": RAW,
     "error": r"^operation err: |^(?:panic|fatal error): |^create db .* failed |^totalOpCount\(",
 }
 _NAMES: Final = {
@@ -78,6 +85,13 @@ _NAMES: Final = {
     "Min": "MinLatency",
     "Max": "MaxLatency",
 }
+#: YCSB's name of a section.
+_SECTION_NAME: Final = (
+    pl.col("section")
+    .str.replace(r"_ERROR$", FAILED)
+    .replace({"TOTAL": OVERALL})
+    .str.replace(r"^READ_MODIFY_WRITE", COMPOUND)
+)
 _UNKNOWN: Final = "no line of go-ycsb"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
 _MAX_COUNT: Final = 10**15
@@ -88,13 +102,20 @@ class GoYcsb(Format):
     """Output of go-ycsb, the YCSB client in Go."""
 
     name: ClassVar[str] = "go_ycsb"
-    version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
-    noise: ClassVar[str] = "blank lines, the frame around the properties, `Using request distribution ...`"
+    version: ClassVar[int] = 3
+    tables: ClassVar[tuple[str, ...]] = (
+        *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "client_errors"),
+    )
+    noise: ClassVar[str] = (
+        "blank lines, the frame around the properties, `Using request distribution ...`, the header of raw latencies, "
+        "and their lines of `TOTAL`, which repeat those of the operations"
+    )
     measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only go-ycsb prints."""
+        if head.lstrip(b"\xef\xbb\xbf").startswith(HEADER.encode()):
+            return 0.95
         if b"- Takes(s): " not in head and b" properties *" not in head:
             return 0.0
         text = line_frame(head)["text"]
@@ -116,6 +137,7 @@ class _Report:
     _finished: int = 0
     _before: pl.DataFrame | None = None
     _summary: dict[tuple[str, str], float] = field(default_factory=dict)
+    _latencies: GoLatencies = field(default_factory=GoLatencies)
     _errors: pl.DataFrame = field(default_factory=no_messages)
 
     def block(self, block: Block) -> Parsed:
@@ -125,7 +147,7 @@ class _Report:
         unknown = pl.col("offset").is_in(broken.implode())
         lines = lines.with_columns(reason=pl.when(unknown).then(pl.lit(_UNKNOWN)).otherwise("reason"))
         good = lines.filter(pl.col("reason").is_null())
-        self.recognised |= bool(good["kind"].is_in(["title", "plain", "finished"]).any())
+        self.recognised |= bool(good["kind"].is_in(["title", "plain", "finished", "latency"]).any())
         self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
         for text in good.filter(pl.col("kind") == "property")["text"]:
             name, value = text[1:-1].split('"="', 1)
@@ -136,13 +158,23 @@ class _Report:
         tables = {
             "client_series": self._series(measured.filter(~pl.col("ended"))),
             "client_metrics": self._metrics(measured.filter("ended")),
+            "client_latencies": self._latencies.rows(good.filter(pl.col("kind") == "latency")["text"], _SECTION_NAME),
         }
         noise = int(good.filter(pl.col("kind").is_in(["noise", "title"]))["length"].sum())
         return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
-        return Parsed({"clients": self._client(), "client_errors": self._errors}, 0)
+        metrics = self._latencies.metrics()
+        for section, number in metrics.filter(metric="Operations").select("section", "value").iter_rows():
+            self._summary.setdefault((section, "Count"), number)
+        tables = {
+            "client_metrics": metrics,
+            "client_histogram": self._latencies.counts.histogram(),
+            "client_errors": self._errors,
+        }
+        alone = not (self._titles or self._finished) and metrics.height
+        return Parsed(tables if alone else tables | {"clients": self._client()}, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with their `kind`, whether the run had `ended`, and the `reason` for which they are rejected."""
@@ -236,9 +268,9 @@ class _Report:
 
 def _measured(good: pl.DataFrame, printed: pl.DataFrame) -> pl.DataFrame:
     """Printed values under YCSB's names of sections, and whether the run had `ended`."""
-    section = pl.col("section").str.replace(r"_ERROR$", FAILED).replace({"TOTAL": OVERALL})
-    named = printed.with_columns(section=section.str.replace(r"^READ_MODIFY_WRITE", COMPOUND))
-    return named.join(good.select("offset", "ended"), on="offset", maintain_order="left")
+    return printed.with_columns(section=_SECTION_NAME).join(
+        good.select("offset", "ended"), on="offset", maintain_order="left"
+    )
 
 
 def _seconds(duration: str) -> float:

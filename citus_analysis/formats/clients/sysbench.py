@@ -29,7 +29,8 @@ Conversion of the lines:
 - failures are `ignored errors`: transactions that the server rejected and sysbench tried again;
 - a value of the histogram is the middle of a bucket, whose edges lie half a step (0.9 %) below and above;
 - a script may print its reports as JSON or CSV (`sysbench.hooks`): intervals have their rate, and a report of the whole
-  run in place of the text above gives throughput and time, in whole seconds, but no number of operations.
+  run in place of the text above gives throughput and time, in whole seconds, but no number of operations;
+- tests of a machine's memory and files are not read: their results are bytes.
 
 The report of a second run after the first is rejected, because the numbers of both would be mixed.
 """
@@ -45,6 +46,7 @@ from typing import ClassVar, Final
 
 import polars as pl
 
+from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
@@ -63,6 +65,8 @@ _N: Final = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
 _SIGN: Final = Signs(
     re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE), (b"sysbench ",)
 )
+#: What the tests of a machine's memory and files print, whose results are bytes.
+_OF_MACHINE: Final = re.compile(rb"^(?:Running memory speed test |Extra file open flags: )", re.MULTILINE)
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
     "version": r"^sysbench ([0-9]+\.[0-9]+[^ :]*)(?:[: ].*)?$",
@@ -126,7 +130,14 @@ class Sysbench(Format):
         return 0.95 if _SIGN.within(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Series in a piece per block; the client, its values and its errors come last."""
+        """Series in a piece per block; the client, its values and its errors come last.
+
+        Raises:
+            FormatError: it is a test of a machine's memory or files, or no line is sysbench's.
+        """
+        if _OF_MACHINE.search(content.head):
+            message = "sysbench's test of a machine's memory or files, which runs no statements, is not read"
+            raise FormatError(message, path=content.path, way_out="leave the file out")
         return pieces_of(_Report(), content, "sysbench")
 
 
