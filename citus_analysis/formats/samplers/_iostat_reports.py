@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.formats.reading.lines import UNTERMINATED
+from citus_analysis.formats.reading.text_fields import NUMBER, Fields
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, HUMAN_NUMBERS, number_expr, with_derived_await
 
 __all__ = ["cpu_reports", "device_reports"]
@@ -19,8 +21,8 @@ __all__ = ["cpu_reports", "device_reports"]
 _IDENTITY: Final = ("sample", "sample_time", "since_boot")
 
 
-def cpu_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """`cpu_samples` rows, and the lines with `reason`."""
+def cpu_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`cpu_samples` rows, and the lines with `reason`; `told` are the fields of the block."""
     rows = lines.with_columns(header=pl.col("text").shift()).filter(
         (pl.col("kind") == "cpu_values") & pl.col("start").is_not_null()
     )
@@ -28,7 +30,7 @@ def cpu_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     for (header,), group in rows.group_by("header", maintain_order=True):
         printed = [token.lstrip("%") for token in str(header).split()[1:]]
         wanted = {index: (CPU[name], 1.0) for index, name in enumerate(printed) if name in CPU}
-        frames.append(_numbers(group, wanted, count=len(printed), named=False))
+        frames.append(_numbers(group, wanted, told, count=len(printed), named=False))
     if not frames:
         return pl.DataFrame(), lines.with_columns(reason=pl.lit(None, pl.String))
     fields = pl.concat(frames, how="diagonal").sort("offset")
@@ -37,8 +39,8 @@ def cpu_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return samples.drop("offset", "reason"), lines.join(reasons, on="offset", how="left", maintain_order="left")
 
 
-def device_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """`device_samples` rows, and the lines with `reason`."""
+def device_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`device_samples` rows, and the lines with `reason`; `told` are the fields of the block."""
     header = pl.when(pl.col("kind") == "device_header").then("text").forward_fill().over("start")
     lines = lines.with_columns(header=header)
     stray = pl.when((pl.col("kind") == "row") & pl.col("header").is_null()).then(
@@ -46,7 +48,7 @@ def device_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
     lines = lines.with_columns(reason=pl.coalesce("reason", stray))
     rows = lines.filter((pl.col("kind") == "row") & pl.col("header").is_not_null())
-    frames = [_device_block(str(text), group) for (text,), group in rows.group_by("header", maintain_order=True)]
+    frames = [_device_block(str(text), group, told) for (text,), group in rows.group_by("header", maintain_order=True)]
     if not frames:
         return pl.DataFrame(), lines
     blocks = pl.concat(frames, how="diagonal").sort("offset")
@@ -58,30 +60,84 @@ def device_reports(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return with_derived_await(merged.drop("offset", "block")), lines
 
 
-def _device_block(header: str, rows: pl.DataFrame) -> pl.DataFrame:
+def _device_block(header: str, rows: pl.DataFrame, told: Fields | None) -> pl.DataFrame:
     """Rows under one header; the name comes first, or last in human-readable layouts."""
     names = header.split()
     name_last = names[-1] == "Device"
     printed = [name.lstrip("%") for name in (names[:-1] if name_last else names[1:])]
     wanted = {index: DEVICE[name] for index, name in enumerate(printed) if name in DEVICE}
-    numbers = _numbers(rows, wanted, count=len(printed), named=True, name_last=name_last)
+    numbers = _numbers(rows, wanted, told, count=len(printed), named=True, name_last=name_last)
     # Groups are indented if the name comes first; in the other layouts every line is.
     is_group = pl.lit(None, pl.Boolean) if name_last else pl.col("indented")
     return numbers.with_columns(block=pl.lit(header), is_group=is_group).drop("indented")
 
 
 def _numbers(
-    rows: pl.DataFrame, wanted: Mapping[int, tuple[str, float]], *, count: int, named: bool, name_last: bool = False
+    rows: pl.DataFrame,
+    wanted: Mapping[int, tuple[str, float]],
+    told: Fields | None,
+    *,
+    count: int,
+    named: bool,
+    name_last: bool = False,
 ) -> pl.DataFrame:
     """Rows of `count` printed numbers, with a name of one or more words if `named`.
 
     Args:
         rows: classified lines.
         wanted: position among the numbers -> (column, factor).
+        told: fields of the block.
         count: number of numbers according to the header.
         named: a name precedes the numbers, or follows them with `name_last`.
         name_last: see `named`.
     """
+    plain = _told_columns(rows, wanted, told, count=count, named=named, name_last=name_last)
+    texts = _text_columns(rows, wanted, count=count, named=named, name_last=name_last) if plain is None else plain
+    indented = pl.col("text").str.starts_with(" ")
+    frame = rows.select(*_IDENTITY, "offset", "terminated", indented=indented, **texts)
+    columns = [column for column, _ in wanted.values()]
+    readable = pl.all_horizontal(pl.col(columns).is_not_null()) if columns else pl.lit(value=True)
+    reason = (
+        pl.when(~pl.col("terminated"))
+        .then(pl.lit(UNTERMINATED))
+        .when(~pl.col("fits"))
+        .then(pl.lit(f"the header announces {count} numbers"))
+        .when(~readable)
+        .then(pl.lit("not a number"))
+    )
+    checked = frame.with_columns(reason=reason).drop("terminated", "fits")
+    return checked if named else checked.drop("device", "indented")
+
+
+def _told_columns(
+    rows: pl.DataFrame,
+    wanted: Mapping[int, tuple[str, float]],
+    told: Fields | None,
+    *,
+    count: int,
+    named: bool,
+    name_last: bool,
+) -> dict[str, pl.Series | pl.Expr] | None:
+    """`device`, `fits` and the numbers where every line is a name of one word and plain numbers; else None."""
+    # Blanks outside ASCII separate words, but not fields.
+    if told is None or not told.data.isascii():
+        return None
+    lines = rows["line"].to_numpy().astype(np.int64)
+    first = told.first[lines]
+    if (told.first[lines + 1] - first != count + named).any():
+        return None
+    begin = first + (named and not name_last)
+    if any((told.kind[begin + index] != NUMBER).any() for index in wanted):
+        return None
+    name = told.texts(first + (count if name_last else 0)) if named else pl.lit("")
+    values = {column: told.number[begin + index] * factor for index, (column, factor) in wanted.items()}
+    return {"device": name, "fits": pl.lit(value=True), **{name: pl.Series(found) for name, found in values.items()}}
+
+
+def _text_columns(
+    rows: pl.DataFrame, wanted: Mapping[int, tuple[str, float]], *, count: int, named: bool, name_last: bool
+) -> dict[str, pl.Series | pl.Expr]:
+    """`device`, `fits` and the numbers of any lines; null where a text is no number."""
     # Taken apart once: every column below reads from this list.
     rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
     words = pl.col("words")
@@ -94,26 +150,8 @@ def _numbers(
     # One test for the whole block avoids the far slower conversion of numbers in most files.
     human = bool(rows["text"].str.contains(HUMAN_NUMBERS).any())
     columns = {column: _number(index, factor, human=human) for index, (column, factor) in wanted.items()}
-    frame = rows.select(
-        *_IDENTITY,
-        "offset",
-        "terminated",
-        device=name,
-        fits=fitting,
-        indented=pl.col("text").str.starts_with(" "),
-        **columns,
-    )
-    readable = pl.all_horizontal(pl.col(list(columns)).is_not_null()) if columns else pl.lit(value=True)
-    reason = (
-        pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("fits"))
-        .then(pl.lit(f"the header announces {count} numbers"))
-        .when(~readable)
-        .then(pl.lit("not a number"))
-    )
-    checked = frame.with_columns(reason=reason).drop("terminated", "fits")
-    return checked if named else checked.drop("device", "indented")
+    found = rows.select(device=name, fits=fitting, **columns)
+    return {column.name: column for column in found.iter_columns()}
 
 
 @lru_cache(maxsize=1024)

@@ -33,6 +33,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.text_fields import told_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
 from citus_analysis.formats.sources.content import Block, Content
@@ -112,12 +113,14 @@ def _style(head: bytes, hints: Hints) -> _Style:
 
 
 def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
-    text = line_frame(block.data, block.offset)
+    # A stamp in front of each line would be a field.
+    fields = None if style.stamped else told_fields(block.data)
+    text = line_frame(block.data, block.offset).with_row_index("line")
     lines = iostat_lines.with_starts(iostat_lines.classified(text, stamped=style.stamped))
     samples, position = _samples(lines, style, position)
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
-    cpu, lines = cpu_reports(lines)
-    devices, lines = device_reports(lines)
+    cpu, lines = cpu_reports(lines, fields)
+    devices, lines = device_reports(lines, fields)
     clean = pl.col("reason").is_null()
     noise = pl.col("kind").is_in(["blank", "banner"])
     parsed = Parsed(
