@@ -32,6 +32,8 @@ def main() -> None:
     copied = set(copy_pages(pages).values())
     made = {"@notebooks": write_notebooks(pages), "@library": write_reference(pages)}
     copied.add(copy_reports(pages))
+    # Under this name Zensical takes none from elsewhere.
+    shutil.copy(Path(__file__).with_name("search_from_files.js"), pages / "iframe-worker.js")
     configuration = yaml.safe_load((ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8"))
     listed = set(named(configuration["nav"]))
     made["@others"] = {_heading(pages / name): name for name in sorted(copied - listed)}

@@ -98,8 +98,14 @@ def test_the_pages_of_notebooks_draw_their_figures(browser: "Browser") -> None:
     page = browser.new_page(viewport={"width": 390, "height": 900}, offline=True)
     trouble: list[str] = []
     page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("console", lambda message: trouble.append(message.text))
     page.goto((SITE / "00_tour.html").as_uri())
     page.wait_for_selector(".main-svg", state="attached")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    # The search works without a server, too.
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.click(".md-search__button")
+    page.keyboard.type("autocorrelation")
+    page.wait_for_selector("a[href*='statistics.html?h=']", state="attached")
     page.close()
     assert trouble == []
