@@ -52,12 +52,12 @@ def test_an_empty_table_says_so() -> None:
 def test_an_estimate_and_its_interval_are_one_cell() -> None:
     frame = pl.DataFrame({"x": [1], "speedup": [0.6389], "speedup_low": [0.5104], "speedup_high": [0.7881]})
     html = html_table(frame, "Relative")
-    assert ">0.64 [0.51, 0.79]</td>" in html
+    assert ">0.64 [0.51,&nbsp;0.79]</td>" in html
     assert "speedup low" not in html
     plain = html_table(pl.DataFrame({"mean": [12.3, None], "low": [11.0, None], "high": [14.0, None]}), "Means")
-    assert ">12.3 [11.0, 14.0]</td>" in plain
+    assert ">12.3 [11.0,&nbsp;14.0]</td>" in plain
     with_unit = html_table(pl.DataFrame({"estimate_ms": [12.3], "low_ms": [11.0], "high_ms": [14.0]}), "Times")
-    assert ">12.3 [11.0, 14.0]</td>" in with_unit
+    assert ">12.3 [11.0,&nbsp;14.0]</td>" in with_unit
     assert "–</td>" in plain
 
 

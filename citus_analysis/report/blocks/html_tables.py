@@ -73,6 +73,7 @@ _HEADINGS: Final = {
 _IMPLIED: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
 #: Columns of whole numbers that name something: they are not grouped by thousands.
 _NUMBERS_OF_THINGS: Final = frozenset({"least_used", "most_used", "pid", "shard", "shard_id"})
+_INTERVAL: Final = re.compile(r"\[([^\s\]]+), ([^\s\]]+)\]")
 #: Names of an estimate whose interval is in the columns `low` and `high`, with its unit.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")
 
@@ -112,7 +113,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
     kinds = [one.kind for one in columns]
     body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{text}</td>" for text, kind in zip(row, kinds, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td{kind}>{_unbroken(text)}</td>" for text, kind in zip(row, kinds, strict=True)) + "</tr>"
         for row in zip(*(one.cells for one in columns), strict=True)
     )
     wide = " wide" if len(columns) > _WIDE else " many" if len(columns) > _MANY else ""
@@ -121,6 +122,11 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
     )
+
+
+def _unbroken(text: str) -> str:
+    """A cell whose interval stays on one line, below its estimate where the column is narrow."""
+    return _INTERVAL.sub(r"[\1,&nbsp;\2]", text)
 
 
 def _remarks(caption: str, frame: pl.DataFrame, rows: int, same: Sequence[str], *, more_columns: bool) -> str:
