@@ -66,20 +66,23 @@ def after_warm_up(statements: pl.DataFrame, skip_first: int, columns: Sequence[s
         columns: those of the result.
     """
     wanted = list(dict.fromkeys(columns))
-    touched = pl.col("executed").is_not_null()
+    touched, done = pl.col("executed").is_not_null(), ~pl.col("failed")
     if not skip_first:
-        return statements.lazy().filter(touched & ~pl.col("failed")).select(wanted).collect()
-    needed = list(dict.fromkeys([*wanted, *_PLACE, "failed"]))
-    ordered = statements.lazy().filter(touched).select(needed).collect().sort(_PLACE[:-1])
+        entering = statements.select((touched & done).fill_null(value=False)).to_series()
+        return statements.select(wanted) if entering.all() else statements.select(wanted).filter(entering)
+    # The order is found from what tells it, and the wanted columns are copied once.
+    placed = statements.lazy().select(*_PLACE, "failed", "executed").with_row_index("row").filter(touched)
+    ordered = placed.drop("executed").collect().sort(_PLACE[:-1])
     restarted = pl.any_horizontal(
         pl.col("source_id").ne_missing(pl.col("source_id").shift(1)),
         pl.col("pid").ne_missing(pl.col("pid").shift(1)),
         (pl.col("session_seq") <= pl.col("session_seq").shift(1)).fill_null(value=False),
     )
-    numbered = ordered.with_columns(session=restarted.cum_sum()).with_columns(
+    numbered = ordered.select("row", "failed", session=restarted.cum_sum()).with_columns(
         number=pl.int_range(pl.len()).over("session")
     )
-    return numbered.filter((pl.col("number") >= skip_first) & ~pl.col("failed")).select(wanted)
+    rows = numbered.filter((pl.col("number") >= skip_first) & done)["row"]
+    return statements.select(wanted)[rows]
 
 
 def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) -> pl.DataFrame:
