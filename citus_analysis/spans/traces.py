@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ from citus_analysis.spans.model.identifiers import Identifiers
 from citus_analysis.spans.model.piece_links import LinkFrames, PieceLinks
 from citus_analysis.spans.model.statements import statement_profile
 from citus_analysis.spans.model.tree import owners_of_children, span_tree
+from citus_analysis.spans.read.freed_memory import give_back
 from citus_analysis.spans.read.ordered_arrays import Flags
 from citus_analysis.spans.read.sessions import Sessions, are_distributed, read_sessions
 from citus_analysis.spans.read.streamed import Pass, Piece
@@ -46,6 +47,8 @@ _AT_ONCE: Final = 2
 
 #: Lays the sessions of a group aside and gives what brings them back, as often as it is called.
 Keep = Callable[[Sessions], Callable[[], Sessions]]
+
+Result = TypeVar("Result")
 
 _Again = Callable[[], tuple[Sessions, Ordered]]
 
@@ -204,7 +207,17 @@ def _linked(
         owners = owners_of_children(matching.pairs, known.executions, failing, identifiers)
         return matching.pairs.drop(*_OF_PAIRING, *_OF_OWNERS), owners, count_matches(records.nodes, matching)
 
-    claimed = in_order(iter(numbers), lambda number: ordered(number, again=True).claims(known), at_once, "claims")
+    def claim(number: int) -> Claims:
+        return ordered(number, again=True).claims(known)
+
+    def small(results: Iterator[Result]) -> Iterator[Result]:
+        """The results, in the memory that they take themselves."""
+        for result in results:
+            if len(numbers) > 1:
+                give_back()
+            yield result
+
+    claimed = small(in_order(iter(numbers), claim, at_once, "claims"))
     verdicts, clocks = judge(
         list(claimed),
         known.coverage,
@@ -212,7 +225,8 @@ def _linked(
     )
     failures, counts = link_failures(known, clocks), []
     links = PieceLinks(records.pieces, failures, records.keep if len(numbers) > 1 else None)
-    for pairs, owners, counted in in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs"):
+    matches = in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs")
+    for pairs, owners, counted in small(matches):
         links.add(pairs, owners)
         counts.append(counted)
     return links, clocks, counts

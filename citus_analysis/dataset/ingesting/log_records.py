@@ -25,6 +25,7 @@ from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
 from citus_analysis.spans.match.clocks import load_solver
 from citus_analysis.spans.read.divided import Arrays, Bring, held
+from citus_analysis.spans.read.freed_memory import give_back
 from citus_analysis.spans.read.records import FILE_COLUMNS, USED, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
 
@@ -70,10 +71,8 @@ def take_in(
     Raises:
         NotInOrder: the records must be sorted by session.
     """
-    import pyarrow as pa
-
-    # Reading logs left free memory in the allocator, as much as is needed now in other sizes.
-    pa.default_memory_pool().release_unused()
+    # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
+    give_back()
     resource, iteration = chosen
     heads = [_head(dataset, part, resource, iteration) for part in parts]
     files = files_in_order(pl.concat(heads))
@@ -87,7 +86,7 @@ def take_in(
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
     with closing(work_ahead(_columns(dataset, own, iteration, jobs), "records")) as batches:
         records.take_in(batches)
-    pa.default_memory_pool().release_unused()
+    give_back()
     return records
 
 

@@ -19,7 +19,7 @@ The estimate between the bounds takes the delays to and from the child as equal,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -52,7 +52,7 @@ MAX_DRIFT: Final = 1e-3
 #: Share of upper bounds that a delayed record may have made too tight without contradicting another bound.
 DELAYED_SHARE: Final = 0.01
 
-#: Pairs that are looked at together: they stay in the processor's cache.
+#: Pairs that are looked at together.
 _AT_ONCE: Final = 2**16
 
 
@@ -85,9 +85,10 @@ class Bounds:
         """The bounds of some pairs."""
         return Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
 
-    def part(self, begin: int, end: int) -> Bounds:
-        """The bounds of neighbours."""
-        return Bounds(self.time[begin:end], self.low[begin:end], self.high[begin:end])
+    def parts(self) -> Iterator[Bounds]:
+        """The bounds, some at a time, which stay in the processor's cache."""
+        for begin in range(0, len(self), _AT_ONCE):
+            yield Bounds(*(values[begin : begin + _AT_ONCE] for values in self._arrays()))
 
     def where(self, chosen: NDArray[np.bool_]) -> Bounds:
         """The bounds of some pairs; not copied if they are all."""
@@ -185,6 +186,9 @@ class ClockLine:
 
         Around a step either piece may hold: a clock that is set back shows some times twice.
         """
+        return np.concatenate([self._violation(part) for part in bounds.parts()] or [np.zeros(0)])
+
+    def _violation(self, bounds: Bounds) -> Floats:
         least = _beside(self, bounds)
         for before, after in zip(self.pieces, self.later, strict=False):
             step = abs(2 * (before.middle(after) - before.at(np.array([after.since]))[0]))
@@ -210,19 +214,29 @@ def most_agreed_offset(bounds: Bounds) -> tuple[float, int, int]:
         The offset, how many bounds it satisfies, and how many the best offset elsewhere satisfies: one that
         satisfies nearly as many is as likely.
     """
+    return _most_agreed(bounds.low.copy(), bounds.high.copy())
+
+
+def _most_agreed(low: Floats, high: Floats) -> tuple[float, int, int]:
+    """As :func:`most_agreed_offset`; the bounds are sorted in place."""
+    width = float(np.median(high - low))
     # Sorted apart, they take less memory and time than together. Of equal edges the lower bounds come first.
-    low, high = np.sort(bounds.low), np.sort(bounds.high)
+    low.sort()
+    high.sort()
     ended = np.searchsorted(high, low, side="left")
-    after_low = np.arange(1, len(low) + 1) - ended
-    best = int(np.argmax(after_low))
+    depth = np.arange(1, len(low) + 1)
+    depth -= ended
+    best = int(np.argmax(depth))
+    most = int(depth[best])
     following = [edges[at] for edges, at in ((low, best + 1), (high, int(ended[best]))) if at < len(edges)]
+    del ended
     offset = float((low[best] + min(following, default=low[best])) / 2)
-    width = float(np.median(bounds.high - bounds.low))
     apart = max(2 * width, 5 * RESOLUTION_US)
-    after_high = np.searchsorted(low, high, side="right") - np.arange(1, len(high) + 1)
-    elsewhere = (after[np.abs(edges - offset) > apart] for after, edges in ((after_low, low), (after_high, high)))
-    second = max((int(depth.max()) for depth in elsewhere if len(depth)), default=0)
-    return offset, int(after_low[best]), second
+    second = [depth[np.abs(low - offset) > apart].max(initial=0)]
+    depth = np.searchsorted(low, high, side="right")
+    depth -= np.arange(1, len(high) + 1)
+    second.append(depth[np.abs(high - offset) > apart].max(initial=0))
+    return offset, most, int(max(second))
 
 
 def fit_clock(bounds: Bounds) -> ClockLine:
@@ -266,10 +280,18 @@ def _symmetric(bounds: Bounds, reference: float, drift: float) -> float:
 
 def _agreeing(bounds: Bounds, reference: float) -> Bounds:
     """Pairs near the offset that most of them allow; those that are paired wrongly lie anywhere."""
+    wide = _widened(bounds, reference)
+    offset, _, _ = _most_agreed(wide.low, wide.high)
+    del wide
+    reach = 50 * RESOLUTION_US
+    parts = (_widened(part, reference) for part in bounds.parts())
+    return bounds.where(np.concatenate([(p.low <= offset + reach) & (p.high >= offset - reach) for p in parts]))
+
+
+def _widened(bounds: Bounds, reference: float) -> Bounds:
+    """Bounds on the offset at a reference time, whatever the drift is."""
     spread = MAX_DRIFT * np.abs(bounds.time - reference)
-    wide = Bounds(bounds.time, bounds.low - spread, bounds.high + spread)
-    offset, _, _ = most_agreed_offset(wide)
-    return bounds.where((wide.low <= offset + 50 * RESOLUTION_US) & (wide.high >= offset - 50 * RESOLUTION_US))
+    return Bounds(bounds.time, bounds.low - spread, bounds.high + spread)
 
 
 def _tightest(bounds: Bounds, bins: int = 200) -> Bounds:
@@ -279,10 +301,9 @@ def _tightest(bounds: Bounds, bins: int = 200) -> Bounds:
     begin, end = bounds.time.min(), bounds.time.max()
     per_us = (bins - 1) / max(end - begin, 1.0)
     # The tightest of all are among those of some at a time, which take less memory.
-    for at_once in (_AT_ONCE, len(bounds)):
-        slices = (bounds.part(first, first + at_once) for first in range(0, len(bounds), at_once))
-        bounds = Bounds.joined([some.take(_tightest_places(some, begin, per_us)) for some in slices])
-    return bounds
+    parts = [part.take(_tightest_places(part, begin, per_us)) for part in bounds.parts()]
+    joined = Bounds.joined(parts)
+    return joined if len(parts) == 1 else joined.take(_tightest_places(joined, begin, per_us))
 
 
 def _tightest_places(bounds: Bounds, begin: float, per_us: float) -> NDArray[np.intp]:

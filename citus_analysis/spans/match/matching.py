@@ -35,7 +35,7 @@ from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
 from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, microseconds, pair_by_order
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, pick
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted, pick
 from citus_analysis.spans.read.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -149,19 +149,28 @@ def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
     return fitted
 
 
-def _by_session(claims: Sequence[Claims], rows: Sequence[Indices]) -> tuple[Bounds, NDArray[np.int64]]:
-    """The bounds of some pairs and the gpid of each, in the order in which one group of all sessions has them.
+def _by_session(claims: Sequence[Claims], rows: list[Indices]) -> tuple[Bounds, NDArray[np.int32]]:
+    """The bounds of some pairs and a number for the session of each, in the order that one group of all would have.
 
-    Of equal bounds, some count as late.
+    Of equal bounds, some count as late. The rows are used up.
     """
-    session = np.concatenate([one.sessions(own) for one, own in zip(claims, rows, strict=True)])
-    order = np.argsort(session, kind="stable")
+    streams = [one.streams.select("gpid", "stream_shard") for one in claims]
+    known = pl.concat(streams).with_row_index("stream").sort("gpid", "stream_shard", maintain_order=True)
+    place = np.empty(known.height, np.int32)
+    place[known["stream"].to_numpy()] = np.arange(known.height, dtype=np.int32)
+    begins = np.cumsum([0, *(one.streams.height for one in claims)]).tolist()
+    of_pair = [place[begin + one.stream_of(own)] for one, own, begin in zip(claims, rows, begins, strict=False)]
+    placed = np.concatenate(of_pair)
+    order = np.argsort(placed, kind="stable")
     # One array after the other: each takes tens of megabytes.
     arrays = (
         np.concatenate([getattr(one.bounds, name)[own] for one, own in zip(claims, rows, strict=True)])[order]
         for name in ("time", "low", "high")
     )
-    return Bounds(*arrays), session[order]
+    bounds = Bounds(*arrays)
+    rows.clear()
+    session = (counted(changes(known["gpid"].to_numpy())) - 1).astype(np.int32)
+    return bounds, session[placed[order]]
 
 
 def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:

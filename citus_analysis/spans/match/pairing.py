@@ -28,6 +28,7 @@ from citus_analysis.spans.read.sessions import Sessions, place
 __all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "microseconds", "pair_by_order"]
 
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
+_NODES: Final = ("parent_node", "child_node")
 
 
 #: Parent node and child node.
@@ -97,8 +98,9 @@ class Claims:
         shorter: which tasks are shorter than their children.
         length: the reported duration of each task, microseconds.
         first: where the pairs of each stream begin.
-        streams: per stream `parent_node`, `child_node`, `gpid`, when its session began (`session_begins`) and when the
-            first task or child ended that the other side lacks (`surplus_task`, `surplus_child`; NaN without one).
+        streams: per stream `parent_node`, `child_node`, `gpid`, `stream_shard`, when its session began
+            (`session_begins`) and when the first task or child ended that the other side lacks (`surplus_task`,
+            `surplus_child`; NaN without one).
         shared: pairs of nodes with a stream that has tasks and children.
     """
 
@@ -114,16 +116,13 @@ class Claims:
         """The pairs of nodes that some of the pairs are of."""
         return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
 
-    def sessions(self, rows: Indices) -> NDArray[np.int64]:
-        """The gpid of each of some pairs."""
-        return np.asarray(self.streams["gpid"].to_numpy()[self._stream_of(rows)])
-
-    def _stream_of(self, rows: Indices) -> Indices:
+    def stream_of(self, rows: Indices) -> Indices:
+        """The stream of each of some pairs, a row of `streams`."""
         return np.searchsorted(self.first, rows, side="right") - 1
 
     def paired(self, rows: Indices) -> Paired:
         """Some of the pairs, all or none of each stream."""
-        stream = self._stream_of(rows)
+        stream = self.stream_of(rows)
         # Only whether there are more tasks counts here, not when the first of them ended.
         more = self.streams["surplus_task"].is_not_nan().to_numpy()[stream[firsts(stream)]]
         return Paired(stream, self.bounds.take(rows), self.length[rows], more)
@@ -165,7 +164,9 @@ class Ordered:
         task, child = self.tasks, self.children
         first = firsts(self.stream)
         streams = (
-            task.frame.select("parent_node", "child_node", "gpid", "session")[task.row[self.task[first]]]
+            task.frame.select("parent_node", "child_node", "gpid", "stream_shard", "session")[
+                task.row[self.task[first]]
+            ]
             .with_columns(
                 surplus_task=pl.Series(_first_surplus(self, task, child)),
                 surplus_child=pl.Series(_first_surplus(self, child, task)),

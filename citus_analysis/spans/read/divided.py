@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from math import isqrt
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
-    NOTHING_THERE,
     chosen_items,
     joined_items,
 )
 from citus_analysis.spans.read.ordered_arrays import Integers
 
-__all__ = ["BLOCK_BYTES", "Arrays", "Bring", "Divided", "Keep", "held"]
+__all__ = ["BLOCK_BYTES", "Arrays", "Bring", "Cells", "Divided", "Keep", "held", "in_order_of"]
 
 #: Arrays by name: structures, or numbers.
 Arrays = Mapping[str, NDArray[Any]]
@@ -62,9 +62,9 @@ class Divided:
 
     Example:
         >>> halves = Divided(held, groups=2)
-        >>> halves.add(np.array([4, 7, 8]), {"numbers": np.arange(3)})
+        >>> halves.add(np.array([0, 1, 0]), {"numbers": np.arange(3)})
         >>> halves.lay_aside()
-        >>> halves.group(0)["numbers"].tolist(), halves.group(1)["numbers"].tolist()
+        >>> halves.joined([0])["numbers"].tolist(), halves.joined([1])["numbers"].tolist()
         ([0, 2], [1])
     """
 
@@ -75,9 +75,8 @@ class Divided:
     _blocks: defaultdict[int, list[Bring]] = field(default_factory=lambda: defaultdict(list))
     _none: Arrays = field(default_factory=dict)
 
-    def add(self, keys: Integers, arrays: Arrays) -> None:
-        """Add items to the groups of their keys (:data:`NOTHING_THERE` counts as 0)."""
-        numbers = np.where(keys == NOTHING_THERE, 0, keys) % self.groups
+    def add(self, numbers: Integers, arrays: Arrays) -> None:
+        """Add items, each to the group of its number."""
         self._none = {name: items[:0] for name, items in arrays.items()}
         self._waiting.append((numbers.astype(np.uint16), arrays))
         self.waiting_bytes += sum(items.nbytes for items in arrays.values())
@@ -101,8 +100,58 @@ class Divided:
             if end > begin:
                 self._blocks[group].append(self.keep({name: items[begin:end] for name, items in ordered.items()}))
 
-    def group(self, number: int, *, again: bool = False) -> Arrays:
-        """What was laid aside of a group, in the order in which it was added; `again`: it is asked for once more."""
-        blocks = self._blocks.get(number, []) if again else self._blocks.pop(number, [])
-        parts = [self._none, *(bring(again=again) for bring in blocks)]
+    def joined(self, groups: Iterable[int], *, again: bool = False) -> Arrays:
+        """What was laid aside of some groups, of each in the order in which it was added.
+
+        Args:
+            groups: their numbers.
+            again: it is asked for once more later.
+        """
+        laid = [self._blocks.get(group, []) if again else self._blocks.pop(group, []) for group in groups]
+        parts = [self._none, *(bring(again=again) for blocks in laid for bring in blocks)]
         return {name: joined_items([part[name] for part in parts]) for name in self._none}
+
+
+def in_order_of(numbers: Integers, arrays: Arrays) -> Arrays:
+    """The same items by their numbers; those of equal numbers stay in order.
+
+    Example:
+        >>> in_order_of(np.array([2, 1]), {"numbers": np.array([2, 1])})["numbers"].tolist()
+        [1, 2]
+    """
+    order = np.argsort(numbers, kind="stable")
+    return {name: chosen_items(items, order) for name, items in arrays.items()}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Groups of sessions (by their gpids), each of which is divided by shards.
+
+    Few sessions that go on for hours fill few groups; their tasks on different shards do not depend on each other.
+    """
+
+    gpids: int
+    shards: int
+
+    @classmethod
+    def of(cls, count: int) -> Self:
+        """At least so many cells.
+
+        Example:
+            >>> Cells.of(5), Cells.of(1).count
+            (Cells(gpids=3, shards=2), 1)
+        """
+        gpids = isqrt(count - 1) + 1
+        return cls(gpids, -(-count // gpids))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.gpids * self.shards
+
+    def numbers(self, gpid: NDArray[np.int64], shard: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cell of each item; cells of one group of sessions are neighbours."""
+        # Process numbers that are given in a row have common divisors with the number of groups at times.
+        mixed = (gpid.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
+        of_gpid = (mixed % np.uint64(self.gpids)).astype(np.int64)
+        return of_gpid * self.shards + shard % self.shards

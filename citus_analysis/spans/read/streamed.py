@@ -25,7 +25,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     joined_items,
 )
 from citus_analysis.spans.read.assembling import TextNumbers, new_assembly, record_columns
-from citus_analysis.spans.read.divided import Arrays, Bring, Divided, Keep
+from citus_analysis.spans.read.divided import Arrays, Bring, Cells, Divided, Keep, in_order_of
 from citus_analysis.spans.read.ordered_arrays import Indices
 from citus_analysis.spans.read.sessions import (
     Sessions,
@@ -81,7 +81,8 @@ class Pass:
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
         keep: lays arrays aside and gives what brings them back.
-        groups: in how many parts tasks and children are paired; of several, memory holds those that are worked on.
+        groups: in how many parts tasks and children are paired, at least; of several, memory holds those that are
+            worked on.
     """
 
     files: pl.DataFrame
@@ -97,7 +98,8 @@ class Pass:
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
         self._texts = Texts(TextNumbers(), TextNumbers())
-        self._linked, self._tasks = Divided(self.keep, self.groups), Divided(self.keep, self.groups)
+        self._cells = Cells.of(self.groups)
+        self._linked, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(2))
 
     def take_in(self, batches: Iterable[tuple[int, Columns]]) -> None:
         """Read all records, and lay executions that ended in them aside while the next ones are put together.
@@ -113,6 +115,8 @@ class Pass:
                 self._lay_aside(done)
         self._linked.lay_aside()
         self._tasks.lay_aside()
+        # A statement that names several shards may go by another one than the first.
+        self.groups = self._cells.gpids if self._texts.shards.texts else self._cells.count
 
     def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
         """The executions that ended, piece by piece; the last piece holds the rest, which may be empty."""
@@ -132,13 +136,14 @@ class Pass:
         )
         failed = executions["failed"] == 1
         linked = _numbered(executions, np.flatnonzero(of_child | failed), self._first)
-        self._linked.add(linked["executions"]["gpid"], linked)
+        self._linked.add(self._cells.numbers(linked["executions"]["gpid"], linked["executions"]["shard_id"]), linked)
         self._failed.append(_numbered(executions, np.flatnonzero(failed), self._first))
         tasks = done["tasks"]
         owners = chosen_items(executions, tasks["execution"] - np.uint32(self._first))
         if owners["is_child"].any():
             raise NotInOrder
-        self._tasks.add(owners["gpid"], {"tasks": tasks, "owners": owners})
+        numbers = self._cells.numbers(owners["gpid"], tasks["shard_id"])
+        self._tasks.add(numbers, {"tasks": tasks, "owners": owners})
         for name in ("sessions", "missing"):
             self._small.setdefault(name, []).append(done[name])
         kept = self.keep({name: done[name] for name in _LAID_ASIDE})
@@ -153,7 +158,12 @@ class Pass:
             known: result of :meth:`failed`.
             again: it is asked for once more later.
         """
-        linked, sent = self._linked.group(number, again=again), self._tasks.group(number, again=again)
+        together = self._cells.count // self.groups
+        cells = range(number * together, (number + 1) * together)
+        linked, sent = self._linked.joined(cells, again=again), self._tasks.joined(cells, again=again)
+        if together > 1:
+            linked = in_order_of(linked["numbers"], linked)
+            sent = in_order_of(sent["tasks"]["execution"], sent)
         tasks = tasks_of(sent["tasks"], sent["owners"], self.files, self.nodes, self._texts)
         return replace(known, tasks=tasks, executions=self._facts(linked))
 
