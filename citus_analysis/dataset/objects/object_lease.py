@@ -18,7 +18,7 @@ from typing import Final
 from uuid import uuid4
 
 from citus_analysis.dataset.objects.object_manifest import another_writer
-from citus_analysis.dataset.objects.object_place import ObjectPlace
+from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError
 from citus_analysis.errors import DatasetError
 
 __all__ = ["held"]
@@ -43,12 +43,22 @@ def held(place: ObjectPlace) -> Iterator[None]:
     renewing.start()
     try:
         yield
-    finally:
+    except SilentStoreError:
+        # The lease is taken over as one of a process that was killed.
         ended.set()
-        renewing.join()
-        with suppress(DatasetError):
-            if _holder(place) == name:
-                place.remove([_NAME])
+        raise
+    except BaseException:
+        _release(place, name, ended, renewing)
+        raise
+    _release(place, name, ended, renewing)
+
+
+def _release(place: ObjectPlace, name: str, ended: Event, renewing: Thread) -> None:
+    ended.set()
+    renewing.join()
+    with suppress(DatasetError):
+        if _holder(place) == name:
+            place.remove([_NAME])
 
 
 def _take(place: ObjectPlace, name: str) -> None:

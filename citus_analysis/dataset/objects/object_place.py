@@ -21,7 +21,7 @@ from citus_analysis.core.open_types import UntypedLibrary
 from citus_analysis.errors import CitusAnalysisError, DatasetError, UsageError
 from citus_analysis.redaction import names_secret, redact
 
-__all__ = ["ObjectPlace", "Stored", "reaching"]
+__all__ = ["ObjectPlace", "SilentStoreError", "Stored", "reaching"]
 
 #: Seconds until a store that does not answer is given up, and how often a request is repeated.
 _S3_OPTIONS: Final[Mapping[str, object]] = {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 4}}
@@ -42,6 +42,10 @@ _DENIED_WORDS: Final = (
 )
 _LINE_END: Final = "\n"
 _DENIED: Final = "check the credentials, here and of workers elsewhere: environment, profile, or role of the machine"
+
+
+class SilentStoreError(DatasetError):
+    """A store does not answer in time. Each further question would take as long as the one that found that out."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +240,7 @@ def _in_words(error: Exception, url: str) -> DatasetError:
         return DatasetError(f"the store refuses access ({reason})", path=url, way_out=_DENIED)
     if isinstance(error, TimeoutError) or any(word in words for word in _SLOW_WORDS):
         way_out = "look whether it is overloaded, and ingest again: what is committed is kept"
-        return DatasetError("the store does not answer in time", path=url, way_out=way_out)
+        return SilentStoreError("the store does not answer in time", path=url, way_out=way_out)
     return DatasetError(f"the store cannot be used: {text}", path=url, way_out="check that it runs and is reachable")
 
 

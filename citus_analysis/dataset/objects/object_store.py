@@ -19,7 +19,7 @@ from blake3 import blake3
 
 from citus_analysis.dataset.objects.object_lease import held
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
-from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored
+from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError, Stored
 from citus_analysis.dataset.storage.files import GRACE_S, Vacuumed
 from citus_analysis.dataset.storage.manifest import Manifest, Part
 from citus_analysis.dataset.storage.parts import Staged
@@ -55,13 +55,19 @@ class ObjectStore:
 
     @contextmanager
     def writable(self, known: Manifest, halt: Callable[[], None]) -> Iterator[Manifest]:  # noqa: ARG002 - others could have written
-        """The manifest while the lease is held; after a failure, uploaded parts that no commit names are removed."""
+        """The manifest while the lease is held; after a failure, uploaded parts that no commit names are removed.
+
+        A store that does not answer keeps them for a day, as it does those of a process that was killed.
+        """
         with scratch_folder() as folder, held(self.place):
             manifest = ObjectManifest.at(self.place, folder)
             if not manifest.exists:
                 self._require_room(self.place.listed())
             try:
                 yield manifest
+            except SilentStoreError:
+                halt()
+                raise
             except BaseException:
                 halt()
                 live = {part.path for part in ObjectManifest.at(self.place, folder).parts()}
