@@ -44,13 +44,14 @@ class Cluster:
     Attributes:
         executor: takes the tasks.
         workers: tasks that can run at the same time.
-        on_each: calls a function with arguments on each worker that may differ from this process: address -> its
-            result or exception.
+        on_each: calls a function with arguments on each worker that is elsewhere: address -> its result or exception.
+        is_here: the workers are processes of this machine, with this package and these files.
     """
 
     executor: Executor
     workers: int
     on_each: Callable[..., dict[str, object]]
+    is_here: bool = False
 
 
 class _Client(Protocol):
@@ -93,7 +94,7 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
         else:
             number = int(local.group(1))
             with local_processes(number, _RETRIES) as executor:
-                yield Cluster(executor, number, lambda *_call: {})
+                yield Cluster(executor, number, lambda *_call: {}, is_here=True)
 
 
 @contextmanager

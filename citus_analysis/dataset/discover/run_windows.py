@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import nulls, repeated_text
@@ -44,9 +43,6 @@ _TIME_COLUMN: Final = {
 
 #: Clients connect shortly before their first status line and leave shortly after the last.
 _MARGIN_MS: Final = 2_000
-
-#: polars looks for numpy on first use of an array, which may fail if two threads do so at once. Hence it is done here.
-pl.Series(np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ class Tagger:
         added = {c.name: _uniform(c, facts.get(c.name), len(batch)) for c in table if c.name not in own}
         time = _TIME_COLUMN.get(name)
         if self.windows and time is not None:
-            index = _window_of(pl.DataFrame(batch.select([time])).to_series(), self.windows)
+            index = _window_of(batch.column(time), self.windows)
             added["run_id"] = _chosen(table["run_id"], [run.run_id for run in self.windows], index)
             if self.identity.iteration is None:
                 iterations = [run.iteration for run in self.windows]
@@ -133,19 +129,24 @@ def _uniform(column: Column, value: object, rows: int) -> pa.Array:
     if value is None:
         return nulls(column.type.arrow, rows)
     if column.type.is_integer:
-        return pl.Series(np.full(rows, value), dtype=column.dtype).to_arrow()
+        import pyarrow as pa
+
+        return pa.array(np.full(rows, value)).cast(column.type.arrow)
     return repeated_text(str(value), rows)
 
 
 def _chosen(column: Column, values: Sequence[object], index: Integers) -> pa.Array:
     """For each row the value of that number; null for -1."""
-    chosen = pl.DataFrame({"index": index}).select(pl.when(pl.col("index") >= 0).then("index")).to_series()
-    return pl.Series(values, dtype=column.dtype).gather(chosen).to_arrow()
+    import pyarrow as pa
+
+    return pa.array(values, column.type.arrow).take(pa.array(index, mask=index < 0))
 
 
-def _window_of(times: pl.Series, windows: Sequence[KnownRun]) -> Integers:
+def _window_of(times: pa.Array, windows: Sequence[KnownRun]) -> Integers:
     """For each time the index of the window it lies in; -1 for none or several."""
-    at = times.dt.epoch("ms").to_numpy(allow_copy=True).astype(np.float64)
+    import pyarrow as pa
+
+    at = times.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.float64)
     starts = np.array([run.start_ms for run in windows], dtype=np.float64)
     ends = np.array([run.end_ms for run in windows], dtype=np.float64)
     # The margin ends half way to the neighbour, so that it never makes two windows overlap.

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.dataset.discover.identity import FACTS, Identity
@@ -39,6 +40,9 @@ __all__ = [
 ]
 
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
+
+#: polars looks for numpy on first use of an array, which may fail if two threads do so at once. Hence it is done here.
+pl.Series(np.empty(0))
 
 
 @dataclass(frozen=True)

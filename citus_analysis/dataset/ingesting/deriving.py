@@ -110,8 +110,13 @@ def derived_by_pieces(
         missing[_whole(task)] = missing.get(_whole(task), 0) + 1
     done: dict[tuple[str, str], dict[str, list[Staged]]] = {}
     # Where there are fewer large tasks than workers, each may use the processors of idle ones.
-    jobs = max(1, pool.jobs // max(1, sum(task.bytes >= _LARGE_BYTES for task in tasks)))
-    for task, staged in pool.spread(partial(derive_task, store, jobs=jobs), tasks, attrgetter("bytes")):
+    large = sum(task.bytes >= _LARGE_BYTES for task in tasks)
+    derive = partial(derive_task, store, jobs=max(1, pool.jobs // max(1, large)))
+    # Other processes of the machine do nothing sooner for one large task, and import what it needs once more.
+    results = (
+        pool.each(derive, tasks) if large == 1 and pool.is_here else pool.spread(derive, tasks, attrgetter("bytes"))
+    )
+    for task, staged in results:
         whole = _whole(task)
         pieces = done.setdefault(whole, {})
         pieces[task.piece] = staged

@@ -54,11 +54,13 @@ class Pool:
     Attributes:
         jobs: number of workers.
         cluster: takes the tasks of :meth:`spread`; None: threads of this process do.
+        is_here: the cluster's workers are processes of this machine.
         stop: set when the results of running work are no longer needed.
     """
 
     jobs: int
     cluster: Executor | None = None
+    is_here: bool = False
     stop: Event = field(default_factory=Event)
     _pending: set[_Cancellable] = field(default_factory=set)
     _helpers: list[Helper] = field(default_factory=list)
