@@ -12,15 +12,18 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.text_fields import Fields, told_fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.sysstat._told._rows import told_rows
 from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["FORMAT", "SadfCsv"]
@@ -31,6 +34,8 @@ _ROW: Final = r"^[^;]*;-?[0-9]+;([0-9][^;]*);(.*)$"
 _EVENT: Final = r"^[^;]*;-1;[^;]*;(?:LINUX-RESTART|COM\b)"
 _STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?: (UTC))?"
 _JOINED: Final = "sadf -h puts several reports into one line without naming their items; run sadf without -h"
+#: Fields in front of the columns of a report.
+_BESIDE: Final = 3
 _TIMES: Final = pl.Schema({"time": pl.String(), "sample": pl.Int64()})
 
 
@@ -59,42 +64,42 @@ class SadfCsv(Format):
             if block.oversized:
                 yield reject_oversized(block)
                 continue
-            lines = _placed(line_frame(block.data, block.offset), header, zone)
-            times = _numbered(lines, times)
-            lines = lines.join(times, on="time", how="left", maintain_order="left")
+            lines = _placed(line_frame(block.data, block.offset).with_row_index("line"), header)
+            fresh = _moments(lines["time"], zone)
+            times = _numbered(fresh, times)
+            places = fresh.join(times, on="time", how="left")
+            lines = lines.join(places, on="time", how="left", maintain_order="left")
             yield _parsed(block, lines, comma=comma)
             header = str(lines["header"][-1]) if lines.height else header
 
 
-def _placed(lines: pl.DataFrame, header: str, zone: str) -> pl.DataFrame:
-    """Lines with `header`, and of rows `time` as printed, `sample_time` and `rest`."""
+def _placed(lines: pl.DataFrame, header: str) -> pl.DataFrame:
+    """Lines with `header`, and of rows `time` as printed and `rest`."""
     text = pl.col("text")
     is_header = text.str.starts_with(_HEADER)
     lines = lines.with_columns(noise=is_header | (text == "") | text.str.contains(_EVENT))
     part = pl.when(~pl.col("noise")).then(text).str.extract_groups(_ROW).struct
-    lines = lines.with_columns(
+    return lines.with_columns(
         header=pl.when(is_header).then(text.str.strip_prefix(_HEADER)).forward_fill().fill_null(header),
         time=part.field("1"),
         rest=part.field("2"),
     )
+
+
+def _moments(times: pl.Series, zone: str) -> pl.DataFrame:
+    """The different times as printed, in the order in which they come, and what they mean: `time`, `sample_time`."""
     stamp = pl.col("time").str.extract_groups(_STAMP).struct
     local = stamp.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     stated = pl.when(stamp.field("2").is_not_null()).then(local.dt.replace_time_zone("UTC"))
     here = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
     epoch = pl.col("time").str.extract(r"^([0-9]{1,11})$").cast(pl.Int64) * 1_000_000
-    times = (
-        lines.lazy()
-        .select("time")
-        .unique()
-        .drop_nulls()
-        .with_columns(sample_time=pl.coalesce(stated, here, epoch.cast(pl.Datetime("us", "UTC"))))
-    )
-    return lines.join(times.collect(), on="time", how="left", maintain_order="left")
+    moment = pl.coalesce(stated, here, epoch.cast(pl.Datetime("us", "UTC")))
+    return times.drop_nulls().unique(maintain_order=True).to_frame("time").with_columns(sample_time=moment)
 
 
-def _numbered(lines: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+def _numbered(moments: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     """All times so far with the numbers of their samples."""
-    fresh = lines.filter(pl.col("sample_time").is_not_null()).select("time").unique(maintain_order=True)
+    fresh = moments.filter(pl.col("sample_time").is_not_null()).select("time")
     fresh = fresh.join(times, on="time", how="anti", maintain_order="left")
     numbered = fresh.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + times.height)
     return pl.concat([times, numbered])
@@ -104,6 +109,9 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
     found: dict[str, list[pl.DataFrame]] = {}
     row = ~pl.col("noise") & pl.col("terminated") & pl.col("sample").is_not_null()
     rows = lines.filter(row).with_columns(since_boot=pl.lit(value=False))
+    told = told_fields(block.data, ";") if block.data.isascii() else None
+    if told is not None:
+        rows = rows.with_columns(_columns_of(rows["line"], told))
     places: dict[str, Report | None] = {
         str(header): None if "[...]" in header else report_of(header.split(";")) for header in rows["header"].unique()
     }
@@ -112,17 +120,29 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
         report = places[str(header)]
         if report is None:
             continue
-        fields = read_rows(str(header), group, comma=comma, separator=";")
+        fields = told_rows(str(header), group, told, ";")
+        if fields is None:
+            fields = read_rows(str(header), group, comma=comma, separator=";")
         reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", misread="reason"))
         good = fields.filter(pl.col("reason").is_null()).drop("reason")
         for table, some in rows_of(good, report, "sar").items():
             found.setdefault(table, []).append(some)
-    lines = lines.join(pl.concat(reasons), on="offset", how="left", maintain_order="left")
+    misread = pl.concat(reasons)
+    lines = lines.with_columns(misread=pl.lit(None, pl.String))
+    if misread.height:
+        lines = lines.drop("misread").join(misread, on="offset", how="left", maintain_order="left")
     rejects = reject_runs(lines.with_columns(reason=_reason()))
     read = pl.col("header").is_in([header for header, report in places.items() if report])
     clean = lines.filter(row & read & pl.col("misread").is_null())
     parsed = int(clean["length"].sum())
     return Parsed(together(found), parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects)
+
+
+def _columns_of(line: pl.Series, told: Fields) -> list[pl.Series]:
+    """Where the columns of rows begin among the fields, behind host, interval and time, and how many there are."""
+    lines = line.to_numpy().astype(np.int64)
+    first = told.first[lines] + _BESIDE
+    return [pl.Series("field", first), pl.Series("fields", told.first[lines + 1] - first)]
 
 
 def _reason() -> pl.Expr:
