@@ -5,7 +5,7 @@
 - comparisons: `compare`, `compare_many`, and over tables of runs `compare_runs`, `format_comparison`,
   `render_comparison`, and of one dataset with another `gate`, `format_gate`, `render_gate`;
 - sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`,
-  `find_changes`;
+  `find_changes`, `newest_shift`;
 - what there is: `list_configurations`, `format_configurations`;
 - planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
 
@@ -47,6 +47,7 @@ from citus_analysis.stats.run_means import lower_is_better, runs_with_metric, su
 from citus_analysis.stats.series.change_points import ChangePoint, ChangePoints, cusum_p_value, find_changes, rank_cusum
 from citus_analysis.stats.series.drift import Drift, are_interleaved, detect_drift
 from citus_analysis.stats.series.independence import Independence, check_independence
+from citus_analysis.stats.series.newest_runs import NewestShift, newest_shift
 from citus_analysis.stats.series.sequences import (
     DEFAULT_SKIP,
     EffectiveSampleSize,
@@ -71,6 +72,7 @@ __all__ = [
     "Independence",
     "Influence",
     "Interval",
+    "NewestShift",
     "RequiredRuns",
     "RunComparison",
     "StoppingRule",
@@ -109,6 +111,7 @@ __all__ = [
     "median_interval",
     "mser5",
     "nested_interval",
+    "newest_shift",
     "percentile_interval",
     "percentile_ranks",
     "rank_cusum",

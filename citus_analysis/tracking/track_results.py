@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from citus_analysis.core.displays import Shown
 from citus_analysis.runs import stratum_text
-from citus_analysis.stats import ChangePoints, Comparison, Interval
+from citus_analysis.stats import ChangePoints, Comparison, Interval, NewestShift
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
@@ -77,6 +77,7 @@ class TrackedSeries(Shown):
             (mean of the part without a change), and the columns of what else was measured.
         found: what was decided.
         changes: the changes.
+        newest: where the two newest runs stand among those since the last change; None where that says nothing.
     """
 
     metric: str
@@ -84,6 +85,7 @@ class TrackedSeries(Shown):
     runs: pl.DataFrame
     found: ChangePoints
     changes: tuple[TrackedChange, ...] = ()
+    newest: NewestShift | None = None
 
     @property
     def name(self) -> str:
@@ -94,6 +96,7 @@ class TrackedSeries(Shown):
         """Length and changes of the series."""
         words = [f"  {line}" for change in self.changes for line in change.summary_lines()]
         first = f"{self.name}: {counted(self.found.n, 'run')}, {counted(len(self.changes), 'change')}"
+        words += [f"  {self.newest.sentence()}"] if self.newest else []
         return [first, *words, *(f"  note: {note}" for note in self.found.warnings)]
 
 
@@ -120,14 +123,20 @@ class Track(Shown):
         """All changes, each with its series."""
         return tuple((series, change) for series in self.series for change in series.changes)
 
+    @property
+    def newest(self) -> tuple[tuple[TrackedSeries, NewestShift], ...]:
+        """The series whose two newest runs stand out, each with how."""
+        return tuple((series, series.newest) for series in self.series if series.newest)
+
     def summary_lines(self) -> list[str]:
-        """How much was looked at, and the changes."""
+        """How much was looked at, the changes, and the newest runs that stand out."""
         judged = sum(series.found.judged for series in self.series)
         first = (
             f"{counted(len(self.changes), 'change')} in {judged} of {len(self.series)} series "
             f"over {counted(len(self.datasets), 'dataset')} (level {self.alpha:g})"
         )
         lines = [f"  {series.name}: {change.summary_lines()[0]}" for series, change in self.changes]
+        lines += [f"  {series.name}: {shift.sentence()}" for series, shift in self.newest]
         return [first, *lines, *(f"  note: {note}" for note in self.warnings)]
 
     def summary_table(self) -> pl.DataFrame:
@@ -172,6 +181,7 @@ class Track(Shown):
                     "configuration": dict(one.stratum),
                     "n": one.found.n,
                     "p_value": one.found.p_value,
+                    "newest": asdict(one.newest) if one.newest else None,
                     "runs": one.runs.to_dicts(),
                     "warnings": list(one.found.warnings),
                 }
@@ -209,6 +219,7 @@ def format_track(found: Track) -> str:
         mean = readable(float(values.to_numpy().mean())) if one.runs.height else "-"
         rows.append([one.name, str(one.found.n), mean, latest, str(len(one.changes)), p_value])
     lines = [f"{series.name}: {line}" for series, change in found.changes for line in change.summary_lines()]
+    lines += [f"{series.name}: {shift.sentence()}" for series, shift in found.newest]
     notes = [*found.warnings, *([_CHOSEN] if found.changes else [])]
     parts = (
         found.summary_lines()[0],

@@ -14,7 +14,7 @@ from citus_analysis.core.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs import LOAD, change_words
-from citus_analysis.stats import ChangePoints, compare, find_changes, lower_is_better, runs_with_metric
+from citus_analysis.stats import ChangePoints, compare, find_changes, lower_is_better, newest_shift, runs_with_metric
 from citus_analysis.tracking.run_measures import MEASURES, described_change, with_measures
 from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedSeries
 
@@ -23,7 +23,10 @@ __all__ = ["track"]
 #: What tells series apart. Settings and the share of a CPU do not: a change of theirs is what is looked for.
 _SERIES: Final = ("system", "family", "workers", *LOAD)
 #: By simulation (docs/ci.md): with fewer runs after it, even a large change is seen in less than three of four cases.
-_NEWEST: Final = "a change shows once about twelve runs came after it: judge the newest runs by `gate`"
+_NEWEST: Final = (
+    "a change shows once about twelve runs came after it, in the two newest only where it is large beside the spread: "
+    "judge the newest runs by `gate`"
+)
 #: Distance in runs within which two changes are one.
 _NEAR: Final = 2
 _RUN: Final = ("dataset", "resource", "run_id", "start_time")
@@ -139,7 +142,9 @@ def _tracked(
     shown = shown.with_columns(pl.Series("level", levels, dtype=pl.Float64))
     moves = _Moves(shown, settings, alpha) if found.points else None
     changes = tuple(_changes(metric, shown, found, moves, better)) if moves else ()
-    return TrackedSeries(metric, stratum, shown, found, changes)
+    since = found.segments()[-1][0]
+    newest = newest_shift(shown["value"].to_numpy()[since:])
+    return TrackedSeries(metric, stratum, shown, found, changes, newest)
 
 
 def _changes(

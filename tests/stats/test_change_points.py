@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from citus_analysis.core.defaults import CHANGE_ALPHA
 from citus_analysis.errors import UsageError
-from citus_analysis.stats import cusum_p_value, find_changes, rank_cusum
+from citus_analysis.stats import cusum_p_value, find_changes, newest_shift, rank_cusum
 
 Rows = NDArray[np.float64]
 
@@ -128,7 +128,17 @@ def test_a_level_is_a_probability(alpha: float) -> None:
 
 
 def false_alarms(kind: str, n: int, rows: int) -> float:
-    return float(np.mean([bool(find_changes(row).points) for row in noise(kind, rows, n)]))
+    """Share of quiet sequences with a change, or whose two newest values stand out."""
+    return float(
+        np.mean([bool(find_changes(row).points) or newest_shift(row) is not None for row in noise(kind, rows, n)])
+    )
+
+
+def seen_in_the_two_newest(kind: str, n: int, rows: int, spread_percent: float) -> float:
+    """Share of sequences whose last two values are 5 % lower in which that is seen."""
+    values = 100 + spread_percent * noise(kind, rows, n, seed=4)
+    values[:, -2:] -= 5
+    return float(np.mean([(found := newest_shift(row)) is not None and found.lower for row in values]))
 
 
 def found_within_two_runs(kind: str, n: int, rows: int, spread_percent: float = 1.5) -> float:
@@ -156,6 +166,42 @@ def test_false_alarms_are_as_rare_as_stated(kind: str, most: float, n: int) -> N
 @pytest.mark.parametrize("kind", ["normal", "log-normal", "outliers"])
 def test_a_fall_by_five_per_cent_is_found_within_two_runs(kind: str, n: int) -> None:
     assert found_within_two_runs(kind, n, 1_000) >= 0.8
+
+
+@pytest.mark.parametrize("n", [30, 60, 100])
+@pytest.mark.parametrize(
+    ("kind", "spread_percent"), [("normal", 1.0), ("log-normal", 1.0), ("outliers", 1.0), ("normal", 1.5)]
+)
+def test_a_fall_by_five_per_cent_is_seen_in_the_two_newest_runs(kind: str, n: int, spread_percent: float) -> None:
+    assert seen_in_the_two_newest(kind, n, 1_000, spread_percent) >= 0.8
+
+
+def test_two_newest_values_at_one_end_are_named() -> None:
+    long = [*QUIET, *QUIET[::-1]]
+    found = newest_shift([*long, 105.0, 105.2])
+    assert found is not None
+    assert (found.lower, found.among, found.n) == (False, 2, 22)
+    # 2 * 2 * 1 / (22 * 21)
+    assert found.chance == pytest.approx(4 / 462)
+    assert found.ratio == pytest.approx(105.1 / 100.05)
+    assert found.sentence() == (
+        "the two newest runs are among the 2 highest of 22 (+5.0 %; chance 0.9 % if nothing changed)"
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [*QUIET, 95.0, 95.0],
+        [*QUIET, *QUIET, 95.0, 100.0],
+        [*QUIET, *QUIET, 95.0, 106.0],
+        [100.0] * 30,
+        [*sorted([*QUIET, *QUIET]), 95.0, 95.1],
+    ],
+    ids=["too few", "one of two", "at both ends", "equal", "successive runs depend on one another"],
+)
+def test_otherwise_nothing_is_said_of_them(values: list[float]) -> None:
+    assert newest_shift(values) is None
 
 
 @pytest.mark.slow

@@ -95,6 +95,18 @@ def test_quiet_nights_have_no_change() -> None:
     assert "No series changed its level." in track_sentences(found)
 
 
+def test_two_newest_runs_that_stand_out_are_named() -> None:
+    quiet = {str(n): night(n, 100.0, OLD) for n in (1, 2)}
+    last = night(3, 90.0, OLD)
+    found = track({**quiet, "3": Source({**last.tables, "runs": last.tables["runs"].head(2)})})
+    ((_, shift),) = found.newest
+    assert (found.changes, shift.lower, shift.n) == ((), True, 30)
+    assert re.search(
+        r"the two newest runs are among the 3 lowest of 30 \(-(?:9|10)\.\d %; chance 1\.4 %", format_track(found)
+    )
+    assert any("newest runs" in sentence for sentence in track_sentences(found))
+
+
 def test_datasets_in_any_order_are_put_in_the_order_of_time(changed: Track) -> None:
     nights = [night(3, 90.0, NEW), night(1, 100.0, OLD), night(2, 100.0, OLD)]
     assert [change.place for _, change in track(nights).changes] == [change.place for _, change in changed.changes]

@@ -75,6 +75,7 @@ def track_sentences(found: Track) -> list[str]:
         sentences.append(f"{counted(more, 'change')} more {'is' if more == 1 else 'are'} in the table.")
     if not latest:
         sentences = ["No series changed its level."] if judged else ["The series are too short to show a change."]
+    sentences += [f"{series.name}: {shift.sentence()}." for series, shift in found.newest[: _NAMED - 1]]
     chance = f"A quiet series of independent runs raises a false alarm with a chance of {found.alpha * 100:g} %."
     return [first, *sentences, chance]
 
