@@ -4,7 +4,7 @@ A block in ``bash`` or ``python`` is run as written, in the order of the page, b
 more than a folder (a server, a store) has a comment on the line before it, which readers of the source see and readers
 of the page do not: it names the file that runs it. One that cannot be run where tests run says why::
 
-    <!-- run by: tests/publish/test_page.py -->
+    <!-- run by: tests/publish/test_publish.py -->
     <!-- not run: needs a Kubernetes cluster -->
 
 All other blocks (files, trees, output) hold nothing to type.
