@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from citus_analysis.formats.api.registry import format_named
+
 if TYPE_CHECKING:
     from citus_analysis.dataset import Dataset
 
@@ -125,6 +127,12 @@ def test_nothing_is_dropped_silently(recorded_dataset: Dataset) -> None:
     assert accounted.to_list() == sources["content_bytes"].to_list()
     assert sources["rejected"].sum() == recorded_dataset.table("rejects").height
     assert sources["content_bytes"].sum() > 60_000_000
+
+
+def test_formats_with_noise_declare_it(recorded_dataset: Dataset) -> None:
+    noisy = recorded_dataset.sources().filter(pl.col("noise_bytes") > 0)["format"].unique()
+    assert {"pg_dist_node", "iostat", "ycsb"} <= set(noisy)
+    assert [name for name in noisy if format_named(name).noise == "nothing"] == []
 
 
 def test_no_password_reaches_a_table(recorded_dataset: Dataset) -> None:

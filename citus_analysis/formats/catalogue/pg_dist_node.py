@@ -34,6 +34,7 @@ class PgDistNode(Format):
 
     name: ClassVar[str] = "pg_dist_node"
     version: ClassVar[int] = 2
+    noise: ClassVar[str] = "the header"
     tables: ClassVar[tuple[str, ...]] = ("nodes",)
 
     def detect(self, name: str, head: bytes) -> float:

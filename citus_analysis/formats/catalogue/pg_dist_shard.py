@@ -34,6 +34,7 @@ class PgDistShard(Format):
 
     name: ClassVar[str] = "pg_dist_shard"
     version: ClassVar[int] = 2
+    noise: ClassVar[str] = "the header"
     tables: ClassVar[tuple[str, ...]] = ("shards",)
 
     def detect(self, name: str, head: bytes) -> float:

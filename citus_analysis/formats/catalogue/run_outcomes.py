@@ -45,6 +45,7 @@ class RunOutcomes(Format):
 
     name: ClassVar[str] = "run_outcomes"
     version: ClassVar[int] = 3
+    noise: ClassVar[str] = "the header"
     tables: ClassVar[tuple[str, ...]] = ("outcomes",)
 
     def detect(self, name: str, head: bytes) -> float:
