@@ -1,7 +1,7 @@
 """Formats whose sources can be cut, so that several processes read one large source at the same time.
 
 A source is cut where records begin, and each stretch is read by itself. Offsets count from the beginning of the source,
-so rows do not depend on the cuts. What a stretch cannot tell without the others it leaves in its :class:`Seam`: rows
+so rows do not depend on the cuts. Facts that depend on other stretches are left in its :class:`Seam`: rows
 that become rows of a table only together, and the number of those that are counted through the source.
 """
 
@@ -24,7 +24,7 @@ LOOK_BACK_BYTES: Final = 2**20
 
 @dataclass
 class Seam:
-    """What a stretch of a source cannot tell without the others; filled while the stretch is parsed.
+    """Facts of a stretch of a source that depend on the others; filled while the stretch is parsed.
 
     Attributes:
         alone: the rows are those that the whole source gives; otherwise it must be read in one piece.
@@ -56,12 +56,12 @@ class CuttableFormat(Format):
         Args:
             content: with the beginning and end of the stretch.
             hints: facts about the file.
-            seam: what the stretch cannot tell is added to it.
+            seam: facts that depend on other stretches are added to it.
         """
 
     @abstractmethod
     def parse_numbered(self, content: Content, hints: Hints, first: int) -> Iterator[Parsed]:
-        """The rows of a stretch that are counted through the source; what became of other bytes counts as noise.
+        """The rows of a stretch that are counted through the source; other bytes count as noise.
 
         Args:
             content: with the beginning and end of the stretch.
@@ -71,4 +71,4 @@ class CuttableFormat(Format):
 
     @abstractmethod
     def parse_together(self, seams: Sequence[Seam]) -> Iterator[Parsed]:
-        """The rows that follow from all stretches, given what each laid aside, in order."""
+        """The rows that follow from all stretches, given the facts that each laid aside, in order."""

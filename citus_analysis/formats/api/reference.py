@@ -1,4 +1,4 @@
-"""docs/formats.md, written from what the formats declare.
+"""docs/formats.md, written from the declarations of the formats.
 
 Command: ``python -m citus_analysis.formats.api.reference > docs/formats.md``; a test fails when it is out of date.
 """

@@ -186,7 +186,7 @@ def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: Columns of `client_series` by the word behind their number.
+#: Columns of `client_series` by the word after their number.
 _COUNTED: Final = {"failed_operations": "failed", "skipped_operations": "skipped", "retries": "retries"}
 
 

@@ -1,4 +1,4 @@
-"""What sysbench prints where a script sets its hooks to `sysbench.report_json` or `sysbench.report_csv`.
+"""Output of sysbench where a script sets its hooks to `sysbench.report_json` or `sysbench.report_csv`.
 
 Each report is an object of JSON over several lines, or a line of ten numbers: time, threads, transactions a second, ...
 A report of the whole run (`report_cumulative`) is one more, with 0 threads. Neither says which percentile its latency

@@ -263,7 +263,7 @@ def _client(summary: Mapping[str, object], numbers: Mapping[str, float], request
 
 
 def _failed(rate: float | None, good: float | None, seconds: float | None) -> int | None:
-    """Requests that did not succeed, by the rates of all and of those that did; None where these do not tell it."""
+    """Requests that did not succeed, by the rates of all and of those that did; None where these do not show it."""
     if rate is None or good is None or seconds is None or good > rate:
         return None
     return count_of(round((rate - good) * seconds)) if (rate - good) * seconds <= MAX_COUNT else None

@@ -69,7 +69,7 @@ _TRANSACTION_COLUMNS: Final = pl.Schema(
     }
 )
 _INTERVAL_COLUMNS: Final = ("start", "operations", "sum_us", "sum_of_squares", "min_us", "max_us")
-#: Places behind the columns above: four of the lag, then these; failures of several kinds are the last.
+#: Places after the columns above: four of the lag, then these; failures of several kinds are the last.
 _SKIPPED, _RETRIES, _FAILED = 4, 6, 7
 _LONG: Final = "too long for a line of a pgbench log"
 _ODD: Final = "no line of a pgbench log"

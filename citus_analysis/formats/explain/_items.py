@@ -46,10 +46,10 @@ class Item:
 
     Attributes:
         kind: `node`, `task`, `subplan` or `job`.
-        name: what the text calls it, without the relation.
+        name: its name in the text, without the relation.
         facts: column of `plan_nodes` -> value.
         conditions: its conditions and filters as printed, `Filter: (a > 1)`.
-        children: what feeds it, in the order in which EXPLAIN prints it.
+        children: the nodes that feed it, in the order in which EXPLAIN prints them.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Plan:
     length: int = 0
 
     def finish(self) -> Plan:
-        """Make equal what EXPLAIN's formats print differently, and name the shards of tasks."""
+        """Unify facts that EXPLAIN's formats print differently, and name the shards of tasks."""
         items = [item for item, _ in self.root.walk()]
         for names in COUNTERS.values():
             _complete(items, names)

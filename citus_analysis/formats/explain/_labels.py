@@ -31,7 +31,7 @@ _JOINS: Final = {"Nested Loop": "Nested Loop", "Merge Join": "Merge", "Hash Join
 
 
 def split_label(label: str) -> tuple[str, dict[str, str]]:
-    """Name of a node and what it works on, from its line in the text.
+    """Name of a node and of the object it works on, from its line in the text.
 
     Example:
         >>> split_label("Index Scan using t_pkey_102009 on public.t_102009 t")[0]
@@ -64,7 +64,7 @@ def _unquoted(name: str) -> str:
 
 
 def label_of(node: Mapping[str, object]) -> tuple[str, dict[str, str]]:
-    """Name of a node and what it works on, from the keys of JSON and YAML, as the text has them.
+    """Name of a node and of the object it works on, from the keys of JSON and YAML, as the text has them.
 
     Example:
         >>> label_of({"Node Type": "Hash Join", "Join Type": "Left", "Parallel Aware": True})

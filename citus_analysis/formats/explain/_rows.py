@@ -50,7 +50,7 @@ def _depth(row: Mapping[str, Fact | None]) -> int:
 
 
 def _of_task(item: Item, number: int, above: _Row | None) -> _Row:
-    """What a task's nodes have from it; null for what no task surrounds."""
+    """The columns that nodes take from their task; null for nodes outside tasks."""
     if item.kind == "task":
         return {"task": number}
     names = ("task", "shard_id", "worker_host", "worker_port")
@@ -80,7 +80,7 @@ def _plan_row(number: int, form: str, plan: Plan, rows: Sequence[_Row]) -> _Row:
 
 
 def _unknown(rows: Sequence[_Row]) -> Iterator[str]:
-    """What the tasks that are not shown leave unknown, per distributed query."""
+    """The facts that are unknown because tasks are not shown, per distributed query."""
     for row in rows:
         count = row.get("task_count")
         if row["kind"] != "node" or count is None:

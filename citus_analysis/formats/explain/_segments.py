@@ -1,4 +1,4 @@
-"""Where plans stand in a file: as they were printed, or in the frames of psql and other clients."""
+"""Where plans are in a file: as they were printed, or in the frames of psql and other clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTINUES: Final = re.compile(r"[ \t]*[+\u21b5]$")
 YAML_BEGINS: Final = re.compile(r"\s*- (?:Plan|Query Text|Query Identifier):")
 #: The lines of a plan in YAML that auto_explain logged: the keys of one plan, not of a list of them.
 _LOGGED_YAML: Final = re.compile(r"\s|(?!Query Text: )[A-Z][A-Za-z ]*:(?: |$)")
-#: Lines with the query, its parameters and its identifier stand in front of the plan.
+#: Lines with the query, its parameters and its identifier precede the plan.
 _LINES_BEFORE_PLAN: Final = 3
 _OPENS: Final = {"[": "]", "{": "}"}
 
@@ -109,7 +109,7 @@ def _closes(line: str) -> bool:
 
 
 def _unframed(line: str, bordered: bool) -> str:
-    """What stands in a cell, without borders."""
+    """The text of a cell, without borders."""
     if not bordered:
         return line
     inside = line.rstrip()
@@ -139,7 +139,7 @@ _READ: Final[dict[str, Callable[[Sequence[str]], list[Plan]]]] = {
 
 
 def _json_end(lines: Sequence[str], at: int, end: int) -> int:
-    """The line after the bracket that closes the document: it stands in the same column, or ends the same line."""
+    """The line after the bracket that closes the document: it is in the same column, or ends the same line."""
     closing = _OPENS[lines[at][0]]
     if len(lines[at]) > 2 and lines[at].endswith(closing):
         return at + 1

@@ -1,4 +1,4 @@
-"""Plans of `EXPLAIN` in its text format, as trees of items: the indentation says what belongs to what."""
+"""Plans of `EXPLAIN` in its text format, as trees of items: the indentation shows the parent of each."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def plan_of_text(lines: Sequence[str]) -> Plan:
 
 
 def _item_of(label: str) -> Item:
-    """A node, task, subplan or job, from what follows its arrow."""
+    """A node, task, subplan or job, from the text after its arrow."""
     if label == "Task":
         return Item("task", "Task")
     if label.startswith("Distributed Subplan"):
@@ -223,7 +223,7 @@ def _add_detail(item: Item, key: str, value: str) -> None:
 
 
 def _of_citus(item: Item, key: str, value: str) -> dict[str, Fact]:
-    """What Citus says of a distributed query, a subplan, a job or a task; empty for what is not kept."""
+    """Citus's facts about a distributed query, a subplan, a job or a task; empty for those that are not kept."""
     size, time = bytes_of(value), _MS.fullmatch(value)
     if key in _SIZES and size is not None:
         return {"received_bytes": size}
@@ -262,7 +262,7 @@ def _counters(key: str, value: str) -> dict[str, Fact]:
             elif key == "WAL":
                 column = f"wal_{name}"
             else:
-                # Times of temporary files stand apart, as in JSON.
+                # Times of temporary files are separate, as in JSON.
                 column = f"io_{name}_us" if place != "temp" else ""
             if column in COUNTERS[key]:
                 found[column] = _ms(number) if key == "I/O Timings" else _whole(number)

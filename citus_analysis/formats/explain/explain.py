@@ -22,7 +22,7 @@ Example::
   reading and writing) is 0 if another node of the plan has more than 0, else null in all formats.
 - `actual_rows`, `startup_us` and `total_us` are means of one execution, as PostgreSQL prints them: the node's total is
   that times `loops`. A node that was never executed has `loops` = 0 and no times.
-- By default Citus shows one task of many, with ANALYZE the slowest. `plans.unknown` says what is not known then.
+- By default Citus shows one task of many, with ANALYZE the slowest. `plans.unknown` then names the unknown facts.
 
 Not kept: output columns, keys of sorts and groups, times of single parallel workers, JIT, triggers, settings, blocks
 of planning.
@@ -62,7 +62,7 @@ class Explain(Format):
     def detect(self, name: str, head: bytes) -> float:
         """By the first line that is not empty, or by psql's heading further on."""
         text = head.decode("utf-8", "replace")
-        # A heading may stand further on; the first two lines decide the rest.
+        # A heading may come later; otherwise the first two lines decide.
         wanted = 400 if "QUERY PLAN" in text else 2
         lines = list(islice((line.rstrip() for line in text.splitlines() if line.strip()), wanted))
         if not lines:

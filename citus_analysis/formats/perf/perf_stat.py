@@ -52,7 +52,7 @@ _PREFIX: Final = (
 )
 _FIELDS: Final = (
     _PREFIX + r"(?:[0-9][0-9.,]*|<not supported>|<not counted>)SEP[\w/%]*SEP[A-Za-z_]\S*?SEP[0-9.]+(?:%SEP[0-9]+)?"
-    # The share of the time in which the counter ran has two digits behind its point.
+    # The share of the time in which the counter ran has two digits after its point.
     r"SEP[0-9]{1,3}[.,][0-9]{2}(?:SEP|$)"
 )
 _SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")

@@ -57,7 +57,7 @@ def _texts(data: bytes) -> pl.Series:
 
 
 def _without_blanks(text: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bytes:
-    # Of a run of blanks the last one stays, unless the line ends behind it; at the beginning of a line it goes later.
+    # Of a run of blanks the last one stays, unless the line ends after it; at the beginning of a line it goes later.
     blank = text == _BLANK
     dropped = blank.copy()
     dropped[:-1] &= blank[1:] | (text[1:] == _NEWLINE)
@@ -82,7 +82,7 @@ def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separat
         BytesIO(data), separator=separator, has_header=False, quote_char=None, schema=schema, ignore_errors=True
     )
     if frame.height != len(texts):
-        # Whatever a CSV reader takes for the end of a line, the caller knows better.
+        # The caller knows where lines end; a CSV reader may take other bytes for their ends.
         parts = texts.to_frame("text").select(pl.col("text").str.split(separator))
         frame = parts.select(
             pl.col("text").list.get(int(name), null_on_oob=True).cast(kind, strict=False).alias(name)

@@ -1,4 +1,4 @@
-"""Signs: what only the files of one format hold, by which they are recognised.
+"""Signs: bytes that only the files of one format hold, by which they are recognised.
 
 Every file is shown to every format, so most searches find nothing and read the whole beginning of the file. A search
 for fixed bytes takes a hundredth of the time of one for a regular expression with alternatives.
@@ -14,11 +14,11 @@ __all__ = ["Signs"]
 
 @dataclass(frozen=True)
 class Signs:
-    r"""A regular expression of bytes, and the fixed bytes that tell quickly that it does not match.
+    r"""A regular expression of bytes, and fixed bytes without which it cannot match: a quick test.
 
     Attributes:
         pattern: the signs.
-        words: whatever matches the pattern contains one of these.
+        words: each match of the pattern contains one of these.
 
     Example:
         >>> signs = Signs(re.compile(rb"^sysbench [0-9]", re.MULTILINE), (b"sysbench ",))

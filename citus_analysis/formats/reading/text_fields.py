@@ -50,7 +50,7 @@ class Fields:
 
     Attributes:
         data: the text.
-        first: number of the first field of each line, and of the first behind the last line.
+        first: number of the first field of each line, and of the first after the last line.
         begin: place of each field in the text.
         length: bytes of each field.
         number: its value; for times, seconds since midnight or 1970 as printed; 0 for texts.

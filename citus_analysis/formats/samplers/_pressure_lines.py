@@ -14,7 +14,7 @@ from citus_analysis.formats.reading.compact_lines import split_columns
 
 __all__ = ["PERCENT_OF_US", "PRESSURE_VALUES", "US", "growth", "pressure_fields", "seconds_passed"]
 
-#: What the kernel writes, without groups: such a pattern is found several times as fast.
+#: Lines as the kernel writes them, without groups: such a pattern is found several times as fast.
 PRESSURE_VALUES: Final = (
     r"(?:some|full) avg10=[0-9]+\.[0-9]+ avg60=[0-9]+\.[0-9]+ avg300=[0-9]+\.[0-9]+ total=[0-9]{1,18}"
 )

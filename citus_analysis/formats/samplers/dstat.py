@@ -4,7 +4,7 @@ Tables: `cpu_samples`, `core_samples` (`-C 0,1`), `device_samples` (`-d`, `-r`; 
 `vm_samples` (`-m`, `-s`, `-g`, `-y`, `-p`, `-l`, `--vm`). Columns of other plugins are left out.
 
 `sample_time` comes from `-T` (seconds since 1970) or `-t`, which prints day, month and time in the zone of the machine
-(option `timezone`); the year is that of the date in the head of the run, and one more behind New Year. Without either,
+(option `timezone`); the year is that of the date in the head of the run, and one more after New Year. Without either,
 times are null.
 
 `since_boot`: the first line of a run averages since boot. The option `first_report` overrides this.

@@ -61,7 +61,7 @@ _CODES: Final = {kind: code for code, kind in enumerate(_KINDS)}
 _KIND: Final = pl.Enum(_KINDS)
 #: Lines of these files without data for the tables.
 _NOISE: Final = r"^(?:/proc/net/dev:(?:Inter-\|.*| face \|.*)|/sys/fs/cgroup/[^:]*cpu\.stat:[a-z_.]+ [0-9]+)$"
-#: Column of net_samples -> number of the field in /proc/net/dev, from 1, and what a unit of it counts for.
+#: Column of net_samples -> number of the field in /proc/net/dev, from 1, and the factor from its unit.
 _NET_FIELDS: Final = {
     "receive_kb_s": (1, 1024),
     "receive_packets_per_s": (2, 1),
@@ -117,7 +117,7 @@ def _whole_samples(data: bytes, _offset: int) -> int:
 
 
 def _kinds(text: pl.Series) -> pl.Series:
-    """What each line is; only lines of a file are compared with the pattern of its lines."""
+    """The kind of each line; only lines of a file are compared with the pattern of its lines."""
     codes = np.full(len(text), _CODES["foreign"], np.uint8)
     codes[((text == "") | text.str.starts_with("absent: ")).to_numpy()] = _CODES["noise"]
     times = np.flatnonzero(text.str.starts_with("sampled "))
@@ -153,7 +153,7 @@ def _judged(lines: pl.DataFrame) -> pl.DataFrame:
         .when(kind == "foreign")
         .then(pl.lit("of no file that is sampled"))
         .when((kind != "noise") & pl.col("sample_time").is_null())
-        .then(pl.lit("no time stands in front of this line"))
+        .then(pl.lit("no time precedes this line"))
     )
     return lines.with_columns(reason=reason)
 

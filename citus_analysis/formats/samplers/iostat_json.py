@@ -4,7 +4,7 @@ Tables: `cpu_samples`, `device_samples`. Each object of `statistics` is one samp
 one as the file is read, so a file that ends in the middle of a report yields all reports before it, and the
 rest is rejected. Names, units and options are those of the text output (:mod:`.iostat`).
 
-`since_boot`: as in the text, sysstat up to 12.7.6 leaves an empty line behind `"statistics": [` under `-y`, and
+`since_boot`: as in the text, sysstat up to 12.7.6 leaves an empty line after `"statistics": [` under `-y`, and
 only then. A file that was reformatted by another tool lacks that sign; its first report counts as since
 boot unless the option `first_report` is `interval`.
 

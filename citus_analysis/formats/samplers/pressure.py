@@ -72,7 +72,7 @@ _KEPT: Final = ("sample", "sample_time", *_SERIES, "total")
 
 @dataclass(frozen=True)
 class _State:
-    """What a block needs of those before it.
+    """The state that a block takes over from those before it.
 
     Attributes:
         samples: number of the newest sample.
@@ -156,7 +156,7 @@ def _time(text: pl.Expr, zone: str) -> pl.Expr:
 
 
 def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.DataFrame, _State]:
-    """Lines with values as rows with `sample`, `sample_time`, `pressure` and what :func:`pressure_fields` gives."""
+    """Lines with values as rows with `sample`, `sample_time`, `pressure` and the columns of :func:`pressure_fields`."""
     part = pl.col("time").is_not_null().cum_sum()
     marked = good.with_columns(
         part=part,

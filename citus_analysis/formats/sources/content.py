@@ -2,7 +2,7 @@ r"""The bytes of a source: opened once, decompressed on the way, handed out in b
 
 Offsets always count decompressed bytes. A block ends where a line ends, so that a parser can work on whole
 lines in columns; a line longer than :data:`LINE_CAP` is handed out as an *oversized* block that holds only
-its beginning, so that memory stays bounded whatever a file contains.
+its beginning, so that memory stays bounded for any file.
 
 Example:
     >>> import tempfile, pathlib

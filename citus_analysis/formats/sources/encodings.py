@@ -18,7 +18,7 @@ _MARKS: Final = {
 _LOOKED_AT: Final = 1024
 _LEAST: Final = 16
 _TEXT: Final = frozenset({*range(0x20, 0x7F), *b"\t\r\n"})
-#: The share of letters without accents in what tools print.
+#: The share of letters without accents in the output of tools.
 _MOST: Final = 0.9
 
 

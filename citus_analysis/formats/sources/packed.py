@@ -166,7 +166,7 @@ class _CarefulGzipStream(PackedStream):
 
 
 def _without_padding(packed: bytes) -> bytes:
-    """What follows a member: zeros may come first, because tapes are written in blocks."""
+    """The bytes after a member: zeros may come first, because tapes are written in blocks."""
     return packed.lstrip(b"\0")
 
 

@@ -34,7 +34,7 @@ _NOON: Final = 12
 
 @dataclass(frozen=True)
 class Clock:
-    """What the lines so far tell about the next ones.
+    """The state from the lines so far, by which the next ones are dated.
 
     Attributes:
         epoch_day: days from 1970 to the banner's date; far in the past if there is none that can be read.
@@ -74,7 +74,7 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
     """Place the rows among classified lines in time.
 
     Returns:
-        `sample` and `sample_time` of each line of the kind `row`, null if its time is none; and the state behind them.
+        `sample` and `sample_time` of each line of the kind `row`, null if its time is none; and the state after them.
     """
     counting = lines.lazy().select("kind", "seconds", text=pl.when(pl.col("kind") == "banner").then("text"))
     counting = counting.filter(pl.col("kind").is_in(["banner", "restart", "average", "row", "header"]))
@@ -161,7 +161,7 @@ class _Walk:
         )
 
     def _place(self, begin: int, end: int, day: int, sample: int, last: float | None) -> None:
-        """Number and date the lines of a stretch whose first is `day` days behind the banner's date."""
+        """Number and date the lines of a stretch whose first is `day` days after the banner's date."""
         seconds, row = self.seconds[begin:end], self._row[begin:end]
         wraps = np.concatenate([[0], np.cumsum(np.diff(seconds) < -_SET_BACK_S)])
         self.days[begin:end] = wraps + day + self.clock.epoch_day

@@ -1,4 +1,4 @@
-"""Kinds of lines in the texts of sar, mpstat and pidstat, whatever the locale.
+"""Kinds of lines in the texts of sar, mpstat and pidstat, in any locale.
 
 banner
     `Linux 6.1 (host) 11/22/26 _x86_64_ (2 CPU)`, at the beginning of each output.
@@ -26,7 +26,7 @@ from citus_analysis.formats.reading.compact_lines import compact_lines
 
 __all__ = ["BANNER", "KINDS", "TIME", "classified"]
 
-#: A time of day in any locale that prints digits; groups: half of the day in front, hour, minute, second, half behind.
+#: A time of day in any locale that prints digits; groups: half of the day in front, hour, minute, second, half after.
 TIME: Final = (
     r"(?:(上午|下午|오전|오후) ?)?([0-9]{1,2})[:.時时點点시] ?([0-9]{2})[:.分분] ?([0-9]{2})[秒초]?"
     r"(?: ([AaPp])\.?[Mm]\.?)?"
@@ -35,12 +35,12 @@ TIME: Final = (
 BANNER: Final = r"^\S+ \S+ \(.*\) (\S*[0-9]\S*(?: [^_\s]\S*){0,3}) _\S+_ \([0-9]+ CPUs?\)$"
 _EPOCH: Final = r"[0-9]{9,11}"
 _CLOCK: Final = rf"^((?:{TIME}|{_EPOCH})) "
-#: Behind a time; without a choice in front, the search is several times as fast.
+#: After a time; without a choice in front, the search is several times as fast.
 _NUMBER_ALONE: Final = r" -?[0-9][0-9.,]*[BkMGTP%]?(?: |$)"
 _AVERAGE: Final = r"^[^\s0-9:：#]+(?: [^\s0-9:：]+)?[\s\x{202f}\x{a0}]?[:：](?: |$)"
 
 
-#: What the names of columns have, and messages of a shell (`sar: not found`) do not.
+#: Characters that names of columns have, and messages of a shell (`sar: not found`) do not.
 _NAMES: Final = r"[ :](?:%|kb|CPU |INTR |\S+/s(?: |$)|\S+-sz )"
 #: Kinds of lines.
 KINDS: Final = pl.Enum(["row", "header", "average", "blank", "banner", "restart", "comment", "other"])
@@ -70,7 +70,7 @@ def _rare_kind() -> pl.Expr:
 
 
 def _kinds(lines: pl.DataFrame) -> pl.Series:
-    """The kind of each line; nearly all are rows, so that only the others are looked at for what else they may be."""
+    """The kind of each line; nearly all are rows, so that only the others are compared with further kinds."""
     said = pl.col("rest").str.starts_with("LINUX RESTART") | pl.col("rest").str.starts_with("COM ")
     row = pl.col("clock").is_not_null() & pl.col("text").str.contains(_NUMBER_ALONE) & ~said.fill_null(value=False)
     codes = np.full(lines.height, _ROW, np.uint8)
@@ -80,7 +80,7 @@ def _kinds(lines: pl.DataFrame) -> pl.Series:
 
 
 def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
-    """Lines of :func:`compact_lines` with `kind`, `clock` (time as printed, or null) and `rest` (what follows it)."""
+    """Lines of :func:`compact_lines` with `kind`, `clock` (time as printed, or null) and `rest` (the text after it)."""
     lines = compact_lines(data, offset).with_columns(clock=pl.col("text").str.extract(_CLOCK))
     behind = pl.col("text").str.slice(pl.col("clock").str.len_chars() + 1)
     hashed = pl.col("text").str.starts_with("#")

@@ -40,9 +40,9 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
 
     Args:
         header: names of the columns.
-        rows: lines with `offset`, `sample`, `sample_time`, `since_boot` and `rest` (the text behind the time).
+        rows: lines with `offset`, `sample`, `sample_time`, `since_boot` and `rest` (the text after the time).
         comma: numbers have a decimal comma.
-        separator: what stands between two columns.
+        separator: the text between two columns.
 
     Returns:
         What :func:`citus_analysis.formats.sysstat._tables.rows_of` takes, and `reason`.

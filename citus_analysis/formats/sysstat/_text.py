@@ -61,7 +61,7 @@ class _Style:
 
 @dataclass(frozen=True)
 class _State:
-    """What a block needs of those before it; `seconds_of_header` of its time, `alone`: the file has one header only."""
+    """State from the blocks before; `seconds_of_header` of its time, `alone`: the file has one header only."""
 
     clock: Clock
     header: str | None = None
@@ -120,7 +120,7 @@ def _parse_block(
 
 
 def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, list[str], _State]:
-    """The rows with the number of their `header` in a list (null without one) and `seconds_of_header`; state behind."""
+    """The rows with the number of their `header` in a list (null without one) and `seconds_of_header`; state after."""
     headers = lines.filter(kind="header").select("rest", "seconds")
     texts, clocks = headers["rest"], headers["seconds"]
     if state.header is not None:

@@ -31,7 +31,7 @@ class Mpstat(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By its headers: `%irq` in front of `%steal`, where sar prints it behind, or interrupts of CPUs."""
+        """By its headers: `%irq` in front of `%steal`, where sar prints it after, or interrupts of CPUs."""
         if b" CPU " not in head and b" NODE " not in head:
             return 0.0
         headers = reports_in(head)

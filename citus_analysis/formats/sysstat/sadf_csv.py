@@ -51,7 +51,7 @@ class SadfCsv(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By a header, at the beginning or behind a restart."""
+        """By a header, at the beginning or after a restart."""
         first = head.lstrip(b"\xef\xbb\xbf\r\n").split(b"\n", 2)
         return 1.0 if any(line.startswith(_HEADER.encode()) for line in first[:2]) else 0.0
 

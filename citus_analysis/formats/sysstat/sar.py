@@ -34,7 +34,7 @@ _OWN: Final = frozenset(
     }
 )
 
-#: A time of day, as the locale writes it, and names behind it: every header of sar, and few lines of other files.
+#: A time of day, as the locale writes it, and names after it: every header of sar, and few lines of other files.
 _TIMED: Final = re.compile(rb"^[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^\r\n]*[A-Za-z%]", re.MULTILINE)
 
 
@@ -57,7 +57,7 @@ class Sar(Format):
             if names[0] in _OWN:
                 return 0.95
             if names[0] == "CPU":
-                # mpstat prints %steal behind %soft.
+                # mpstat prints %steal after %soft.
                 return 0.95 if names[:2] in (["CPU", "%user"], ["CPU", "%usr"]) and _steal_first(names) else 0.0
             if names[0] in {"UID", "USER", "PID", "TGID"}:
                 return 0.0

@@ -1,4 +1,4 @@
-"""What HammerDB (4 to 6) writes of a run: console or log, counter, time profile, `hammer.DB` and JSON.
+"""Files that HammerDB (4 to 6) writes about a run: console or log, counter, time profile, `hammer.DB` and JSON.
 
 Tables: `clients` (one row, of a source with a result), `client_metrics`, `client_series` (the transaction
 counter), `client_errors`. For example::

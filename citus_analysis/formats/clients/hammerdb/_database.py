@@ -113,7 +113,7 @@ def _listing(jobs: list[str]) -> str:
 
 
 def _take_output(database: sqlite3.Connection, job: str, report: Report) -> None:
-    """What the virtual users printed; the console shows it after `Vuser N:`."""
+    """The output of the virtual users; the console shows it after `Vuser N:`."""
     query = "SELECT vu, output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid"
     texts = [f"Vuser {user}:{output}".replace("\n", " ") for user, output in database.execute(query, (job,))]
     text = "".join(f"{line}\n" for line in texts).encode()

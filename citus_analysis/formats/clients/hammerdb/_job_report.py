@@ -109,7 +109,7 @@ def _numbers(row: Mapping[str, object]) -> dict[str, float]:
 
 
 def _number(value: object) -> float | None:
-    """A number, also as a text: HammerDB writes what it cannot tell from a text in quotes."""
+    """A number, also as a text: HammerDB writes numbers in quotes where it takes them for texts."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

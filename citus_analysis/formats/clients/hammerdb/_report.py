@@ -1,4 +1,4 @@
-"""What a HammerDB run tells: from the lines of its output, and from its job's tables."""
+"""The facts about a HammerDB run: from the lines of its output, and from its job's tables."""
 
 from __future__ import annotations
 

@@ -147,9 +147,9 @@ def may_be_glued() -> pl.Expr:
     ended = text.str.ends_with("]") | ~text.str.contains("[", literal=True)
     once = text.str.count_matches(" sec: ", literal=True) == 1
     plain_status = text.str.contains(STATUS) & ~text.str.starts_with(" ") & once & ended
-    # Without its first byte, what the line begins with is not found.
+    # Without its first byte, the beginning of the line is not found.
     within = text.str.slice(1).str.contains_any(list(_TEXTS))
-    # The end of a JSON document, behind which the launcher's line may stand.
+    # The end of a JSON document, after which the launcher's line may stand.
     closing = text.str.strip_chars_start().str.head(1).is_in(["]", "}"])
     return within | closing | (text.str.contains(" sec: ", literal=True) & ~plain_status)
 

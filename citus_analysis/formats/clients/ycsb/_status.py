@@ -116,7 +116,8 @@ def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: What the other forms contain, and their rows. The patterns of a form that a file does not have need no compiling.
+#: The bytes that the other forms contain, and their rows. The patterns of a form that a file does not have need no
+#: compiling.
 _SELDOM: Final = {" AverageLatency(": _average_rows, " count: ": _raw_rows}
 
 

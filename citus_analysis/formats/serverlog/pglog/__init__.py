@@ -107,7 +107,7 @@ class PgLog(ServerLog):
         return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """The beginnings of stretches; none in syslog, where a message may go on behind each of them."""
+        """The beginnings of stretches; none in syslog, where a message may go on after each of them."""
         found = super().cuts(content, hints, stretch_bytes)
         return [] if found and self.heads(content, hints).syslog else found
 

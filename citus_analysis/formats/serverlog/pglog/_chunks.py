@@ -3,7 +3,7 @@
 A record belongs to the chunk that contains its prefix, independently of its length and the end of the block: the last
 record of a block is held back for the next block, since its continuation lines may follow. The held part is bounded:
 of a record longer than the cap only the beginning and the length are kept. Of syslog more is held back, so that a chunk
-ends where no message goes on behind it.
+ends where no message goes on after it.
 """
 
 from __future__ import annotations

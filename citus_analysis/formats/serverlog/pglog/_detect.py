@@ -39,7 +39,7 @@ _SHOWN: Final = 160
 
 
 def may_be_log(head: bytes) -> bool:
-    """Whether a line may have a severity: it holds what follows or precedes one. Fast, and true of few other files."""
+    """Whether a line may have a severity: it holds bytes that surround one. Fast, and true of few other files."""
     return b":  " in head or b":[" in head
 
 

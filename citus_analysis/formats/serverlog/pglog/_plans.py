@@ -43,7 +43,7 @@ def logged_plans(
         read: function that gives its bytes.
         rows: their rows of `log_events`.
         said: function that finds the message of a record.
-        beyond: bytes behind a record that this function gets, too.
+        beyond: bytes after a record that this function gets, too.
     """
     offsets, lengths = _candidates(rows)
     if not len(offsets):

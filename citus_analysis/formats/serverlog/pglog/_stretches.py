@@ -1,8 +1,9 @@
 """Server logs read in stretches, by several processes.
 
-A log is cut where a record begins. Three things cross a cut. A detail may stand after the cut while its record stands
-before it, if other processes wrote between them: the records just before a stretch are read once more to know what they
-were, and a log with a detail whose record is still unknown is read in one piece. Checkpoints have their beginning and
+A log is cut where a record begins. Three things cross a cut. A detail may be after the cut while its record is before
+it, if other processes wrote between them: the records just before a stretch are read once more to know which details
+they were, and a log with a detail whose record is still unknown is read in one piece. Checkpoints have their beginning
+and
 end in records minutes apart: their few records are put together when all stretches are read. Plans are numbered through
 the log: stretches that have some are read once more when it is known how many there are before.
 """
@@ -43,7 +44,7 @@ class ServerLog(CuttableFormat):
     """A log of PostgreSQL, in any of its forms.
 
     Attributes:
-        looks_back: details stand in lines of their own, which are linked to records before them.
+        looks_back: details are in lines of their own, which are linked to records before them.
     """
 
     looks_back: ClassVar[bool] = False
@@ -183,7 +184,7 @@ def _numbers(values: pa.Array) -> Integers:
 
 
 def _stored(batches: Sequence[pa.RecordBatch]) -> bytes:
-    """Rows as bytes that refer to nothing else: what a slice of a chunk refers to is the whole chunk."""
+    """Rows as bytes of their own: a slice of a chunk would keep the whole chunk in memory."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

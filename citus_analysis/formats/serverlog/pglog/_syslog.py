@@ -18,7 +18,7 @@ __all__ = ["BEYOND_BYTES", "BREAK", "CONTROLS", "is_syslog", "whole_message"]
 CONTROLS: Final = {"#011": "\t", "#012": "\n", "#015": "\r"}
 #: PostgreSQL writes a tab before each further line of a message, but not where it cut a long one.
 BREAK: Final = r"^(?:#011|\t)"
-#: Bytes behind a record in which the rest of its message is looked for.
+#: Bytes after a record in which the rest of its message is looked for.
 BEYOND_BYTES: Final = 64 * 2**10
 
 _HEADER: Final = re.compile(SYSLOG_HEADER)

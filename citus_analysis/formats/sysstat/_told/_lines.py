@@ -1,7 +1,7 @@
 """Lines of the texts of sysstat: as columns of numbers where they are rows that any locale prints, else as texts.
 
-A told row begins with `10:00:01`, with `AM` or `PM` behind it or without, or with seconds since 1970, and has a plain
-number behind that. Where nothing is compiled, every line is read as a text (:mod:`._lines`), with the same rows.
+A told row begins with `10:00:01`, with `AM` or `PM` after it or without, or with seconds since 1970, and has a plain
+number after that. Where nothing is compiled, every line is read as a text (:mod:`._lines`), with the same rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def told_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
 
     Returns:
         `offset`, `length`, `terminated`, `kind`, `seconds` (of the day, or since 1970); of told rows `field` (number of
-        the first field behind the time) and `fields` (how many there are), of other lines `text` and `rest` as
+        the first field after the time) and `fields` (how many there are), of other lines `text` and `rest` as
         :func:`citus_analysis.formats.sysstat._lines.classified` gives them.
     """
     if not offset and data.startswith(codecs.BOM_UTF8):
@@ -93,7 +93,7 @@ def _as_texts(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _joined(data: bytes, begin: Integers, end: Integers) -> bytes:
-    """Some lines of the data, one behind the other."""
+    """Some lines of the data, one after the other."""
     lengths = end - begin
     before = np.cumsum(lengths) - lengths
     places = np.repeat(begin - before, lengths) + np.arange(int(lengths.sum()))
@@ -101,7 +101,7 @@ def _joined(data: bytes, begin: Integers, end: Integers) -> bytes:
 
 
 def _told(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
-    """Which lines begin with a time and which are told rows; the time in seconds, and the first field behind it."""
+    """Which lines begin with a time and which are told rows; the time in seconds, and the first field after it."""
     begins, counts = fields.first[:-1], np.diff(fields.first)
     if not len(fields.kind):
         nothing = np.zeros(len(begins), np.bool_)
@@ -122,7 +122,7 @@ def _told(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
 
 
 def _halves(fields: Fields, first: Integers, counts: Integers) -> tuple[Bools, Bools]:
-    """Whether `AM` or `PM` stands behind the first field of each line, and which of them."""
+    """Whether `AM` or `PM` comes after the first field of each line, and which of them."""
     second = np.minimum(first + 1, len(fields.kind) - 1)
     if not (b" AM " in fields.data or b" PM " in fields.data):
         return np.zeros(len(first), np.bool_), np.zeros(len(first), np.bool_)
@@ -135,7 +135,7 @@ def _halves(fields: Fields, first: Integers, counts: Integers) -> tuple[Bools, B
 
 
 def _byte(fields: Fields, field: Integers, place: int = 0) -> npt.NDArray[np.uint8]:
-    """A byte of each of some fields, or one behind them where they are shorter."""
+    """A byte of each of some fields, or one after them where they are shorter."""
     text = np.frombuffer(fields.data, np.uint8)
     return text[np.minimum(fields.begin[field] + place, len(text) - 1)]
 

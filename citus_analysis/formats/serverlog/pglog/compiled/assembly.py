@@ -1,6 +1,6 @@
-"""Records of server logs put together to what their sessions did, by compiled code.
+"""Records of server logs assembled to executions by session, by compiled code.
 
-The rules are those of :mod:`citus_analysis.spans.read.records`; what comes out are arrays of the structures
+The rules are those of :mod:`citus_analysis.spans.read.records`; the results are arrays of the structures
 `execution_t`, `phase_t`, `sent_task_t`, `local_t`, `session_t` and `missing_t` of `layout.py`.
 """
 
@@ -50,14 +50,14 @@ Assembled = Mapping[str, NDArray[np.void]]
 
 @dataclass(frozen=True)
 class Rules:
-    """What records mean to their sessions.
+    """The meaning of records to their sessions.
 
     Attributes:
         words: by kind and phase as one number: `timed` and `untimed` (the event of a record with a duration and of one
             without), `parses`, `extended`, `statements`; one byte each.
         nodes: the node of each source, as a number.
         nodeids: its nodeid; :data:`NOTHING_THERE` where it is unknown.
-        gpid_factor: what a nodeid counts in a gpid.
+        gpid_factor: the factor of a nodeid in a gpid.
         file_room: no offset in a source is as large.
         distributed: whether a statement on a shard is a local execution.
     """
@@ -113,7 +113,7 @@ class Assembly:
     """Puts records together to executions.
 
     Args:
-        rules: what the records mean.
+        rules: the meaning of the records.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -140,7 +140,7 @@ class Assembly:
         return self._times
 
     def add(self, columns: RecordColumns, source: int) -> bool:
-        """Records of one source, as they stand behind those before; false if they must be sorted by session first.
+        """Add records of one source, which follow those before; false if they must be sorted by session first.
 
         Raises:
             MemoryError: the memory does not suffice.
@@ -176,7 +176,7 @@ class Assembly:
         return int(loaded_library().pglog_assembly_waiting(self._handle))
 
     def take(self) -> Assembled:
-        """What was put together since the last time; it stays until the next call, so what is kept must be copied."""
+        """The executions assembled since the last time; they are valid until the next call, so copy those to keep."""
         found = _ASSEMBLED()
         loaded_library().pglog_assembled(self._handle, ctypes.byref(found))
         return {name: _viewed(getattr(found, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
@@ -218,7 +218,7 @@ def copied_items(items: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def joined_items(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Arrays of the same structures, one behind the other, copied as bytes; at least one.
+    """Arrays of the same structures, one after the other, copied as bytes; at least one.
 
     Example:
         >>> one = np.array([(1,), (3,)], [("number", "i8")])

@@ -1,4 +1,4 @@
-"""What the compiled scanner and Python share: codes and structures, as one C header and as ctypes.
+"""Codes and structures that the compiled scanner and Python share, as one C header and as ctypes.
 
 Codes are places in the lists of :mod:`citus_analysis.schema`; the columns' widths are those of the schema's types.
 `native/layout.h` is written from here (``make layout``); a test says when it is out of date. It holds a hash of itself
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 OUT_OF_MEMORY: Final = -2
-#: Records do not stand in the order of their sessions.
+#: Records are not in the order of their sessions.
 NOT_IN_ORDER: Final = -3
 #: A row is not as a server writes it; there are more rows than there is room for.
 IRREGULAR: Final = -4
@@ -57,10 +57,10 @@ FIELDS: Final = (
     *("app", "user", "database", "host", "remote", "state"),
 )
 
-#: What a record is to its session; those that report a duration come first.
+#: The kinds of records to their session; those that report a duration come first.
 RECORD_EVENTS: Final = ("prepare", "whole", "duration", "local", "opener", "task", "error", "nothing")
 
-#: Logs of rows that tell each column by itself.
+#: Logs of rows that have each column by itself.
 ROW_FORMS: Final = ("csv", "loose_csv", "json")
 
 _TABLE: Final = TABLES["log_events"]
@@ -106,7 +106,7 @@ _ENUMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a structure: its name, its type in C, how many of it there are, and what it is."""
+    """A member of a structure: its name, its type in C, their number, and its meaning."""
 
     name: str
     type: str
@@ -118,7 +118,7 @@ def _columns(names: Sequence[str]) -> tuple[Member, ...]:
     return tuple(Member(name, "column_t") for name in names)
 
 
-#: Columns of numbers that tell what a session did.
+#: Columns of numbers that describe the work of a session.
 RECORD_NUMBERS: Final = (
     *("pid", "byte_offset", "log_time", "session_line", "local_xid", "gpid", "duration_us", "shard_id", "task_us"),
     *("worker_port", "statement_fingerprint"),
@@ -157,7 +157,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
         "element_t": (
             Member("kind", "int32_t"),
             Member("field", "int32_t", "that it fills"),
-            Member("padding", "int32_t", "spaces: -1 behind it, 1 before it"),
+            Member("padding", "int32_t", "spaces: -1 after it, 1 before it"),
             Member("first", "int32_t", "begin of a literal; fewest digits; whether a stamp has milliseconds"),
             Member("second", "int32_t", "end of a literal; most digits"),
             Member("third", "int32_t", "whether a minus may precede digits"),
@@ -167,7 +167,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("literals", "const byte_t *"),
             Member("severities", "const byte_t *", "rows of `severity_width`: length of a word, then its bytes"),
             Member("count", "int32_t", "of the elements"),
-            Member("optional_from", "int32_t", "first element that may be absent with all behind it"),
+            Member("optional_from", "int32_t", "first element that may be absent with all after it"),
             Member("severity_count", "int32_t"),
             Member("severity_width", "int32_t"),
         ),
@@ -175,7 +175,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("text", "const byte_t *"),
             Member("size", "int64_t"),
             Member("offset", "int64_t", "where the chunk begins in the source"),
-            Member("tail", "int64_t", "bytes behind the chunk that belong to its only record"),
+            Member("tail", "int64_t", "bytes after the chunk that belong to its only record"),
             Member("line_cap", "int64_t", "a longer record is capped"),
             Member("excerpt", "int64_t", "bytes that are looked at of a capped record"),
             Member("fresh", "int32_t", "nothing but blank lines is before the chunk"),
@@ -195,7 +195,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("distinct_texts", "stretch_t *", count=_TEXTS),
             Member("messages", "stretch_t *"),
             Member("strays", "stretch_t *"),
-            Member("shards", "stretch_t *", "row and number of the shards behind the first of a statement"),
+            Member("shards", "stretch_t *", "row and number of the shards after the first of a statement"),
             Member("text_counts", "int64_t", count=_TEXTS),
             Member("rows", "int64_t"),
             Member("message_count", "int64_t"),
@@ -296,7 +296,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
         ),
         "missing_t": (
             Member("gpid", "int64_t"),
-            Member("place", "int64_t", "of the last record before what is missing"),
+            Member("place", "int64_t", "of the last record before the gap"),
             Member("node", "int32_t"),
             Member("unused", "int32_t"),
         ),

@@ -169,7 +169,7 @@ def scan_chunk(
         size: of the chunk.
         facts: properties of its bytes.
         offset: where it begins in the source.
-        tail: bytes behind it that belong to its only record.
+        tail: bytes after it that belong to its only record.
         fresh: whether only blank lines precede it.
         prefix: of its records.
         buffers: memory for the columns.
@@ -183,7 +183,7 @@ def scan_chunk(
 
 
 def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, buffers: ReusedBuffers) -> Output | None:
-    """The records of a chunk whose rows tell each column by itself, and their details, each as a row.
+    """The records of a chunk whose rows have each column by itself, and their details, each as a row.
 
     Args:
         buffer: the chunk, and memory for as many bytes once more.

@@ -47,7 +47,7 @@ SEVERITY_TABLE: Final[Bytes] = np.array(
 class Program:
     """The elements of a prefix, one row of `code` each, and the bytes of its literals.
 
-    Columns of `code`: kind, field, padding (-1 behind, 1 before), first argument, second, third. Arguments are
+    Columns of `code`: kind, field, padding (-1 after, 1 before), first argument, second, third. Arguments are
     begin and end in `literals`; fewest and most digits and whether a minus may precede; or whether a stamp has
     milliseconds.
     """

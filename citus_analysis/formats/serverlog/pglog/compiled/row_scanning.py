@@ -30,7 +30,7 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
         memory: of the log.
 
     Returns:
-        None if some row is not as a server writes it; the reader in Python says what such rows mean.
+        None if some row is not as a server writes it; the reader in Python defines the meaning of such rows.
     """
     given = np.frombuffer(data, np.uint8)
     facts = native.text_facts(given)

@@ -1,4 +1,4 @@
-"""Columns that the compiled scanner fills: memory for them, and what it wrote."""
+"""Columns that the compiled scanner fills: memory for them, and the values it wrote."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Output:
             setattr(self._structure, name, array.ctypes.data)
 
     def fill(self, scan: Callable[..., int], *source: object) -> int:
-        """Fill the columns by a function of the scanner, given what it reads; its answer.
+        """Fill the columns by a function of the scanner, given its input; its answer.
 
         Raises:
             MemoryError: the memory does not suffice.

@@ -67,7 +67,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
     facts = native.text_facts(text)
     if not facts.ascii:
         text = np.frombuffer(valid_utf8(text.tobytes()), np.uint8)
-    # Messages of syslog are put together behind the chunk.
+    # Messages of syslog are put together after the chunk.
     buffer = with_spare_bytes(text, memory.texts) if prefix.syslog else text
     out = native.scan_chunk(
         buffer,

@@ -1,5 +1,5 @@
-"""What the compiled code does (`native/`), in Python: slower, but easy to read, and there on every platform.
+"""The work of the compiled code (`native/`), in Python: slower, but easy to read, and there on every platform.
 
-It defines what the compiled code must give, to which the tests hold that, and reads server logs where the package came
+It defines the results that tests hold the compiled code to, and reads server logs where the package came
 without compiled code, as the wheel for any platform does. `chosen_reader` gives the one that reads.
 """

@@ -1,4 +1,4 @@
-"""What a record says, from its severity and text: kind, durations, tasks, statements, messages.
+"""The facts in a record, from its severity and text: kind, durations, tasks, statements, messages.
 
 One function for all log formats: the stderr log, csvlog and jsonlog differ only in how severity and text are
 found. Everything is a polars expression over the text column.
@@ -91,7 +91,7 @@ def _beginnings(texts: pl.Series) -> pl.Series:
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add what `statement` tells: fingerprint, kind, other shards, and `shard_id` where the row has none."""
+    """Add the facts from `statement`: fingerprint, kind, other shards, and `shard_id` where the row has none."""
     distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
     distinct = distinct.with_columns(tokens=tokens_expr(pl.col("statement")))
     tokens = distinct.get_column("tokens").unique(maintain_order=True)

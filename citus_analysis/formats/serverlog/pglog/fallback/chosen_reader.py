@@ -1,4 +1,4 @@
-"""What reads server logs: the compiled code, or the same in Python where the package came without compiled code.
+"""The reader of server logs: the compiled code, or the same in Python where the package came without compiled code.
 
 Modules outside `compiled/` and `fallback/` take these functions. Those in Python import polars, so they are imported
 only where they are needed.
@@ -60,7 +60,7 @@ def _warn() -> None:
 
 
 def scanner(prefix: Prefix) -> Callable[[Chunk], Scanned]:
-    """What gives the records of the chunks of one log."""
+    """The object that gives the records of the chunks of one log."""
     if is_compiled():
         return partial(scan_fast, prefix=prefix, memory=Memory())
     from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
@@ -70,7 +70,7 @@ def scanner(prefix: Prefix) -> Callable[[Chunk], Scanned]:
 
 
 def scan_rows(data: bytes, offset: int, form: str, memory: Memory) -> Scanned | None:
-    """The records of a chunk of csvlog or jsonlog; None if only the readers in Python can tell what the rows mean."""
+    """The records of a chunk of csvlog or jsonlog; None if only the readers in Python can interpret the rows."""
     if is_compiled():
         return scan_rows_fast(data, offset, form, memory)
     _warn()
@@ -96,7 +96,7 @@ def count_heads(data: bytes, prefix: Prefix) -> int:
 
 
 def new_links() -> DetailLinks | PythonLinks:
-    """What links the details of one log to their records."""
+    """The object that links the details of one log to their records."""
     if is_compiled():
         return DetailLinks()
     from citus_analysis.formats.serverlog.pglog.fallback.python_links import PythonLinks
@@ -105,10 +105,10 @@ def new_links() -> DetailLinks | PythonLinks:
 
 
 def new_assembly(rules: Rules) -> Assembly | PythonAssembly:
-    """What puts records together to executions.
+    """The object that assembles records to executions.
 
     Args:
-        rules: what the records mean.
+        rules: the meaning of the records.
     """
     if is_compiled():
         return Assembly(rules)

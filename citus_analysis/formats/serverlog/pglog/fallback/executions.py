@@ -1,4 +1,4 @@
-"""What is known of a backend and its statements while records are put together: `python_assembly.py`.
+"""The state of a backend and its statements while records are assembled: `python_assembly.py`.
 
 The members of each class are those of the structure of its name in `compiled/layout.py`.
 """
@@ -22,7 +22,7 @@ _FILLER: Final = "unused"
 
 @dataclass(slots=True)
 class Phase:
-    """A record with a duration; `event` and `parses` tell its name."""
+    """A record with a duration; its name follows from `event` and `parses`."""
 
     byte_offset: int
     log_time: int
@@ -123,7 +123,7 @@ class Execution:
 
     @property
     def counts_surely(self) -> bool:
-        """Whether it is a statement, whatever is seen later."""
+        """Whether it is a statement regardless of later records."""
         return self.opened or self.has_tasks or (self.phases > 0 and self.failed)
 
 

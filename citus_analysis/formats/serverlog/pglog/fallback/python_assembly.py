@@ -1,4 +1,4 @@
-"""Records of server logs put together to what their sessions did, as `native/sessions.c` does it."""
+"""Records of server logs assembled to executions by session, as `native/sessions.c` does it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PARSE, _BIND, _EXECUTE = range(3)
 
 @dataclass
 class _Done:
-    """What was put together since it was last taken."""
+    """The executions assembled since they were last taken."""
 
     executions: list[Execution] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
@@ -57,7 +57,7 @@ class PythonAssembly:
     """Puts records together to executions, as :class:`~...compiled.assembly.Assembly` does.
 
     Args:
-        rules: what the records mean.
+        rules: the meaning of the records.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -79,7 +79,7 @@ class PythonAssembly:
         return len(self._done.executions)
 
     def add(self, columns: RecordColumns, source: int) -> bool:
-        """Records of one source, as they stand behind those before; false if they must be sorted by session first."""
+        """Add records of one source, which follow those before; false if they must be sorted by session first."""
         sources = np.full(len(columns.words), source, np.uint32)
         return all(self._take(record, in_order=True) for record in records_in_order(columns, sources, None))
 
@@ -94,7 +94,7 @@ class PythonAssembly:
             self._finish_session(backend)
 
     def take(self) -> Assembled:
-        """What was put together since the last time."""
+        """The executions assembled since the last time."""
         done, self._done = self._done, _Done()
         return {name: packed(getattr(done, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
@@ -128,7 +128,7 @@ class PythonAssembly:
             times[1] = record.log_time
 
     def _place_record(self, backend: Backend, record: Record, place: int, line: int) -> None:
-        """Where a record stands in its session."""
+        """The place of a record in its session."""
         step = 1 if NOTHING_THERE in (line, backend.line) else line - backend.line
         restarted = backend.place is None or step <= 0
         moved = not restarted and backend.place is not None and place < backend.place
@@ -163,7 +163,7 @@ class PythonAssembly:
         after_opener = event != _LOCAL and backend.opens
         closes = event in (_ERROR, _WHOLE) or (event == _DURATION and after_opener)
         never_closed = after_opener and event in (_OPENER, _WHOLE, _PREPARE)
-        # In a segment that begins in the middle of a statement, the xid tells where the next one begins.
+        # In a segment that begins in the middle of a statement, the xid shows where the next one begins.
         midway = not backend.anchored and not backend.opened
         fragment = midway and xid >= 0 and backend.xid >= 0 and xid != backend.xid
         one = backend.current
@@ -293,7 +293,7 @@ def _in_same_row(backend: Backend, record: Record, line: int) -> bool:
 
 
 def _stands_behind(backend: Backend, record: Record, place: int, line: int) -> bool:
-    """Whether a record stands behind the others of its backend; numbers that go back begin a later session."""
+    """Whether a record comes after the others of its backend; numbers that go back begin a later session."""
     if backend.place is not None and place <= backend.place:
         return False
     if line > 0 and backend.line != NOTHING_THERE and line <= backend.line:
@@ -338,7 +338,7 @@ def _add_local(one: Execution, record: Record) -> None:
 
 
 def _name_phases(timed: Sequence[Phase]) -> None:
-    """What closes is execute, what comes last before is bind, the rest is parse, unless the records say it."""
+    """The closing phase is execute, the last one before it bind, the rest parse, unless the records name them."""
     for place, phase in enumerate(timed):
         last = place + 1 == len(timed) or timed[place + 1].closes
         parse = phase.parses if phase.event == _PREPARE else not last
@@ -346,7 +346,7 @@ def _name_phases(timed: Sequence[Phase]) -> None:
 
 
 def _logged_again(one: Execution, local: LocalExecution) -> bool:
-    """Whether a local execution was logged during bind and is logged once more behind the statement line."""
+    """Whether a local execution was logged during bind and is logged once more after the statement line."""
     opener = one.opener_offset
     if opener == NOTHING_THERE or local.byte_offset >= opener:
         return False

@@ -32,7 +32,7 @@ class PythonLinks:
         return rows.set_column(rows.schema.get_field_index(_LINKED), _LINKED, pa.array(linked, pa.int64()))
 
     def _next(self, pid: int | None, line: int | None, record: int | None) -> int | None:
-        """What the next row of a process is linked to, given its offset if it is a record itself."""
+        """The link for the next row of a process, given its offset if it is a record itself."""
         if record is not None:
             self._last[pid] = record, line, 0
             return None

@@ -6,7 +6,7 @@ every process and on every platform. Besides constants these differences do not 
 
 - the case of words outside double quotes, and the number at the end of a shard's name (`usertable_102009`);
 - how many constants a list has: `IN (1, 2)` and `IN (3)`;
-- the sign of a constant behind an operator, a comma or an opening bracket;
+- the sign of a constant after an operator, a comma or an opening bracket;
 - semicolons at the end.
 
 Example:
@@ -44,7 +44,7 @@ FNV_OFFSET: Final = 0xCBF29CE484222325
 FNV_PRIME: Final = 0x100000001B3
 _MASK: Final = 2**64 - 1
 
-# The separator is put behind the statement, so that there always is a token to match and no blank or comment is
+# The separator is put after the statement, so that there always is a token to match and no blank or comment is
 # ever given back to be one; pieces that are not terminated run up to it.
 _BLANK = r"(?:[\x00-\x1e\x20\x7f]+|--[^\n\x1f]*|/\*[^\x1f]*?\*/|/\*[^\x1f]*)*"
 _TAG = r"\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$"
@@ -83,7 +83,7 @@ _MAIN_VERBS: Final = frozenset({"select", "insert", "update", "delete", "merge",
 
 @dataclass(frozen=True)
 class Statement:
-    """What remains of a statement: fingerprint (64 bits), kind (`schema.STATEMENT_KINDS`), shards in their order."""
+    """The facts kept of a statement: fingerprint (64 bits), kind (`schema.STATEMENT_KINDS`), shards in their order."""
 
     fingerprint: int
     kind: str
@@ -170,7 +170,7 @@ def _kind_of(words: Sequence[str]) -> str:
 
 
 def _verb(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The word that names the statement's kind, and what follows it; behind WITH the main one at the outer level."""
+    """The word that names the statement's kind, and the tokens after it; after WITH the main one at the outer level."""
     first = next((index for index, word in enumerate(words) if word != "("), len(words))
     if first == len(words):
         return "", ()

@@ -69,7 +69,7 @@ def message_texts(data: bytes, heads: pl.DataFrame, starts: Integers, sizes: Int
 
 
 def last_between_messages(data: bytes, prefix: Prefix) -> int | None:
-    """The last record, some bytes before the end, behind which nothing continues a message before it.
+    """The last record, some bytes before the end, after which nothing continues a message before it.
 
     Returns:
         None if the last opener is not a record.

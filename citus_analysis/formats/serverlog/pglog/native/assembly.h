@@ -72,7 +72,7 @@ INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend);
 /* The backend's session is complete, and the next one begins. */
 INTERNAL void finish_session(assembly_t *assembly, backend_t *backend);
 
-/* What is read of a record before anything is known of it. */
+/* The values of a record, before its meaning is known. */
 typedef struct {
     int64_t row, source, offset, place, time, gpid, xid;
     byte_t word;

@@ -1,4 +1,4 @@
-/* What a record's text says, as `_body.py` defines it. */
+/* The facts in a record's text, as `body.py` defines them. */
 
 #ifndef PGLOG_BODY_H
 #define PGLOG_BODY_H
@@ -18,10 +18,10 @@ typedef struct {
     place_t host, host_end;
 } task_t;
 
-/* Behind `12.345 ms`, or ABSENT; its value goes to `microseconds`. */
+/* After `12.345 ms`, or ABSENT; its value goes to `microseconds`. */
 INTERNAL place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds);
 
-/* What the protocol's verb at the beginning says: `statement: ...`, `execute S_1: ...`. */
+/* The protocol's verb at the beginning: `statement: ...`, `execute S_1: ...`. */
 INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end);
 
 /* The statement's name in `bind <unnamed> to S_1`. */

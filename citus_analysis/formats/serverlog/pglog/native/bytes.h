@@ -1,4 +1,4 @@
-/* Bytes, runs of digits, words that stand at a place. */
+/* Bytes, runs of digits, words at a place. */
 #ifndef PGLOG_BYTES_H
 #define PGLOG_BYTES_H
 
@@ -18,7 +18,7 @@ typedef int64_t place_t;
 #define INLINE static inline
 #endif
 
-/* Where a literal ends that stands at `place`, or ABSENT. */
+/* The end of a literal at `place`, or ABSENT if it is not there. */
 #define BEGINS(text, place, end, word) begins(text, place, end, word, sizeof(word) - 1)
 
 static inline bool is_digit(byte_t byte) { return (byte_t)(byte - '0') < 10; }
@@ -58,7 +58,7 @@ INLINE place_t begins(const byte_t *text, place_t place, place_t end, const char
     return place + (place_t)length;
 }
 
-/* Where a byte stands first; `end` where it does not. */
+/* The first place of a byte; `end` if there is none. */
 static inline place_t find(const byte_t *text, place_t begin, place_t end, byte_t byte)
 {
     if (begin >= end) return end;
@@ -81,7 +81,7 @@ INLINE place_t read_digits(const byte_t *text, place_t begin, place_t limit, pla
     place_t place = begin;
     uint64_t value = 0;
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    /* Eight at once: how long a run is nobody can foresee, and a processor that guesses wrong loses more time than this. */
+    /* Eight at once: the length of a run cannot be predicted, and a wrong guess of the processor costs more than this. */
     if (limit - begin >= 8) {
         uint64_t eight = load(text + begin, 8) ^ EACH_BYTE('0');
         uint64_t others = (eight | (eight + EACH_BYTE(6))) & EACH_BYTE(0xF0);

@@ -20,7 +20,7 @@ static stretch_t without_doubled(reader_t *reader, place_t begin, place_t end)
     return (stretch_t){written, reader->spare};
 }
 
-/* A field of csvlog at `*at`, which goes behind it; false where none stands. */
+/* A field of csvlog at `*at`, which goes after it; false where none stands. */
 static inline bool csv_field(reader_t *reader, place_t *at, place_t limit, stretch_t *field)
 {
     const byte_t *text = reader->text;
@@ -51,7 +51,7 @@ static int csv_fields(reader_t *reader, place_t begin, place_t limit, stretch_t 
     for (;;) {
         if (count == C_MOST || !csv_field(reader, &at, limit, &fields[count])) return 0;
         count++;
-        /* Heads stand in the first line and are not longer than a reader of lines looks. */
+        /* Heads are in the first line and not longer than a reader of lines looks. */
         if (count == C_STATE && at - begin > HEAD_LIMIT - 8) return 0;
         if (at == limit || text[at] != ',') break;
         at++;

@@ -96,7 +96,7 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
     bool after_opener = event != R_LOCAL && backend->opens;
     bool closes = event == R_ERROR || event == R_WHOLE || (event == R_DURATION && after_opener);
     bool never_closed = after_opener && (event == R_OPENER || event == R_WHOLE || event == R_PREPARE);
-    /* In a segment that begins in the middle of a statement, the xid tells where the next one begins. */
+    /* In a segment that begins in the middle of a statement, the xid shows where the next one begins. */
     bool fragment = !backend->anchored && !backend->opened && record->xid >= 0 && backend->xid >= 0 &&
                     record->xid != backend->xid;
     work_t *work = backend->current;

@@ -1,7 +1,7 @@
-/* Executions and sessions that are complete: which of them count, and what is put out of them. */
+/* Executions and sessions that are complete: which of them count, and their output. */
 #include "assembly.h"
 
-/* Phases: what closes is execute, what comes last before is bind, the rest is parse, unless the records say it. */
+/* The closing phase is execute, the last one before it bind, the rest parse, unless the records name them. */
 static void put_phases(assembly_t *assembly, const work_t *work, uint32_t number)
 {
     const timed_t *timed = work->timed.items;
@@ -15,7 +15,7 @@ static void put_phases(assembly_t *assembly, const work_t *work, uint32_t number
     }
 }
 
-/* Whether a local execution was logged during bind and is logged once more behind the statement line. */
+/* Whether a local execution was logged during bind and is logged once more after the statement line. */
 static bool logged_again(const work_t *work, const local_t *local)
 {
     int64_t opener = work->execution.opener_offset;
@@ -47,7 +47,7 @@ static void put_out(assembly_t *assembly, work_t *work)
     work_done(assembly, work);
 }
 
-/* An execution that counts: it waits until the next one of its session tells whether they share a transaction. */
+/* An execution that counts: it waits until the next one of its session shows whether they share a transaction. */
 static void keep(assembly_t *assembly, backend_t *backend, work_t *work)
 {
     execution_t *one = &work->execution;

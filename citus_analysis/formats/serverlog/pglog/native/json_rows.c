@@ -26,7 +26,7 @@ static enum key key_of(const byte_t *text, stretch_t word, int guess)
     return J_OTHER;
 }
 
-/* Where a quote, a backslash or a control character stands first. */
+/* The first place of a quote, a backslash or a control character. */
 static inline place_t special(const byte_t *text, place_t begin, place_t limit)
 {
     place_t place = begin;
@@ -43,7 +43,7 @@ static inline place_t special(const byte_t *text, place_t begin, place_t limit)
     return place;
 }
 
-/* The character that `\u` and four digits stand for, written to `spare`; not one of a pair, and not zero. */
+/* The character of `\u` and four digits, written to `spare`; not one of a pair, and not zero. */
 static bool put_escaped(reader_t *reader, place_t digits, place_t limit)
 {
     uint32_t code = 0;
@@ -109,7 +109,7 @@ static inline place_t behind_spaces(const byte_t *text, place_t place, place_t l
     return place;
 }
 
-/* What a value is, as far as values of logs go. */
+/* The kinds of values that logs have. */
 enum value { A_STRING, A_NUMBER, A_NULL, A_FLAG, NO_VALUE };
 
 static enum value json_value(reader_t *reader, place_t *at, place_t limit, stretch_t *value)

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Of all that follows. */
-#define LAYOUT_HASH 0x2e9c37c7d88f6f0f
+#define LAYOUT_HASH 0x246c82a87137109e
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -150,7 +150,7 @@ typedef struct {
 typedef struct {
     int32_t kind;
     int32_t field; /* that it fills */
-    int32_t padding; /* spaces: -1 behind it, 1 before it */
+    int32_t padding; /* spaces: -1 after it, 1 before it */
     int32_t first; /* begin of a literal; fewest digits; whether a stamp has milliseconds */
     int32_t second; /* end of a literal; most digits */
     int32_t third; /* whether a minus may precede digits */
@@ -161,7 +161,7 @@ typedef struct {
     const byte_t *literals;
     const byte_t *severities; /* rows of `severity_width`: length of a word, then its bytes */
     int32_t count; /* of the elements */
-    int32_t optional_from; /* first element that may be absent with all behind it */
+    int32_t optional_from; /* first element that may be absent with all after it */
     int32_t severity_count;
     int32_t severity_width;
 } prefix_t;
@@ -170,7 +170,7 @@ typedef struct {
     const byte_t *text;
     int64_t size;
     int64_t offset; /* where the chunk begins in the source */
-    int64_t tail; /* bytes behind the chunk that belong to its only record */
+    int64_t tail; /* bytes after the chunk that belong to its only record */
     int64_t line_cap; /* a longer record is capped */
     int64_t excerpt; /* bytes that are looked at of a capped record */
     int32_t fresh; /* nothing but blank lines is before the chunk */
@@ -209,7 +209,7 @@ typedef struct {
     stretch_t *distinct_texts[8];
     stretch_t *messages;
     stretch_t *strays;
-    stretch_t *shards; /* row and number of the shards behind the first of a statement */
+    stretch_t *shards; /* row and number of the shards after the first of a statement */
     int64_t text_counts[8];
     int64_t rows;
     int64_t message_count;
@@ -354,7 +354,7 @@ typedef struct {
 
 typedef struct {
     int64_t gpid;
-    int64_t place; /* of the last record before what is missing */
+    int64_t place; /* of the last record before the gap */
     int32_t node;
     int32_t unused;
 } missing_t;

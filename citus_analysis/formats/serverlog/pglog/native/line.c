@@ -12,7 +12,7 @@ static byte_t rare_byte(const prefix_t *prefix)
             if (element->kind == E_LITERAL && find(prefix->literals, element->first, element->second, (byte_t)*rare) < element->second)
                 return (byte_t)*rare;
         }
-    return ':'; /* behind the severity */
+    return ':'; /* after the severity */
 }
 
 INTERNAL void init_lines(lines_t *lines, const prefix_t *prefix)
@@ -46,7 +46,7 @@ INTERNAL place_t indent_end(const byte_t *text, place_t begin, place_t end)
     return begin;
 }
 
-/* Whether a severity stands right before a colon. */
+/* Whether a severity is right before a colon. */
 static bool follows_severity(const lines_t *lines, const byte_t *line, place_t colon)
 {
     place_t stop = (byte_t)(line[colon - 1] - '1') < 5 ? colon - 1 : colon;
@@ -97,7 +97,7 @@ static inline bool may_open(const lines_t *lines, byte_t byte)
     return is_digit(byte) || (lines->syslog && (byte_t)(byte - 'A') < 26);
 }
 
-/* Whether another record begins at or behind `from`: two lines that lost the line end between them. A record at the
+/* Whether another record begins at or after `from`: two lines that lost the line end between them. A record at the
  * beginning of a literal is part of a statement. */
 static bool holds_record(lines_t *lines, const byte_t *line, place_t from, place_t length)
 {

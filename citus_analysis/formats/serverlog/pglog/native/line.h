@@ -24,7 +24,7 @@ INTERNAL void init_lines(lines_t *lines, const prefix_t *prefix);
 /* NULL where memory is out. */
 INTERNAL lines_t *lines_new(const prefix_t *prefix, int64_t line_cap);
 
-/* Behind white space. */
+/* After white space. */
 INTERNAL place_t indent_end(const byte_t *text, place_t begin, place_t end);
 
 /* The part of a line of `size` bytes, its line end included; where it begins a record, its head. */

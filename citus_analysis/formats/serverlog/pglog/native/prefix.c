@@ -65,7 +65,7 @@ static place_t hex_end(const byte_t *line, place_t begin, place_t limit, place_t
     return place;
 }
 
-/* Behind a run of bytes that are none of two, and the byte that ends it; ABSENT where the run is empty or ends otherwise. */
+/* After a run of bytes that are none of two, and the byte that ends it; ABSENT where the run is empty or ends otherwise. */
 static place_t word_then(const byte_t *line, place_t begin, place_t limit, byte_t last, byte_t other)
 {
     place_t place = begin;
@@ -73,14 +73,14 @@ static place_t word_then(const byte_t *line, place_t begin, place_t limit, byte_
     return place > begin && place < limit && line[place] == last ? place + 1 : ABSENT;
 }
 
-/* Behind digits, and the number that they make. */
+/* After digits, and the number that they make. */
 static place_t number_end_at(const byte_t *line, place_t begin, place_t limit, place_t most, int64_t *number)
 {
     place_t end = begin == ABSENT ? ABSENT : read_digits(line, begin, limit, most, number);
     return end == begin ? ABSENT : end;
 }
 
-/* Behind letters and digits that stand at `begin` as in a form. */
+/* After letters and digits that stand at `begin` as in a form. */
 INLINE place_t form_end(const byte_t *line, place_t begin, place_t limit, const char *form, place_t width)
 {
     if (begin + width > limit) return ABSENT;
@@ -198,7 +198,7 @@ INTERNAL int32_t severity_length(const prefix_t *prefix, int32_t severity)
     return prefix->severities[severity * prefix->severity_width];
 }
 
-/* Whether a word stands at `place` of `line`, of which `limit` bytes count. */
+/* Whether a word is at `place` of `line`, of which `limit` bytes count. */
 #define STANDS(word) (BEGINS(line, place, limit, word) != ABSENT)
 
 static inline bool is_severity(head_t *head, enum severity severity, place_t text)
@@ -208,11 +208,11 @@ static inline bool is_severity(head_t *head, enum severity severity, place_t tex
     return true;
 }
 
-/* Where the text begins behind a severity at `place`: sets severity and text of the head. */
+/* Where the text begins after a severity at `place`: sets severity and text of the head. */
 static bool match_severity(const prefix_t *prefix, const byte_t *line, place_t place, place_t limit, const memo_t *memo,
                            head_t *head)
 {
-    /* What nearly all records of a benchmark are. */
+    /* Nearly all records of a benchmark are these. */
     if (STANDS("LOG:  ")) return is_severity(head, S_LOG, place + 6);
     if (STANDS("DETAIL:  ")) return is_severity(head, S_DETAIL, place + 9);
     if (STANDS("DEBUG:  ")) return is_severity(head, S_DEBUG, place + 8);
@@ -232,7 +232,7 @@ static inline void set_field(head_t *head, const element_t *element, place_t beg
 
 enum answer { NO, UNSURE, YES };
 
-/* Where the text of an element ends: at the first place where the literal behind it stands. ABSENT where none follows. */
+/* Where the text of an element ends: at the first place where the literal after it stands. ABSENT where none follows. */
 static place_t text_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
 {
     if (index + 1 == prefix->count || index + 1 == prefix->optional_from) return ABSENT;
@@ -252,7 +252,7 @@ static void clear_optional(const prefix_t *prefix, head_t *head)
         head->fields[prefix->elements[index].field].begin = -1;
 }
 
-/* Every text up to the first place where the literal behind it stands. If the rest fits, that is the match that the
+/* Every text up to the first place where the literal after it stands. If the rest fits, that is the match that the
  * regular expression finds first; if it does not, and there was a text, another end of it may. */
 static enum answer match_straight(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
 {
@@ -284,7 +284,7 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
     return match_severity(prefix, line, optional, limit, memo, head) ? YES : NO;
 }
 
-/* Behind the spaces that pad an element, but for those that the next literal begins with. */
+/* After the spaces that pad an element, but for those that the next literal begins with. */
 static place_t skip_padding(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
 {
     place_t place = begin;
@@ -366,7 +366,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
             }
             while (end <= limit && memo->failed[chosen][end]) end++;
             if (end > limit) {
-                /* No end behind this beginning will do, so no later beginning will either. */
+                /* No end after this beginning will do, so no later beginning will either. */
                 memo->spent[chosen] = (int32_t)choice->begin;
                 depth--;
                 continue;

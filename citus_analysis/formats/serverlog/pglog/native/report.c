@@ -2,7 +2,7 @@
 #include "body.h"
 #include "scan.h"
 
-/* What LOG records are about that begin with these words. */
+/* The kinds of LOG records that begin with these words. */
 static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t end)
 {
 #define STARTS(word) (BEGINS(text, begin, end, word) != ABSENT)

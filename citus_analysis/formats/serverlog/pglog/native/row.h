@@ -1,4 +1,4 @@
-/* A record of csvlog or jsonlog, and what both forms need to read its parts and to put it into rows. */
+/* A record of csvlog or jsonlog, and the functions by which both forms read its parts and put it into rows. */
 #ifndef PGLOG_ROW_H
 #define PGLOG_ROW_H
 
@@ -31,7 +31,7 @@ static const log_record_t none = {
 
 static inline bool is_filled(stretch_t stretch) { return stretch.end > stretch.begin; }
 
-/* The record that stands from `begin` to `end`, and each of its details, as rows of the output. */
+/* The record from `begin` to `end`, and each of its details, as rows of the output. */
 INTERNAL int32_t put_record(reader_t *reader, const log_record_t *record, place_t begin, place_t end);
 
 /* Whether a text is the severity of a record: a word that may end in the level of a debug message. */

@@ -1,4 +1,4 @@
-/* What is known while a chunk is walked: its distinct texts, and the templates of its statements. */
+/* State while a chunk is walked: its distinct texts, and the templates of its statements. */
 #include "scan.h"
 
 #include <stdlib.h>

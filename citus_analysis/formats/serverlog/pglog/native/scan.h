@@ -1,4 +1,4 @@
-/* What is known while a chunk is walked, and how its columns are filled. */
+/* State while a chunk is walked, and the functions that fill its columns. */
 #ifndef PGLOG_SCAN_H
 #define PGLOG_SCAN_H
 
@@ -21,7 +21,7 @@ typedef struct {
     const byte_t *text;
     const prefix_t *prefix;
     output_t *out;
-    head_t heads[2]; /* of the record that is read, and of the line behind it: they take turns */
+    head_t heads[2]; /* of the record that is read, and of the line after it: they take turns */
     head_t *head, *next;
     lines_t lines;
     messages_t *messages; /* NULL where a record is what its bytes say */

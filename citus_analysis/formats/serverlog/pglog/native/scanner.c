@@ -49,7 +49,7 @@ static void walk(scan_t *scan, const chunk_t *chunk)
         if (!at_end) {
             content_end = find(text, place, size, '\n');
             line_end = content_end < size ? content_end + 1 : size;
-            /* What stands behind the first line of a record longer than the cap belongs to it. */
+            /* The lines after the first one of a record longer than the cap belong to it. */
             if (chunk->tail == 0 || place == 0) {
                 enum role role = role_of(&scan->lines, text + place, line_end - place, next);
                 if (part == BLANKS && role != RECORD) {

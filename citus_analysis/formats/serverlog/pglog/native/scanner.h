@@ -24,16 +24,16 @@ EXPORTED int32_t pglog_scan(const chunk_t *chunk, const prefix_t *prefix, output
 EXPORTED int32_t pglog_read_texts(const byte_t *text, int64_t rows, const int64_t *bounds, const byte_t *severities,
                                   output_t *output);
 
-/* Copy stretches of a text one behind the other; `data` has room for all. */
+/* Copy stretches of a text one after the other; `data` has room for all. */
 EXPORTED void pglog_gather(const byte_t *text, int64_t count, const stretch_t *places, byte_t *data);
 
 /* How many lines begin a record; or OUT_OF_MEMORY. */
 EXPORTED int64_t pglog_heads(const byte_t *text, int64_t size, const prefix_t *prefix);
 
-/* Where the last record begins that may go on behind the text (whole lines); -1 where the last opener is none. */
+/* Where the last record begins that may go on after the text (whole lines); -1 where the last opener is none. */
 EXPORTED int64_t pglog_last_record(const byte_t *text, int64_t size, int64_t line_cap, const prefix_t *prefix);
 
-/* What is remembered of each process, from chunk to chunk. */
+/* State of each process, from chunk to chunk. */
 typedef struct links links_t;
 EXPORTED links_t *pglog_links_new(void);
 EXPORTED void pglog_links_free(links_t *links);

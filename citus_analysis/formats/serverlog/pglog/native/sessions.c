@@ -27,7 +27,7 @@ static void begin_segment(assembly_t *assembly, backend_t *backend, const record
     ADD(assembly, &assembly->missing, missing_t, missing);
 }
 
-/* Whether a record stands behind the others of its backend; numbers that go back begin a later session of the same pid. */
+/* Whether a record comes after the others of its backend; numbers that go back begin a later session of the same pid. */
 static bool in_order(backend_t *backend, const record_t *record, int64_t line)
 {
     int64_t time = record->time;
@@ -56,7 +56,7 @@ static void see_time(source_times_t *times, int64_t time)
     if (times->last_time == NOTHING_THERE || time > times->last_time) times->last_time = time;
 }
 
-/* Where a record stands in its session. */
+/* The place of a record in its session. */
 static void place_record(assembly_t *assembly, backend_t *backend, const record_t *record, int64_t line)
 {
     int64_t step = line == NOTHING_THERE || backend->line == NOTHING_THERE ? 1 : line - backend->line;

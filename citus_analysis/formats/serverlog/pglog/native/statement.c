@@ -13,7 +13,7 @@ enum token_kind { NOTHING, CONSTANT, CLOSING, WORD, OPERATOR };
 
 typedef struct {
     uint64_t value;
-    enum token_kind last; /* the last token as it stood */
+    enum token_kind last; /* the last token as in the text */
     byte_t sign;          /* held until it is known whether a constant follows; 0: none */
     bool constant;        /* the last token that was let through is a constant */
     bool comma;           /* held until it is known whether a constant follows */

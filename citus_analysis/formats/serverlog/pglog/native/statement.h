@@ -5,7 +5,7 @@
  *
  * A benchmark sends the same few statements with other constants. So the first of a kind leaves a template: the
  * stretches of text between its constants and shard numbers. A statement that shows the same stretches, with a
- * constant or a shard number in every gap, has the same tokens, for a token never depends on what stands before it
+ * constant or a shard number in every gap, has the same tokens, for a token never depends on the text before it
  * but through the kind of the token before, which the stretches fix.
  */
 
@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
     place_t begin, end; /* the text before the gap */
-    byte_t first;       /* what the gap's constant begins with; 0 for the number of a shard */
+    byte_t first;       /* first byte of the gap's constant; 0 for the number of a shard */
     bool is_shard;      /* the number is a shard of the statement */
 } gap_t;
 

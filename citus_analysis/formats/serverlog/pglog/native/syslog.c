@@ -124,7 +124,7 @@ static byte_t control_at(const byte_t *text, place_t place, place_t end)
     return text[behind] == '1' ? '\t' : text[behind] == '2' ? '\n' : text[behind] == '5' ? '\r' : 0;
 }
 
-/* A piece behind what is there, in which `from` is the place of the end. */
+/* A piece after what is there, in which `from` is the place of the end. */
 static void append_piece(scan_t *scan, const piece_t *piece, place_t *end)
 {
     const byte_t *text = scan->text;

@@ -1,7 +1,7 @@
 /* Messages that PostgreSQL hands to syslog in pieces (`syslog_split_messages`): one line each, between which lines of other
  * processes may stand. A line that continues a message has its process and its number.
  *
- * What a message says is put together behind the chunk and read from there; what bytes a record has is not changed by it.
+ * What a message says is put together after the chunk and read from there; what bytes a record has is not changed by it.
  */
 #ifndef PGLOG_SYSLOG_H
 #define PGLOG_SYSLOG_H
@@ -18,13 +18,13 @@ INTERNAL void open_message(scan_t *scan, int64_t row, place_t begin, place_t end
 /* A line that continues a message. */
 INTERNAL void continue_message(scan_t *scan, place_t begin, place_t end);
 
-/* Leave out what a message has behind a place, and what follows it. */
+/* Leave out what a message has after a place, and what follows it. */
 INTERNAL void cut_message(scan_t *scan, int64_t row, place_t end);
 
 /* Columns that the texts of all messages tell. */
 INTERNAL void read_messages(scan_t *scan, int64_t rows);
 
-/* The last record, some bytes before the end, behind which nothing continues a message before it; ABSENT where there is
+/* The last record, some bytes before the end, after which nothing continues a message before it; ABSENT where there is
  * no record, OUT_OF_MEMORY. */
 INTERNAL place_t last_between_messages(lines_t *lines, const byte_t *text, place_t size);
 

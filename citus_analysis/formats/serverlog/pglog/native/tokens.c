@@ -1,7 +1,7 @@
 /* See tokens.h. */
 #include "tokens.h"
 
-/* The place after the quote that closes what began before `begin`; doubled quotes (and escaped ones) do not close. */
+/* The place after the quote that closes a text begun before `begin`; doubled and escaped quotes do not close it. */
 INTERNAL place_t quote_end(const byte_t *text, place_t begin, place_t limit, byte_t quote, bool escapes)
 {
     place_t place = begin;
@@ -99,7 +99,7 @@ static inline place_t constant_end(const byte_t *text, place_t begin, place_t li
     return byte == '.' || is_digit(byte) ? number_end(text, begin, limit) : ABSENT;
 }
 
-/* A constant, or the question mark that stands for one. */
+/* A constant, or the question mark in place of one. */
 INTERNAL place_t value_end(const byte_t *text, place_t begin, place_t limit)
 {
     place_t end = constant_end(text, begin, limit);

@@ -4,7 +4,7 @@
 
 #include "bytes.h"
 
-#define SEPARATOR 31 /* between tokens in what is hashed */
+#define SEPARATOR 31 /* between tokens in the hashed text */
 
 /* Lower case, ASCII only; the separator counts as a space. */
 static inline byte_t lower(byte_t byte)
@@ -15,10 +15,10 @@ static inline bool begins_name(byte_t byte) { return is_letter(byte) || byte == 
 static inline bool is_in_name(byte_t byte) { return begins_name(byte) || is_digit(byte) || byte == '$'; }
 static inline bool is_space(byte_t byte) { return byte <= 32 || byte == 127; }
 
-/* The place after the quote that closes what began before `begin`; doubled quotes (and escaped ones) do not close. */
+/* The place after the quote that closes a text begun before `begin`; doubled and escaped quotes do not close it. */
 INTERNAL place_t quote_end(const byte_t *text, place_t begin, place_t limit, byte_t quote, bool escapes);
 
-/* A constant, or the question mark that stands for one. */
+/* A constant, or the question mark in place of one. */
 INTERNAL place_t value_end(const byte_t *text, place_t begin, place_t limit);
 
 /* The place after white space and comments. */

@@ -3,7 +3,7 @@
 
 #include "tokens.h"
 
-#define MAIN_VERBS 7 /* the first ones: what a WITH clause belongs to */
+#define MAIN_VERBS 7 /* the first ones: statements that a WITH clause may belong to */
 static const struct {
     const char *word;
     enum statement_kind kind;
@@ -51,7 +51,7 @@ static void find_verb(verb_reader_t *reader, token_t token)
     reader->behind = 0;
 }
 
-/* The first tokens behind the verb: `COMMIT PREPARED`, `PREPARE TRANSACTION`, `ROLLBACK ... TO`. */
+/* The first tokens after the verb: `COMMIT PREPARED`, `PREPARE TRANSACTION`, `ROLLBACK ... TO`. */
 static void read_behind(verb_reader_t *reader, token_t token)
 {
     bool first = ++reader->behind == 1, rolls_back = is_word(reader->verb, "rollback");

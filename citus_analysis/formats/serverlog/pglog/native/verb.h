@@ -4,13 +4,13 @@
 
 #include "bytes.h"
 
-/* A token, as it stands in the text. */
+/* A token, as in the text. */
 typedef struct {
     const byte_t *begin;
     place_t length;
 } token_t;
 
-/* What the tokens read so far say of the kind of their statement. */
+/* The kind of a statement, as far as its tokens were read. */
 typedef struct {
     enum statement_kind kind;
     token_t verb;
