@@ -107,7 +107,7 @@ def test_pieces_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     with (
         patch.object(log_records, "IN_MEMORY", 0),
-        patch.object(log_records, "_laid_aside", side_effect=full),
+        patch.object(log_records, "laid_aside", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
     ):
         ingest(RECORDED / "w2-t4-insert", tmp_path / "out")

@@ -37,7 +37,7 @@ def split_in_python(data: bytes, separator: str) -> Fields:
     numeric = ((beginning - ord("0") < 10) | (beginning == ord("-"))) & (length > 0) & (length <= _LONGEST)
     places = np.flatnonzero(numeric)
     found = Fields(data.decode("ascii", "replace").encode("ascii", "replace"), first, begin, length, number, kind)
-    number[places], kind[places] = _told(found.texts(places))
+    number[places], kind[places] = _numbers_of(found.texts(places))
     return Fields(data, first, begin, length, number, kind)
 
 
@@ -61,7 +61,7 @@ def _between(text: npt.NDArray[np.uint8], starts: Integers, separator: int) -> t
     return np.sort(np.concatenate([starts, inside + 1])), np.sort(np.concatenate([inside, ends]))
 
 
-def _told(texts: pl.Series) -> tuple[Floats, npt.NDArray[np.uint8]]:
+def _numbers_of(texts: pl.Series) -> tuple[Floats, npt.NDArray[np.uint8]]:
     """Value and kind of fields that begin as numbers do."""
     value, kind = np.zeros(len(texts)), np.zeros(len(texts), np.uint8)
     number = _matching(texts, _NUMBER) & (texts.str.count_matches("[0-9]") <= _MOST_DIGITS).to_numpy()

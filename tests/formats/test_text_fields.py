@@ -64,10 +64,10 @@ def test_fields_are_those_of_the_definition(data: bytes, separator: str) -> None
     ],
 )
 def test_rows_are_the_same_without_compiled_code(name: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = _pieces(name, SYSSTAT / file)
+    split = _pieces(name, SYSSTAT / file)
     monkeypatch.setattr(text_fields, "LIBRARY", text_fields.LIBRARY.with_name("no_library"))
-    assert told[0].parsed_bytes
-    for one, other in zip(told, _pieces(name, SYSSTAT / file), strict=True):
+    assert split[0].parsed_bytes
+    for one, other in zip(split, _pieces(name, SYSSTAT / file), strict=True):
         assert (one.parsed_bytes, one.noise_bytes) == (other.parsed_bytes, other.noise_bytes)
         assert one.rejects.equals(other.rejects)
         assert one.tables.keys() == other.tables.keys()

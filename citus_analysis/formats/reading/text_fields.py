@@ -5,7 +5,7 @@ because lines of several reports alternate, and polars or Arrow take each report
 text, at 40 to 50 MB/s. Formats read whatever is no plain field by columns of texts, and all of it where the package
 came without compiled code.
 
-A number is told only where any reader gives the same value: up to 15 digits, a point or a comma between them. What is
+A number is read only where any reader gives the same value: up to 15 digits, a point or a comma between them. What is
 printed in another way (`1.5M`, `1e5`) is a text, which the caller reads as before.
 
 Example:

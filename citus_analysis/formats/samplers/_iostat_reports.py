@@ -21,8 +21,8 @@ __all__ = ["cpu_reports", "device_reports"]
 _IDENTITY: Final = ("sample", "sample_time", "since_boot")
 
 
-def cpu_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """`cpu_samples` rows, and the lines with `reason`; `told` are the fields of the block."""
+def cpu_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`cpu_samples` rows, and the lines with `reason`; `split` are the fields of the block."""
     rows = lines.with_columns(header=pl.col("text").shift()).filter(
         (pl.col("kind") == "cpu_values") & pl.col("start").is_not_null()
     )
@@ -30,7 +30,7 @@ def cpu_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFrame,
     for (header,), group in rows.group_by("header", maintain_order=True):
         printed = [token.lstrip("%") for token in str(header).split()[1:]]
         wanted = {index: (CPU[name], 1.0) for index, name in enumerate(printed) if name in CPU}
-        frames.append(_numbers(group, wanted, told, count=len(printed), named=False))
+        frames.append(_numbers(group, wanted, split, count=len(printed), named=False))
     if not frames:
         return pl.DataFrame(), lines.with_columns(reason=pl.lit(None, pl.String))
     fields = pl.concat(frames, how="diagonal").sort("offset")
@@ -39,8 +39,8 @@ def cpu_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFrame,
     return samples.drop("offset", "reason"), lines.join(reasons, on="offset", how="left", maintain_order="left")
 
 
-def device_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """`device_samples` rows, and the lines with `reason`; `told` are the fields of the block."""
+def device_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`device_samples` rows, and the lines with `reason`; `split` are the fields of the block."""
     header = pl.when(pl.col("kind") == "device_header").then("text").forward_fill().over("start")
     lines = lines.with_columns(header=header)
     stray = pl.when((pl.col("kind") == "row") & pl.col("header").is_null()).then(
@@ -48,7 +48,7 @@ def device_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFra
     )
     lines = lines.with_columns(reason=pl.coalesce("reason", stray))
     rows = lines.filter((pl.col("kind") == "row") & pl.col("header").is_not_null())
-    frames = [_device_block(str(text), group, told) for (text,), group in rows.group_by("header", maintain_order=True)]
+    frames = [_device_block(str(text), group, split) for (text,), group in rows.group_by("header", maintain_order=True)]
     if not frames:
         return pl.DataFrame(), lines
     blocks = pl.concat(frames, how="diagonal").sort("offset")
@@ -60,13 +60,13 @@ def device_reports(lines: pl.DataFrame, told: Fields | None) -> tuple[pl.DataFra
     return with_derived_await(merged.drop("offset", "block")), lines
 
 
-def _device_block(header: str, rows: pl.DataFrame, told: Fields | None) -> pl.DataFrame:
+def _device_block(header: str, rows: pl.DataFrame, split: Fields | None) -> pl.DataFrame:
     """Rows under one header; the name comes first, or last in human-readable layouts."""
     names = header.split()
     name_last = names[-1] == "Device"
     printed = [name.lstrip("%") for name in (names[:-1] if name_last else names[1:])]
     wanted = {index: DEVICE[name] for index, name in enumerate(printed) if name in DEVICE}
-    numbers = _numbers(rows, wanted, told, count=len(printed), named=True, name_last=name_last)
+    numbers = _numbers(rows, wanted, split, count=len(printed), named=True, name_last=name_last)
     # Groups are indented if the name comes first; in the other layouts every line is.
     is_group = pl.lit(None, pl.Boolean) if name_last else pl.col("indented")
     return numbers.with_columns(block=pl.lit(header), is_group=is_group).drop("indented")
@@ -75,7 +75,7 @@ def _device_block(header: str, rows: pl.DataFrame, told: Fields | None) -> pl.Da
 def _numbers(
     rows: pl.DataFrame,
     wanted: Mapping[int, tuple[str, float]],
-    told: Fields | None,
+    split: Fields | None,
     *,
     count: int,
     named: bool,
@@ -86,12 +86,12 @@ def _numbers(
     Args:
         rows: classified lines.
         wanted: position among the numbers -> (column, factor).
-        told: fields of the block.
+        split: fields of the block.
         count: number of numbers according to the header.
         named: a name precedes the numbers, or follows them with `name_last`.
         name_last: see `named`.
     """
-    plain = _told_columns(rows, wanted, told, count=count, named=named, name_last=name_last)
+    plain = _split_columns(rows, wanted, split, count=count, named=named, name_last=name_last)
     texts = _text_columns(rows, wanted, count=count, named=named, name_last=name_last) if plain is None else plain
     indented = pl.col("text").str.starts_with(" ")
     frame = rows.select(*_IDENTITY, "offset", "terminated", indented=indented, **texts)
@@ -109,10 +109,10 @@ def _numbers(
     return checked if named else checked.drop("device", "indented")
 
 
-def _told_columns(
+def _split_columns(
     rows: pl.DataFrame,
     wanted: Mapping[int, tuple[str, float]],
-    told: Fields | None,
+    split: Fields | None,
     *,
     count: int,
     named: bool,
@@ -120,17 +120,17 @@ def _told_columns(
 ) -> dict[str, pl.Series | pl.Expr] | None:
     """`device`, `fits` and the numbers where every line is a name of one word and plain numbers; else None."""
     # Blanks outside ASCII separate words, but not fields.
-    if told is None or not told.data.isascii():
+    if split is None or not split.data.isascii():
         return None
     lines = rows["line"].to_numpy().astype(np.int64)
-    first = told.first[lines]
-    if (told.first[lines + 1] - first != count + named).any():
+    first = split.first[lines]
+    if (split.first[lines + 1] - first != count + named).any():
         return None
     begin = first + (named and not name_last)
-    if any((told.kind[begin + index] != NUMBER).any() for index in wanted):
+    if any((split.kind[begin + index] != NUMBER).any() for index in wanted):
         return None
-    name = told.texts(first + (count if name_last else 0)) if named else pl.lit("")
-    values = {column: told.number[begin + index] * factor for index, (column, factor) in wanted.items()}
+    name = split.texts(first + (count if name_last else 0)) if named else pl.lit("")
+    values = {column: split.number[begin + index] * factor for index, (column, factor) in wanted.items()}
     return {"device": name, "fits": pl.lit(value=True), **{name: pl.Series(found) for name, found in values.items()}}
 
 

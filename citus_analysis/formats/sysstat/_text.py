@@ -21,9 +21,9 @@ from citus_analysis.formats.sysstat._clock import Clock, order_of, placed
 from citus_analysis.formats.sysstat._lines import classified
 from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
+from citus_analysis.formats.sysstat._split._lines import split_lines, with_texts
+from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
-from citus_analysis.formats.sysstat._told._lines import told_lines, with_texts
-from citus_analysis.formats.sysstat._told._rows import told_rows
 from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["NOISE", "parse_text", "reports_in"]
@@ -97,7 +97,7 @@ def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, 
         if block.oversized:
             yield reject_oversized(block)
             continue
-        lines, fields = told_lines(block.data, block.offset)
+        lines, fields = split_lines(block.data, block.offset)
         if state is None:
             state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
         parsed, state = _parse_block(block, lines, fields, style, state)
@@ -170,7 +170,7 @@ def _since_boot(style: _Style, state: _State) -> pl.Expr:
 
 
 def _read(
-    rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, told: Fields | None
+    rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, split: Fields | None
 ) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
     """Rows of the tables, numbers of the headers that have a place, and `offset` and `reason` of misread rows."""
     found: dict[str, list[pl.DataFrame]] = {}
@@ -181,7 +181,7 @@ def _read(
     for (number,), group in usable.group_by("header", maintain_order=True):
         report = places[int(str(number))]
         header = headers[int(str(number))]
-        fields = told_rows(header, group, told)
+        fields = split_rows(header, group, split)
         if fields is None:
             fields = read_rows(header, with_texts(group, block.data, block.offset), comma=style.comma)
         reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))

@@ -22,8 +22,8 @@ from citus_analysis.formats.reading.text_fields import Fields, told_fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._rows import read_rows
+from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
-from citus_analysis.formats.sysstat._told._rows import told_rows
 from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["FORMAT", "SadfCsv"]
@@ -109,9 +109,9 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
     found: dict[str, list[pl.DataFrame]] = {}
     row = ~pl.col("noise") & pl.col("terminated") & pl.col("sample").is_not_null()
     rows = lines.filter(row).with_columns(since_boot=pl.lit(value=False))
-    told = told_fields(block.data, ";") if block.data.isascii() else None
-    if told is not None:
-        rows = rows.with_columns(_columns_of(rows["line"], told))
+    split = told_fields(block.data, ";") if block.data.isascii() else None
+    if split is not None:
+        rows = rows.with_columns(_columns_of(rows["line"], split))
     places: dict[str, Report | None] = {
         str(header): None if "[...]" in header else report_of(header.split(";")) for header in rows["header"].unique()
     }
@@ -120,7 +120,7 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
         report = places[str(header)]
         if report is None:
             continue
-        fields = told_rows(str(header), group, told, ";")
+        fields = split_rows(str(header), group, split, ";")
         if fields is None:
             fields = read_rows(str(header), group, comma=comma, separator=";")
         reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", misread="reason"))
@@ -138,11 +138,11 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
     return Parsed(together(found), parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects)
 
 
-def _columns_of(line: pl.Series, told: Fields) -> list[pl.Series]:
+def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
     """Where the columns of rows begin among the fields, behind host, interval and time, and how many there are."""
     lines = line.to_numpy().astype(np.int64)
-    first = told.first[lines] + _BESIDE
-    return [pl.Series("field", first), pl.Series("fields", told.first[lines + 1] - first)]
+    first = split.first[lines] + _BESIDE
+    return [pl.Series("field", first), pl.Series("fields", split.first[lines + 1] - first)]
 
 
 def _reason() -> pl.Expr:

@@ -37,7 +37,6 @@ static const int DAYS_OF[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 static inline bool is_digit(byte_t byte) { return (byte_t)(byte - '0') < 10; }
 /* A blank or the end of a line. */
 static inline bool is_gap(byte_t byte) { return byte == ' ' || (byte_t)(byte - '\t') < 5; }
-static inline bool is_blank(byte_t byte) { return is_gap(byte) && byte != '\n'; }
 
 /* -1 where one of the characters is no digit. */
 static int digits(const byte_t *text, int count)
@@ -123,7 +122,7 @@ EXPORTED int64_t fields_most(const byte_t *text, int64_t size, byte_t separator)
 {
     int64_t found = 1;
     if (separator == ' ') {
-        for (int64_t at = 1; at < size; at++) found += is_gap(text[at - 1]) & !is_gap(text[at]);
+        for (int64_t at = 1; at < size; at++) found += (int)is_gap(text[at - 1]) & (int)!is_gap(text[at]);
     } else {
         for (int64_t at = 0; at < size; at++) found += (text[at] == separator) | (text[at] == '\n');
     }

@@ -13,17 +13,17 @@ from citus_analysis.formats.sysstat._reports import Report
 from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, PLACE, TOPOLOGY, USERS, names_of
 from citus_analysis.formats.sysstat._tables import judged
 
-__all__ = ["told_rows"]
+__all__ = ["split_rows"]
 
 _ABSENT: Final = ord("-")
 
 
-def told_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator: str = " ") -> pl.DataFrame | None:
+def split_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator: str = " ") -> pl.DataFrame | None:
     """What :func:`citus_analysis.formats.sysstat._rows.read_rows` gives, or None where only that can tell.
 
     Args:
         header: names of the columns, which have a place.
-        rows: lines with `field` and `fields` as :func:`citus_analysis.formats.sysstat._told._lines.told_lines` gives
+        rows: lines with `field` and `fields` as :func:`citus_analysis.formats.sysstat._split._lines.split_lines` gives
             them, `offset`, `sample`, `sample_time` and `since_boot`.
         fields: of the block.
         separator: what stands between two columns.

@@ -1,6 +1,6 @@
 """Lines of the texts of sysstat: as columns of numbers where they are rows that any locale prints, else as texts.
 
-A told row begins with `10:00:01`, with `AM` or `PM` after it or without, or with seconds since 1970, and has a plain
+A plain row begins with `10:00:01`, with `AM` or `PM` after it or without, or with seconds since 1970, and has a plain
 number after that. Where nothing is compiled, every line is read as a text (:mod:`._lines`), with the same rows.
 """
 
@@ -17,22 +17,23 @@ from citus_analysis.core.array_types import Bools, Floats, Integers
 from citus_analysis.formats.reading.text_fields import CLOCK, NUMBER, Fields, told_fields
 from citus_analysis.formats.sysstat._lines import KINDS, TIME, classified
 
-__all__ = ["told_lines", "with_texts"]
+__all__ = ["split_lines", "with_texts"]
 
 _NOON: Final = 12
 _HALF_DAY_S: Final = 43_200
 _NO_FIELD: Final = -1
 _LEAST_EPOCH: Final = 1e8
+_MOST_EPOCH_DIGITS: Final = 12
 _SECONDS_PLACE: Final = 6
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS.categories)}
 
 
-def told_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
+def split_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
     """Lines of a block, and its fields.
 
     Returns:
-        `offset`, `length`, `terminated`, `kind`, `seconds` (of the day, or since 1970); of told rows `field` (number of
-        the first field after the time) and `fields` (how many there are), of other lines `text` and `rest` as
+        `offset`, `length`, `terminated`, `kind`, `seconds` (of the day, or since 1970); of plain rows `field` (number
+        of the first field after the time) and `fields` (how many there are), of other lines `text` and `rest` as
         :func:`citus_analysis.formats.sysstat._lines.classified` gives them.
     """
     if not offset and data.startswith(codecs.BOM_UTF8):
@@ -44,27 +45,27 @@ def told_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
     bounds = bounds if bounds[-1] == len(data) else np.append(bounds, len(data))
     lines = pl.DataFrame({"offset": bounds[:-1] + offset, "length": np.diff(bounds)})
     lines = lines.with_columns(terminated=np.arange(lines.height) < data.count(b"\n"))
-    timed, told, seconds, first = _told(fields)
-    other = np.flatnonzero(~told & (np.diff(fields.first) > 0))
+    timed, plain, seconds, first = _plain(fields)
+    other = np.flatnonzero(~plain & (np.diff(fields.first) > 0))
     texts = _of_others(fields, bounds, other, timed[other], first[other])
-    kind = np.where(told, _CODES["row"], _CODES["blank"])
+    kind = np.where(plain, _CODES["row"], _CODES["blank"])
     kind[other] = texts["kind"].to_physical().to_numpy()
     seconds[other] = np.where(timed[other], seconds[other], texts["seconds"].fill_null(np.nan).to_numpy())
     place = np.full(lines.height, _NO_FIELD)
     place[other] = np.arange(len(other))
     shown = texts.select("text", "rest").select(pl.all().gather(pl.Series(place).replace(_NO_FIELD, None)))
-    blank = pl.Series(~told & (place == _NO_FIELD))
+    blank = pl.Series(~plain & (place == _NO_FIELD))
     lines = lines.with_columns(
         KINDS.categories.gather(kind).cast(KINDS).alias("kind"),
         pl.Series("seconds", np.where(blank, np.nan, seconds), nan_to_null=True),
-        field=np.where(told, first, _NO_FIELD),
-        fields=np.where(told, fields.first[1:] - first, 0),
+        field=np.where(plain, first, _NO_FIELD),
+        fields=np.where(plain, fields.first[1:] - first, 0),
     )
     return lines.hstack(shown.with_columns(text=pl.when(blank).then(pl.lit("")).otherwise("text"))), fields
 
 
 def _of_others(fields: Fields, bounds: Integers, lines: Integers, timed: Bools, behind: Integers) -> pl.DataFrame:
-    """Columns of lines that are no told rows, each text read once: most are headers, which differ in their time only.
+    """Columns of lines that are no plain rows, each text read once: most are headers, which differ in their time only.
 
     Lines that begin with a time have no `text`.
     """
@@ -100,8 +101,8 @@ def _joined(data: bytes, begin: Integers, end: Integers) -> bytes:
     return np.frombuffer(data, np.uint8)[places].tobytes()
 
 
-def _told(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
-    """Which lines begin with a time and which are told rows; the time in seconds, and the first field after it."""
+def _plain(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
+    """Which lines begin with a time and which are plain rows; the time in seconds, and the first field after it."""
     begins, counts = fields.first[:-1], np.diff(fields.first)
     if not len(fields.kind):
         nothing = np.zeros(len(begins), np.bool_)
@@ -109,7 +110,7 @@ def _told(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
     first = np.minimum(begins, len(fields.kind) - 1)
     half, late = _halves(fields, first, counts)
     clock, value = fields.kind[first] == CLOCK, fields.number[first]
-    least = 10.0 ** (fields.length[first] - 1)
+    least = 10.0 ** (np.minimum(fields.length[first], _MOST_EPOCH_DIGITS) - 1)
     # As many digits as characters: neither a sign nor a point.
     epoch = (fields.kind[first] == NUMBER) & (value >= np.maximum(least, _LEAST_EPOCH)) & (value < _LEAST_EPOCH * 1000)
     behind = first + 1 + half
