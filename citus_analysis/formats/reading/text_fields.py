@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from citus_analysis.core.array_types import Floats, Integers
 
-__all__ = ["CLOCK", "MOMENT", "MOMENT_UTC", "NUMBER", "TEXT", "Fields", "split_fields", "told_fields"]
+__all__ = ["CLOCK", "MOMENT", "MOMENT_UTC", "NUMBER", "TEXT", "Fields", "read_fields", "split_fields"]
 
 #: Kinds of fields: a time of day is `10:00:01`, a moment `2026-11-22 10:00:01`, with ` UTC` or without.
 TEXT, NUMBER, CLOCK, MOMENT, MOMENT_UTC = range(5)
@@ -83,7 +83,7 @@ class _Columns(Structure):
     _fields_ = tuple((name, c_void_p) for name in ("first", "begin", "length", "number", "kind"))
 
 
-def told_fields(data: bytes, separator: str = " ") -> Fields | None:
+def read_fields(data: bytes, separator: str = " ") -> Fields | None:
     """:func:`split_fields`, or None where the data are not UTF-8 or nothing is compiled."""
     return split_fields(data, separator) if LIBRARY.is_file() and _is_utf8(data) else None
 

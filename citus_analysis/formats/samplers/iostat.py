@@ -33,7 +33,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option
-from citus_analysis.formats.reading.text_fields import told_fields
+from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
 from citus_analysis.formats.sources.content import Block, Content
@@ -114,7 +114,7 @@ def _style(head: bytes, hints: Hints) -> _Style:
 
 def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
     # A stamp in front of each line would be a field.
-    fields = None if style.stamped else told_fields(block.data)
+    fields = None if style.stamped else read_fields(block.data)
     text = line_frame(block.data, block.offset).with_row_index("line")
     lines = iostat_lines.with_starts(iostat_lines.classified(text, stamped=style.stamped))
     samples, position = _samples(lines, style, position)

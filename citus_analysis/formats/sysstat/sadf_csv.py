@@ -18,7 +18,7 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.text_fields import Fields, told_fields
+from citus_analysis.formats.reading.text_fields import Fields, read_fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._rows import read_rows
@@ -109,7 +109,7 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
     found: dict[str, list[pl.DataFrame]] = {}
     row = ~pl.col("noise") & pl.col("terminated") & pl.col("sample").is_not_null()
     rows = lines.filter(row).with_columns(since_boot=pl.lit(value=False))
-    split = told_fields(block.data, ";") if block.data.isascii() else None
+    split = read_fields(block.data, ";") if block.data.isascii() else None
     if split is not None:
         rows = rows.with_columns(_columns_of(rows["line"], split))
     places: dict[str, Report | None] = {

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.core.array_types import Bools, Floats, Integers
-from citus_analysis.formats.reading.text_fields import CLOCK, NUMBER, Fields, told_fields
+from citus_analysis.formats.reading.text_fields import CLOCK, NUMBER, Fields, read_fields
 from citus_analysis.formats.sysstat._lines import KINDS, TIME, classified
 
 __all__ = ["split_lines", "with_texts"]
@@ -38,7 +38,7 @@ def split_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
     """
     if not offset and data.startswith(codecs.BOM_UTF8):
         data = b"   " + data[len(codecs.BOM_UTF8) :]
-    fields = told_fields(data)
+    fields = read_fields(data)
     if fields is None:
         return _as_texts(classified(data, offset)), None
     bounds = np.append(0, np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1)
@@ -89,8 +89,8 @@ def with_texts(lines: pl.DataFrame, data: bytes, offset: int) -> pl.DataFrame:
 
 
 def _as_texts(lines: pl.DataFrame) -> pl.DataFrame:
-    told_nothing = {"field": pl.lit(_NO_FIELD, pl.Int64), "fields": pl.lit(0, pl.Int64)}
-    return lines.with_columns(seconds_of_day(lines["clock"]), **told_nothing).drop("clock")
+    no_fields = {"field": pl.lit(_NO_FIELD, pl.Int64), "fields": pl.lit(0, pl.Int64)}
+    return lines.with_columns(seconds_of_day(lines["clock"]), **no_fields).drop("clock")
 
 
 def _joined(data: bytes, begin: Integers, end: Integers) -> bytes:
