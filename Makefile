@@ -74,9 +74,11 @@ layout: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.serverlog.pglog.compiled.layout import layout_header; print(layout_header(), end='')" \
 	  >$(NATIVE)/layout.h.new && mv $(NATIVE)/layout.h.new $(NATIVE)/layout.h
 
-# The scanner under the sanitizers of addresses and undefined behaviour: the corpus, then a minute of fuzzing (needs clang).
+# The compiled code under the sanitizers of addresses and undefined behaviour: the corpora, then a minute of fuzzing for
+# the scanner of server logs and a quarter for the fields of samplers (needs clang).
 fuzz-native: setup
-	$(BIN)/python tests/fuzz/fuzz_pglog.py -max_total_time=60 -max_len=600 -print_final_stats=1
+	$(BIN)/python -m tests.fuzz.fuzz_pglog -max_total_time=60 -max_len=600 -print_final_stats=1
+	$(BIN)/python -m tests.fuzz.fuzz_fields -max_total_time=15 -max_len=400 -print_final_stats=1
 
 # README.md as a newcomer types it, in a fresh clone; on another Python: make readme PYTHON=python3.13
 readme: setup

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of the compiled scanner of server logs; no part of `make test`.
 
     apt-get install clang
-    python tests/fuzz/fuzz_pglog.py -max_total_time=600 -max_len=600 [CORPUS_FOLDER]
+    python -m tests.fuzz.fuzz_pglog -max_total_time=600 -max_len=600 [CORPUS_FOLDER]
 
 Builds `scanner_target.c` with libFuzzer and the sanitizers of addresses and undefined behaviour. It runs a corpus, made
 of the recorded logs under `tests/data/servers` and of lines under each prefix, and then fuzzes with the given options.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ NATIVE = HERE.parents[1] / "citus_analysis" / "formats" / "serverlog" / "pglog" 
 RECORDED = HERE.parents[1] / "tests" / "data" / "servers"
 RECORDED_BYTES = 4000
 #: The byte 1 is a head under the input's prefix, see `scanner_target.c`.
-#: Messages of syslog in pieces, between which other records stand.
+#: Messages of syslog in pieces, with other records between them.
 PIECES = (
     b"\x01statement: SELECT\n\x03execute S: INSERT\n\x02#011 1 +\n\x02 2#011\n\x03duration: 1.000 ms\n\x01x\n\x02y\n"
 )
@@ -42,7 +43,7 @@ TEXTS = (
     "%n %q%a %Q ",
     "",
 )
-#: The last ones stand behind syslog's header.
+#: The last ones come after syslog's header.
 PREFIXES: tuple[Prefix, ...] = (
     *map(compile_prefix, TEXTS),
     *(replace(compile_prefix(text), syslog=True) for text in ("", STUDY_PREFIX)),
@@ -98,19 +99,24 @@ def write_corpus(folder: Path) -> None:
         (folder / f"rows-{number}").write_bytes(b"\0" + path.read_bytes()[:RECORDED_BYTES])
 
 
+def run_target(target: Path, includes: Sequence[Path], folder: Path) -> int:
+    """Compile a target, run it on `folder/corpus`, then fuzz with the options of the command line."""
+    program = folder / "target"
+    searched = [f"-I{include}" for include in includes]
+    subprocess.run(["clang", *FLAGS, *searched, "-o", str(program), str(target)], check=True)
+    corpus = folder / "corpus"
+    inputs = sorted(map(str, corpus.iterdir()))
+    subprocess.run([str(program), *inputs], check=True, stderr=subprocess.DEVNULL if len(sys.argv) == 1 else None)
+    return subprocess.run([str(program), *sys.argv[1:], str(corpus)], check=False).returncode
+
+
 def main() -> int:
     """Build, run the corpus, fuzz."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "programs.h").write_text(programs(), encoding="utf-8")
-        target = folder / "target"
-        includes = (f"-I{folder}", f"-I{NATIVE}")
-        subprocess.run(["clang", *FLAGS, *includes, "-o", str(target), str(HERE / "scanner_target.c")], check=True)
-        corpus = folder / "corpus"
-        write_corpus(corpus)
-        inputs = sorted(map(str, corpus.iterdir()))
-        subprocess.run([str(target), *inputs], check=True, stderr=subprocess.DEVNULL if len(sys.argv) == 1 else None)
-        return subprocess.run([str(target), *sys.argv[1:], str(corpus)], check=False).returncode
+        write_corpus(folder / "corpus")
+        return run_target(HERE / "scanner_target.c", (folder, NATIVE), folder)
 
 
 if __name__ == "__main__":

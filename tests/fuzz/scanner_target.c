@@ -141,7 +141,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         else
             *end++ = data[index];
     }
-    chunk_t chunk = {text, (int64_t)size, 1000, data[0] & 2 ? 77 : 0, 300, 50, data[0] & 1, 0, syslog ? text + size : NULL};
+    bool zeros = size > 0 && memchr(text, 0, size) != NULL;
+    byte_t *spare = syslog ? text + size : NULL;
+    chunk_t chunk = {text, (int64_t)size, 1000, data[0] & 2 ? 77 : 0, 300, 50, data[0] & 1, zeros, spare};
     output_t out = scanned(&chunk, prefix);
     check_cut(&chunk, prefix, &out);
     closed(&out);
