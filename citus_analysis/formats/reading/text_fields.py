@@ -19,7 +19,6 @@ Example:
 from __future__ import annotations
 
 import ctypes
-import sys
 from ctypes import POINTER, Structure, c_int64, c_uint8, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +31,7 @@ import polars as pl
 import pyarrow as pa
 
 from citus_analysis.core.array_types import Floats, Integers
+from citus_analysis.formats.reading.compiled_code import LIBRARY_SUFFIX, load_library
 
 __all__ = ["CLOCK", "MOMENT", "MOMENT_UTC", "NUMBER", "TEXT", "Fields", "read_fields", "split_fields"]
 
@@ -40,8 +40,7 @@ TEXT, NUMBER, CLOCK, MOMENT, MOMENT_UTC = range(5)
 
 #: As in `native/fields.c`.
 _VERSION: Final = 1
-_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-LIBRARY: Final = Path(__file__).with_name(f"_fields{_SUFFIX}")
+LIBRARY: Final = Path(__file__).with_name(f"_fields{LIBRARY_SUFFIX}")
 
 
 @dataclass(frozen=True)
@@ -123,13 +122,7 @@ def _library() -> ctypes.CDLL:
     Raises:
         ImportError: it cannot be loaded.
     """
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-    except OSError as error:
-        raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
-    library.fields_version.restype = c_int64
-    if library.fields_version() != _VERSION:
-        raise ImportError(f"{LIBRARY.name} was built for another version; install citus-analysis again")
+    library = load_library(LIBRARY, "fields_version", _VERSION)
     library.fields_most.argtypes = (c_void_p, c_int64, c_uint8)
     library.fields_most.restype = c_int64
     library.fields_split.argtypes = (c_void_p, c_int64, c_uint8, POINTER(_Columns))

@@ -6,7 +6,6 @@ It is built when the package is installed (`hatch_build.py`). Its structures are
 from __future__ import annotations
 
 import ctypes
-import sys
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.reading.compiled_code import LIBRARY_SUFFIX, load_library
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix, compile_prefix
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 from citus_analysis.formats.serverlog.pglog.compiled.layout import (
@@ -44,21 +44,11 @@ __all__ = [
     "text_facts",
 ]
 
-_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-LIBRARY: Final = Path(__file__).parents[1] / f"_scanner{_SUFFIX}"
+LIBRARY: Final = Path(__file__).parents[1] / f"_scanner{LIBRARY_SUFFIX}"
 
 _CHUNK, _PREFIX, _OUTPUT, _LINK_COLUMNS, _TEXT_FACTS = map(
     structure, ("chunk_t", "prefix_t", "output_t", "link_columns_t", "text_facts_t")
 )
-
-
-def _layout_of(library: ctypes.CDLL) -> int | None:
-    try:
-        library.pglog_layout.restype = c_int64
-    except AttributeError:
-        # It was built before layouts were numbered.
-        return None
-    return int(library.pglog_layout())
 
 
 def _declare_assembly(library: ctypes.CDLL) -> None:
@@ -84,12 +74,7 @@ def loaded_library() -> ctypes.CDLL:
     Raises:
         ImportError: it cannot be loaded.
     """
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-    except OSError as error:
-        raise ImportError(f"{LIBRARY.name} cannot be loaded ({error}); install citus-analysis again") from error
-    if _layout_of(library) != layout_hash():
-        raise ImportError(f"{LIBRARY.name} was built for another version; install citus-analysis again")
+    library = load_library(LIBRARY, "pglog_layout", layout_hash())
     library.pglog_scan.argtypes = (POINTER(_CHUNK), POINTER(_PREFIX), POINTER(_OUTPUT))
     library.pglog_scan.restype = c_int32
     library.pglog_scan_rows.argtypes = (

@@ -1,0 +1,41 @@
+"""Libraries that were compiled when the package was installed."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Final
+
+__all__ = ["LIBRARY_SUFFIX", "load_library"]
+
+LIBRARY_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+
+
+def load_library(path: Path, numbered_by: str, number: int) -> ctypes.CDLL:
+    """A library whose structures have the number that this version of the package expects.
+
+    Args:
+        path: the library.
+        numbered_by: its function that returns the number.
+        number: what it must return.
+
+    Raises:
+        ImportError: the library cannot be loaded, or was built for another version.
+    """
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"{path.name} cannot be loaded ({error}); install citus-analysis again") from error
+    if _number_of(library, numbered_by) != number:
+        raise ImportError(f"{path.name} was built for another version; install citus-analysis again")
+    return library
+
+
+def _number_of(library: ctypes.CDLL, function: str) -> int | None:
+    """What the function returns; None from a library that was built before there was one."""
+    numbered = getattr(library, function, None)
+    if numbered is None:
+        return None
+    numbered.restype = ctypes.c_int64
+    return int(numbered())
