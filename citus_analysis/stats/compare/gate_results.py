@@ -32,7 +32,7 @@ class GateCheck(Shown):
 
     Attributes:
         verdict: ``equivalent`` (the ratio lies within the margin), ``better``, ``not worse`` (above the lower end of
-            the margin; whether within it or better cannot be told), ``worse`` or ``undecided``.
+            the margin; the runs do not show whether it is within it or better), ``worse`` or ``undecided``.
         comparison: candidate against baseline, adjusted over the whole gate.
         p_not_worse: one-sided test against the end of the margin on which the candidate is worse.
         more_of_candidate: further runs of the candidate that would decide; None if their number cannot be estimated.

@@ -178,7 +178,7 @@ class Comparison(Shown):
             "faster": f"{self.label_a} is faster than {self.label_b}",
             "slower": f"{self.label_a} is slower than {self.label_b}",
             "equivalent": f"{self.label_a} and {self.label_b} are equivalent within ±{self.margin * 100:g} %",
-            "inconclusive": f"whether {self.label_a} differs from {self.label_b} cannot be told",
+            "inconclusive": f"these runs do not show whether {self.label_a} differs from {self.label_b}",
         }
         return f"{words[self.verdict]}: ratio {self.deciding}{self._advice()}."
 

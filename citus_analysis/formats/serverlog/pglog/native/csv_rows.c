@@ -20,7 +20,7 @@ static stretch_t without_doubled(reader_t *reader, place_t begin, place_t end)
     return (stretch_t){written, reader->spare};
 }
 
-/* A field of csvlog at `*at`, which goes after it; false where none stands. */
+/* A field of csvlog at `*at`, which goes after it; false where there is none. */
 static inline bool csv_field(reader_t *reader, place_t *at, place_t limit, stretch_t *field)
 {
     const byte_t *text = reader->text;

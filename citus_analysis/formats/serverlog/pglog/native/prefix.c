@@ -47,7 +47,7 @@ INTERNAL place_t stamp_end(const byte_t *line, place_t begin, place_t limit, boo
     return zone_end(line, begin + width + 1, limit);
 }
 
-/* Where `3/4` ends, and its numbers; `begin` where none stands, for it may be empty. */
+/* Where `3/4` ends, and its numbers; `begin` where there are none, for it may be empty. */
 INTERNAL place_t read_vxid(const byte_t *line, place_t begin, place_t limit, int64_t *backend, int64_t *local_xid)
 {
     bool negative = begin < limit && line[begin] == '-';
@@ -232,7 +232,7 @@ static inline void set_field(head_t *head, const element_t *element, place_t beg
 
 enum answer { NO, UNSURE, YES };
 
-/* Where the text of an element ends: at the first place where the literal after it stands. ABSENT where none follows. */
+/* Where the text of an element ends: at the first place where the literal after it is found. ABSENT where none follows. */
 static place_t text_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
 {
     if (index + 1 == prefix->count || index + 1 == prefix->optional_from) return ABSENT;
@@ -252,7 +252,7 @@ static void clear_optional(const prefix_t *prefix, head_t *head)
         head->fields[prefix->elements[index].field].begin = -1;
 }
 
-/* Every text up to the first place where the literal after it stands. If the rest fits, that is the match that the
+/* Every text up to the first place where the literal after it is found. If the rest fits, that is the match that the
  * regular expression finds first; if it does not, and there was a text, another end of it may. */
 static enum answer match_straight(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
 {

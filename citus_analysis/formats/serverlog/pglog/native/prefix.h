@@ -56,7 +56,7 @@ INTERNAL int32_t severity_length(const prefix_t *prefix, int32_t severity);
 /* Where `2026-11-20 21:03:47.877 UTC` ends, or ABSENT. */
 INTERNAL place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool with_ms, memo_t *memo);
 
-/* Where `3/4` ends, and its numbers; `begin` where none stands, for it may be empty. */
+/* Where `3/4` ends, and its numbers; `begin` where there are none, for it may be empty. */
 INTERNAL place_t read_vxid(const byte_t *line, place_t begin, place_t limit, int64_t *backend, int64_t *local_xid);
 
 /* The end of syslog's header at the beginning of a line, or ABSENT; sets process and line number of a head.
