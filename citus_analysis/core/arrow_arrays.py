@@ -1,4 +1,4 @@
-"""Arrow arrays for which pyarrow has no cheap constructor: null columns, repeated texts, texts from words.
+"""Arrow arrays for which pyarrow has no cheap constructor: null columns, repeated texts, texts from words, integers.
 
 `pyarrow.array` imports pandas (0.3 s) before it looks at its values, and `pyarrow.nulls` fills new memory for each
 column, although most columns of a server log are null. These few functions build the arrays from buffers instead;
@@ -13,13 +13,16 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["filled", "nulls", "repeated_text", "text_array", "texts_of"]
+    from citus_analysis.core.array_types import Bools, Integers
+
+__all__ = ["filled", "integers_of", "nulls", "repeated_text", "text_array", "texts_of"]
 
 #: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
 _MOST_NULLS: Final = 2**18
@@ -55,6 +58,24 @@ def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
     bits = np.unpackbits(np.frombuffer(integers.buffers()[0], np.uint8), bitorder="little")
     valid = bits[integers.offset : integers.offset + len(integers)] != 0
     return np.where(valid, values, values.dtype.type(value))
+
+
+def integers_of(numbers: Integers, valid: Bools | None = None) -> pa.Array:
+    """Numbers as Arrow integers of 64 bits, built from buffers: `pyarrow.array` would import pandas.
+
+    Args:
+        numbers: one per row.
+        valid: False where a row is null; None: no row is.
+
+    Example:
+        >>> integers_of(np.array([7, 0]), valid=np.array([True, False])).to_pylist()
+        [7, None]
+    """
+    import pyarrow as pa
+
+    known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    values = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [known, values])
 
 
 def texts_of(words: Iterable[str]) -> pa.Array:

@@ -187,6 +187,14 @@ _OF_PAIRING: Final = ("anchored", "session", "host", "port", "is_child", "failed
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 
+def _given_back(results: Iterator[Result], *, several: bool) -> Iterator[Result]:
+    """The results; of several, the memory that making each of them freed is given back before the next."""
+    for result in results:
+        if several:
+            give_back()
+        yield result
+
+
 def _linked(
     records: Pass, known: Sessions, identifiers: Identifiers, jobs: int
 ) -> tuple[PieceLinks, Clocks, list[pl.DataFrame]]:
@@ -210,14 +218,7 @@ def _linked(
     def claim(number: int) -> Claims:
         return ordered(number, again=True).claims(known)
 
-    def small(results: Iterator[Result]) -> Iterator[Result]:
-        """The results, in the memory that they take themselves."""
-        for result in results:
-            if len(numbers) > 1:
-                give_back()
-            yield result
-
-    claimed = small(in_order(iter(numbers), claim, at_once, "claims"))
+    claimed = _given_back(in_order(iter(numbers), claim, at_once, "claims"), several=len(numbers) > 1)
     verdicts, clocks = judge(
         list(claimed),
         known.coverage,
@@ -226,7 +227,7 @@ def _linked(
     failures, counts = link_failures(known, clocks), []
     links = PieceLinks(records.pieces, failures, records.keep if len(numbers) > 1 else None)
     matches = in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs")
-    for pairs, owners, counted in small(matches):
+    for pairs, owners, counted in _given_back(matches, several=len(numbers) > 1):
         links.add(pairs, owners)
         counts.append(counted)
     return links, clocks, counts

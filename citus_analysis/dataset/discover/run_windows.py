@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.core.arrow_arrays import nulls, repeated_text
+from citus_analysis.core.arrow_arrays import filled, integers_of, nulls, repeated_text, texts_of
 from citus_analysis.dataset.discover.identity import Identity
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 
@@ -43,6 +43,8 @@ _TIME_COLUMN: Final = {
 
 #: Clients connect shortly before their first status line and leave shortly after the last.
 _MARGIN_MS: Final = 2_000
+#: Before all runs.
+_NEVER_MS: Final = -(2**62)
 
 
 @dataclass(frozen=True)
@@ -129,24 +131,24 @@ def _uniform(column: Column, value: object, rows: int) -> pa.Array:
     if value is None:
         return nulls(column.type.arrow, rows)
     if column.type.is_integer:
-        import pyarrow as pa
-
-        return pa.array(np.full(rows, value)).cast(column.type.arrow)
+        return integers_of(np.full(rows, value)).cast(column.type.arrow)
     return repeated_text(str(value), rows)
 
 
 def _chosen(column: Column, values: Sequence[object], index: Integers) -> pa.Array:
     """For each row the value of that number; null for -1."""
-    import pyarrow as pa
-
-    return pa.array(values, column.type.arrow).take(pa.array(index, mask=index < 0))
+    kind, places = column.type.arrow, integers_of(np.maximum(index, 0), valid=index >= 0)
+    if not column.type.is_integer:
+        return texts_of(map(str, values)).cast(kind).take(places)
+    known = np.array([value is not None for value in values])
+    return integers_of(np.array([value or 0 for value in values]), valid=known).cast(kind).take(places)
 
 
 def _window_of(times: pa.Array, windows: Sequence[KnownRun]) -> Integers:
     """For each time the index of the window it lies in; -1 for none or several."""
     import pyarrow as pa
 
-    at = times.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.float64)
+    at = filled(times.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()), _NEVER_MS).astype(np.float64)
     starts = np.array([run.start_ms for run in windows], dtype=np.float64)
     ends = np.array([run.end_ms for run in windows], dtype=np.float64)
     # The margin ends half way to the neighbour, so that it never makes two windows overlap.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isqrt
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from citus_analysis.spans.read.ordered_arrays import Integers
 __all__ = ["BLOCK_BYTES", "Arrays", "Bring", "Cells", "Divided", "Keep", "held", "in_order_of"]
 
 #: Arrays by name: structures, or numbers.
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, np.ndarray]
 
 #: Bytes that wait in memory until they are laid aside.
 BLOCK_BYTES: Final = 32 * 2**20

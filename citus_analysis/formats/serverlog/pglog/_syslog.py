@@ -41,7 +41,7 @@ def whole_message(lines: str) -> str:
     Example:
         >>> one, other = (f"Feb 11 13:15:40 host postgres[{pid}]: " for pid in (7, 8))
         >>> lines = f"{one}[3-1] LOG:  statement: SELECT\n{one}[3-2] #011 1 +\n{other}[5-1] LOG:  x\n{one}[3-3]  2"
-        >>> whole_message(lines)[-13:]
+        >>> whole_message(lines)[-14:]
         'SELECT\n\t 1 + 2'
     """
     head = _HEADER.match(lines)
