@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from citus_analysis.core.array_types import Bools, Integers
-
 __all__ = ["filled", "integers_of", "nulls", "repeated_text", "text_array", "texts_of"]
 
 #: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
@@ -60,7 +58,7 @@ def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
     return np.where(valid, values, values.dtype.type(value))
 
 
-def integers_of(numbers: Integers, valid: Bools | None = None) -> pa.Array:
+def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Numbers as Arrow integers of 64 bits, built from buffers: `pyarrow.array` would import pandas.
 
     Args:
