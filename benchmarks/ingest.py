@@ -91,7 +91,7 @@ def measure_small_files(recording: Path, folder: Path) -> dict[str, float]:
         raw, dataset = folder / name / "small", folder / f"{name}-dataset"
         files = small_files(recording, raw, iterations)
         for what in (f"small_file_of_{name}_ms", f"small_file_of_{name}_again_ms"):
-            spent[what] = round(1000 * cpu_seconds(lambda: ingest(raw, dataset)) / files, 2)  # noqa: B023 - called here
+            spent[what] = round(1000 * cpu_seconds(lambda: ingest(raw, dataset)) / files, 2)  # noqa: B023 - called at once
     return spent
 
 

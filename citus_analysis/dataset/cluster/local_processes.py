@@ -76,7 +76,7 @@ def local_processes(number: int, retries: int) -> Iterator[Executor]:
 def _relieve(threads: RelievedThreads, stack: ExitStack, number: int, retries: int) -> None:
     try:
         threads.relieve(stack.enter_context(_processes(number, retries)))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the tasks tell it
+    except Exception as error:  # noqa: BLE001 - every waiting task raises it
         way_out = "guard the main part of a script with if __name__ == '__main__', or leave out the cluster"
         problem = InputError(f"a process does not start: {error}", path=f"local:{number}", way_out=way_out)
         threads.fail(problem)

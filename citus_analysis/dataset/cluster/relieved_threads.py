@@ -42,6 +42,7 @@ class RelievedThreads(Executor):
                 raise self._error
             if self._others is None:
                 answer: Future[_Result] = Future()
+                # A future of one result is none of any result to the type checker; here they only wait together.
                 self._waiting[answer] = partial(fn, *args, **kwargs)  # type: ignore[index]
                 self._threads.submit(self._work)
                 return answer

@@ -46,7 +46,7 @@ def held(arrays: Arrays) -> Bring:
         [0, 1]
     """
 
-    def bring(*, again: bool = False) -> Arrays:  # noqa: ARG001 - they stay anyway
+    def bring(*, again: bool = False) -> Arrays:  # noqa: ARG001 - of the protocol; they stay
         return arrays
 
     return bring
