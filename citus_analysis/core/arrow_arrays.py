@@ -13,9 +13,8 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -66,9 +65,11 @@ def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = 
         valid: False where a row is null; None: no row is.
 
     Example:
+        >>> import numpy as np
         >>> integers_of(np.array([7, 0]), valid=np.array([True, False])).to_pylist()
         [7, None]
     """
+    import numpy as np
     import pyarrow as pa
 
     known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
