@@ -77,8 +77,9 @@ def worker_id(request: pytest.FixtureRequest) -> str:
 def tiny_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiny formats stand beside those that describe a resource; the real ones are tested elsewhere."""
     described = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
-    for module in ("citus_analysis.formats.api.registry", "citus_analysis.dataset.ingesting.recognise"):
-        monkeypatch.setattr(f"{module}.formats", lambda: described | TINY)
+    # The registry is last: a module imported after it was replaced would keep the tiny formats for good.
+    for module in ("dataset.ingesting.recognise", "dataset.ingesting.ingestion", "formats.api.registry"):
+        monkeypatch.setattr(f"citus_analysis.{module}.formats", lambda: described | TINY)
 
 
 @pytest.fixture
