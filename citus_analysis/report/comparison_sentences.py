@@ -71,10 +71,15 @@ def order_warnings(study: ComparisonPanels) -> list[str]:
 
 
 def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
-    """The variants with the clearest differences, each with its operations: "1.21 times the throughput of ..."."""
+    """The variants with the clearest differences, each with its operations: "1.21 times the throughput of ...".
+
+    Variants that differ from the base in their set-up only leave the others, such as those with other numbers of
+    records, to the table.
+    """
+    clear = [c for c in study.comparisons if c.verdict in ("faster", "slower")]
     by_variant: dict[str, list[Comparison]] = {}
-    for c in sorted(study.comparisons, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
-        if c.verdict in ("faster", "slower"):
+    for c in sorted(clear, key=lambda c: abs(math.log(c.ratio.estimate)), reverse=True):
+        if not c.stratum["differs"] or all(other.stratum["differs"] for other in clear):
             by_variant.setdefault(c.label_a, []).append(c)
     return [_variant_sentence(name, found, study.base) for name, found in list(by_variant.items())[:most]]
 
