@@ -69,7 +69,8 @@ class ResourceStudy:
         Rows with the most numbers come first.
         """
         index = ["operation", "set_up", "workers"]
-        named = self.cpu.sort("threads").with_columns(column=pl.format("{}_threads_percent", "threads"))
+        noun = pl.when(pl.col("threads") == 1).then(pl.lit("thread")).otherwise(pl.lit("threads"))
+        named = self.cpu.sort("threads").with_columns(column=pl.format("{}_{}_percent", "threads", noun))
         wide = named.pivot("column", index=index, values="busy_percent", aggregate_function="mean", maintain_order=True)
         measured = pl.sum_horizontal(pl.exclude(index).is_not_null())
         return wide.sort(-measured.cast(pl.Int32), *index, nulls_last=True)

@@ -67,10 +67,11 @@ def plot_series(
     singles = None if runs is None else with_columns_of(runs, "runs", "series", x, metric)
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
-    for name, part in _in_order(frame, names):
-        _add_line(figure, part, x, name, names, metric, frame[x])
+    parts = _in_order(frame, names)
+    for place, (name, part) in enumerate(parts):
+        _add_line(figure, part, _dodged(part[x], frame[x], place, len(parts)), x, name, names, metric)
     if singles is not None:
-        _add_runs(figure, singles, x, metric, names)
+        _add_runs(figure, singles, x, metric, names, [name for name, _ in parts])
     _x_axis(figure, frame[x])
     return from_zero(figure, frame["mean"], *([] if singles is None else [singles[metric]]), reach=frame["high"])
 
@@ -105,8 +106,9 @@ def plot_relative(
     line = {"color": GREY, "dash": "dot", "width": 1.5}
     figure.add_scatter(x=values, y=ideal, mode="lines", line=line, name="perfect scaling")
     names = list(order) or frame["series"].unique(maintain_order=True).to_list()
-    for name, part in _in_order(frame, names):
-        _add_line(figure, part, x, name, names, quantity, frame[x])
+    parts = _in_order(frame, names)
+    for place, (name, part) in enumerate(parts):
+        _add_line(figure, part, _dodged(part[x], frame[x], place, len(parts)), x, name, names, quantity)
     if quantity != "speedup":
         _x_axis(figure, frame[x])
         return from_zero(figure, frame["mean"], pl.Series(ideal), reach=frame["high"])
@@ -186,7 +188,13 @@ def _in_order(frame: pl.DataFrame, names: Sequence[str]) -> list[tuple[str, pl.D
 
 
 def _add_line(
-    figure: go.Figure, part: pl.DataFrame, x: str, name: str, names: Sequence[str], metric: str, axis: pl.Series
+    figure: go.Figure,
+    part: pl.DataFrame,
+    at: NDArray[np.float64],
+    x: str,
+    name: str,
+    names: Sequence[str],
+    metric: str,
 ) -> None:
     colour, symbol, dash = style_of(names.index(name))
     reading = f"%{{text}}<br>{text(label(metric))}: %{{y:,.4~r}} %{{customdata}}"
@@ -194,7 +202,7 @@ def _add_line(
     if "is_base" in part.columns:
         words = ["" if base else word for word, base in zip(words, part["is_base"], strict=True)]
     figure.add_scatter(
-        x=_dodged(part[x], axis, names.index(name), len(names)),
+        x=at,
         y=part["mean"].to_numpy(),
         error_y=error_bars(part, "mean", thickness=1.5, width=4) if part.select(has_interval().any()).item() else None,
         mode="lines+markers",
@@ -209,12 +217,14 @@ def _add_line(
     )
 
 
-def _add_runs(figure: go.Figure, runs: pl.DataFrame, x: str, metric: str, names: Sequence[str]) -> None:
+def _add_runs(
+    figure: go.Figure, runs: pl.DataFrame, x: str, metric: str, names: Sequence[str], drawn: Sequence[str]
+) -> None:
     for name, part in groups(runs, "series"):
-        index = [text(n) for n in names].index(name)
-        colour, _, _ = style_of(index)
+        colour, _, _ = style_of([text(n) for n in names].index(name))
+        place = [text(n) for n in drawn].index(name)
         figure.add_scatter(
-            x=_dodged(part[x], runs[x], index, len(names), _BESIDE),
+            x=_dodged(part[x], runs[x], place, len(drawn), _BESIDE),
             y=part[metric].to_numpy(),
             mode="markers",
             name=name,

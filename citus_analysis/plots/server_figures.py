@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 import plotly.graph_objects as go
@@ -36,7 +37,9 @@ def plot_measure_over_time(
     frame = with_columns_of(intervals, "intervals", "time", by, *measures).sort("time")
     figure = new_figure(title, y=measures[0], height=340)
     number = 0
-    for name, part in groups(frame, by):
+    step = frame["time"].unique().sort().diff().min()
+    for name, measured in groups(frame, by):
+        part = _interrupted(measured.select("time", *measures), step)
         for measure in measures:
             colour, symbol, dash = style_of(number)
             figure.add_scatter(
@@ -50,6 +53,17 @@ def plot_measure_over_time(
             )
             number += 1
     return figure.update_yaxes(rangemode="tozero").update_xaxes(title_text="time (UTC)", nticks=6)
+
+
+def _interrupted(part: pl.DataFrame, step: object) -> pl.DataFrame:
+    """Rows in order of time, with a row of nulls after each that the next one does not follow within a step.
+
+    A line would otherwise cross a time without any statement, as between two runs.
+    """
+    if not isinstance(step, timedelta):
+        return part
+    last = part.filter(pl.col("time").diff().shift(-1) > step).select(pl.col("time") + step)
+    return pl.concat([part, last], how="diagonal").sort("time")
 
 
 def plot_counts_over_time(

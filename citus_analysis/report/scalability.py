@@ -22,6 +22,7 @@ from citus_analysis.runs.run_selection import Selection
 from citus_analysis.scaling import ScalePoint, ScalingCurve, ScalingStudy, scale_runs
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
+from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
 
 __all__ = ["Axis", "Group", "Panel", "Quantity", "ScalingPanels", "check_base", "outside_series", "scaling_panels"]
@@ -108,6 +109,14 @@ class ScalingPanels:
     def order(self) -> tuple[str, ...]:
         """Names of all series, so that each keeps its colour over several figures."""
         return tuple(dict.fromkeys(panel.series for panel in self.panels))
+
+    @property
+    def base_words(self) -> str:
+        """The value that speedup and efficiency refer to, in words: "4 threads", or that series have several."""
+        bases = {one.label_b for panel in self.panels for one in panel.curve.comparisons}
+        if len(bases) > 1:
+            return f"the fewest {self.axis} of each series"
+        return counted(self.base, self.axis.removesuffix("s"))
 
     @property
     def runs(self) -> pl.DataFrame:

@@ -224,7 +224,9 @@ def distributed_notes(distributed: pl.DataFrame) -> list[str]:
     """
     said: dict[str, list[str]] = {}
     for row in distributed.iter_rows(named=True):
-        for text in (row["warning"], row["note"]):
+        # A warning about P repeats that about T, which contains P.
+        warning = row["warning"] if row["quantity"] != "P" else None
+        for text in (warning, row["note"]):
             if text:
                 said.setdefault(text, []).append(f"{row['executed']} {str(row['statement_kind']).upper()}")
     return [_sentence_about(sorted(set(kinds)), text) for text, kinds in said.items()]

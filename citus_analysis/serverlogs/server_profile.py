@@ -42,6 +42,8 @@ GROUPS: Final = ("statement_kind", "database", "user", "application", "client_ho
 #: What names a group of equal statements, and how many of them have percentiles with intervals.
 _NAMED: Final = ("sent_by", "statement_kind", "fingerprint")
 _WITH_INTERVALS: Final = 12
+#: Units of the intervals over time, in seconds.
+_LENGTHS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _PLACE: Final = ["source_id", "byte_offset"]
 
 
@@ -105,8 +107,14 @@ class ServerProfile(Shown):
 
     @property
     def interval(self) -> str:
-        """Length of the intervals over time, in words."""
+        """Length of the intervals over time, as polars has it."""
         return INTERVALS[self.interval_s]
+
+    @property
+    def interval_words(self) -> str:
+        """Length of the intervals over time in words, such as "10 minutes"."""
+        length, unit = next((length, unit) for length, unit in _LENGTHS if not self.interval_s % length)
+        return counted(self.interval_s // length, unit)
 
     @property
     def begin(self) -> datetime | None:

@@ -10,7 +10,7 @@ from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 from citus_analysis.published.checks.ratios import compare
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.number_text import percent, readable
 
 __all__: list[str] = []
 
@@ -50,9 +50,9 @@ def _judge(row: Row, rate: Number, runtime: Number, done: Range) -> Finding:
     if off <= _CLOSE:
         return finding("green", "throughput_identity", row, expected, str(rate), "they agree")
     if off <= _APART or each:
-        text = each or f"they are {off:.0%} apart: one of them may leave out warm-up or failed operations"
+        text = each or f"they are {percent(off)} apart: one of them may leave out warm-up or failed operations"
         return finding("amber", "throughput_identity", row, expected, str(rate), text)
-    text = f"operations, run time and throughput are {off:.0%} apart: they are not of the same run"
+    text = f"operations, run time and throughput are {percent(off)} apart: they are not of the same run"
     return finding("red", "throughput_identity", row, expected, str(rate), text)
 
 

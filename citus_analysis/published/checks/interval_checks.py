@@ -13,7 +13,7 @@ from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
 from citus_analysis.stats import mean_interval_from_summary
 from citus_analysis.stats.estimate.intervals import MeanMethod
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.number_text import percent, readable
 
 __all__ = ["StatedInterval", "implied_n", "stated_interval"]
 
@@ -163,7 +163,7 @@ def interval_quantile(tables: Sequence[ResultTable]) -> Iterator[Finding]:
         expected = f"± {interval.mean.printed(_middle(wide))} at n = {n}"
         if width.high < wide.low:
             share = _middle(width) / _middle(wide)
-            text = f"the interval has {share:.0%} of the width that Student's t gives {n} repetitions"
+            text = f"the interval has {percent(share)} of the width that Student's t gives {n} repetitions"
             yield finding("amber", "interval_quantile", interval.row, expected, str(interval), text)
         else:
             yield finding("green", "interval_quantile", interval.row, expected, str(interval), "wide enough")
@@ -187,13 +187,14 @@ def _judge_resolution(row: Row) -> Iterator[Finding]:
     if n is None or mean is None or not mean.value:
         return
     share = _middle(_half_width(sigma.range, n, _DEFAULT_LEVEL, "t")) / abs(mean.value)
-    stated = f"sigma {sigma.value / abs(mean.value):.1%} of the mean, n = {n}"
-    expected = f"± {_COARSE:.0%} or better"
+    stated = f"sigma {percent(sigma.value / abs(mean.value), 1)} of the mean, n = {n}"
+    expected = f"± {percent(_COARSE)} or better"
+    known = f"the mean is known to ± {percent(share, 1)}"
     if share > _COARSE:
-        text = f"the mean is known to ± {share:.1%} (Student's t): smaller differences, or their absence, do not show"
+        text = f"{known} (Student's t): smaller differences, or their absence, do not show"
         yield finding("amber", "interval_resolution", row, expected, stated, text)
     else:
-        yield finding("green", "interval_resolution", row, expected, stated, f"the mean is known to ± {share:.1%}")
+        yield finding("green", "interval_resolution", row, expected, stated, known)
 
 
 def _repetitions(row: Row) -> int | None:

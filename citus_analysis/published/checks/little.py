@@ -11,7 +11,7 @@ from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
 from citus_analysis.runs.concurrency import TOLERANCE
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.number_text import percent, readable
 
 __all__ = ["BUSY"]
 
@@ -66,11 +66,12 @@ def _judge(row: Row, rate: Number, connections: Number, latency: Number) -> Find
             f"itself or another mean{slip}"
         )
         return finding(severity, "littles_law", row, expected, str(rate), text)
-    return finding("green", "littles_law", row, expected, str(rate), f"{busy:.0%} of the connections are accounted for")
+    text = f"{percent(busy)} of the connections are accounted for"
+    return finding("green", "littles_law", row, expected, str(rate), text)
 
 
 def _share(busy: float) -> str:
-    return f"{busy:.0%}" if busy >= 0.01 else f"{busy:.2g}"
+    return percent(busy) if busy >= 0.01 else f"{busy:.2g}"
 
 
 def _slip(busy: float) -> str:

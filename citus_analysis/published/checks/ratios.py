@@ -9,7 +9,7 @@ from typing import Final
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.number_text import percent, readable
 
 __all__ = ["compare"]
 
@@ -176,7 +176,8 @@ def compare(name: str, row: Row, stem: str, expected: Range) -> Finding:
     middle = (expected.low + expected.high) / 2
     if middle:
         off = number.value / middle - 1
-        text = f"{words} is {abs(off):.1%} {'above' if off > 0 else 'below'} what the other numbers give{_note(number)}"
+        side = "above" if off > 0 else "below"
+        text = f"{words} is {percent(abs(off), 1)} {side} what the other numbers give{_note(number)}"
     else:
         text = f"{words} is not 0, which the other numbers give{_note(number)}"
     return finding("red", name, row, _span(number, expected), str(number), text)

@@ -26,7 +26,7 @@ from citus_analysis.runs.concurrency import concurrency
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
 from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.number_text import readable
+from citus_analysis.texts.number_text import percent, readable
 
 __all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
 
@@ -79,7 +79,7 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
         text = "they agree"
         if implied > high and (run["drivers"] or 1) > 1:
             severity = "amber"
-            excess = f"{implied / done - 1:.1%}" if done else "all of it"
+            excess = percent(implied / done - 1, 1) if done else "all of it"
             text = f"the load generators did not run all the time together: their sum overstates by {excess}"
         elif not low <= implied <= high:
             severity, text = "red", "throughput and run time do not give the operations that were done"
@@ -118,9 +118,10 @@ def littles_law(tables: RunTables) -> Iterator[Weighted]:
             yield about("red", "littles_law", run, expected, stated, text)
         elif share < BUSY and run["run_id"] not in throttled:
             text = (
-                f"the threads waited for the system {share:.0%} of the run; the rest is start-up and the client itself"
+                f"the threads waited for the system {percent(share)} of the run; "
+                "the rest is start-up and the client itself"
             )
-            yield about("amber", "littles_law", run, f"{BUSY:.0%} or more", stated, text, -share)
+            yield about("amber", "littles_law", run, f"{percent(BUSY)} or more", stated, text, -share)
         else:
             text = "throttled by the client's target" if share < BUSY else "the threads waited for the system"
             yield about("green", "littles_law", run, expected, stated, text, -share)
@@ -267,12 +268,13 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
             continue
         interval = mean_interval(values)
         half = interval.relative_half_width
-        stated = f"± {half:.1%} at n = {len(values)}"
+        wanted = f"± {percent(_COARSE)} or better"
+        stated = f"± {percent(half, 1)} at n = {len(values)}"
         if half > _COARSE:
             text = "the mean is known no better (Student's t): smaller differences, or their absence, do not show"
-            yield about("amber", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, text, half)
+            yield about("amber", "interval_resolution", row, wanted, stated, text, half)
         else:
-            yield about("green", "interval_resolution", row, f"± {_COARSE:.0%} or better", stated, "well known", half)
+            yield about("green", "interval_resolution", row, wanted, stated, "well known", half)
 
 
 def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:

@@ -7,6 +7,7 @@ security policy in its head forbids any connection, so that a file passed on by 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,9 @@ from citus_analysis.report.engine.sections import figures_json, sections_of
 __all__ = ["Link", "export_html", "index_html"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
+
+#: The blank between a number and its sign, at which no line ends: 88 %, < 0.001.
+_BEFORE_SIGN: Final = re.compile(r"(?<=\d) (?=%)|(?<=&lt;) (?=\d)")
 
 #: plotly's bar of tools would lie on the marks; the page has buttons of its own beside each figure.
 _CONFIG: Final = {"responsive": True, "displayModeBar": False, "displaylogo": False}
@@ -100,5 +104,11 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     assets = {name: (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")}
+    environment.filters["unbroken"] = _unbroken
     environment.globals |= {"css": assets["page.css"], "js": assets["page.js"], "version": version("citus-analysis")}
     return environment
+
+
+def _unbroken(html: str) -> str:
+    """HTML in which lines do not end between a number and its sign."""
+    return _BEFORE_SIGN.sub("&nbsp;", html)

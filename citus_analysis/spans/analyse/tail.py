@@ -15,6 +15,7 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.number_text import percent
 
 __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
 
@@ -86,7 +87,7 @@ def tail_profile(
     if n_tail < 5:
         needed = int(np.ceil(5 / share))
         raise InsufficientDataError(
-            f"the slowest {share:.1%} of {counted(composed.height, 'statement')} are {n_tail}",
+            f"the slowest {percent(share, 1)} of {counted(composed.height, 'statement')} are {n_tail}",
             way_out=f"give at least {needed} statements or a larger share",
         )
     ordered = composed.sort("total_us", "trace_id", descending=[True, False]).with_row_index("order")
