@@ -43,7 +43,7 @@ __all__ = ["FORMAT", "PgCsvLog"]
 _CHUNK: Final = 16 * 2**20
 #: A doubled quote ends one stretch and begins the next: the match never has to backtrack, which makes it fast.
 _FIELD = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
-#: A virtual transaction: backend and its own number, as far as their columns hold them.
+#: A virtual transaction: backend and local number, in the range of their columns.
 _TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
 _TAIL_FIELDS: Final = (
     *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "query", "position"),
@@ -80,7 +80,7 @@ _KNOWN: Final = ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
 _END: Final = r"(?:\r?\n|$))"
 #: The application is followed by the kind of backend since PostgreSQL 13, and by leader and query since 14.
 _TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?{_END}"
-#: The form of exports that leave one of these out.
+#: The same for exports that omit one of these columns.
 _LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}){{0,3}}{_END}"
 
 
@@ -154,9 +154,9 @@ def _frame(
 
 
 def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> Integers:
-    """Number of bytes of each record that form a row: fewer than it has if other text follows the row, or 0.
+    """Number of bytes of each record that form a row: fewer than all if other text follows the row; 0 if none do.
 
-    Of a record longer than the cap only the beginning is known, which counts as the beginning of a row.
+    Only the beginning of a record longer than the cap is known; it counts as the beginning of a row.
     """
     row = tail.select(row=pl.col("row").str.len_bytes().cast(pl.Int64)).to_series()
     known = pl.DataFrame({"row": row, "head": heads.get_column("head").str.len_bytes().cast(pl.Int64)}).hstack(

@@ -1,29 +1,29 @@
 """PostgreSQL server logs (stderr, any `log_line_prefix`) to `log_events`, `checkpoints`, `plans` and `plan_nodes`.
 
 A record is a line that begins with the prefix and a severity, and the lines after it up to the next such line.
-PostgreSQL begins continuation lines with a tab (spaces are accepted too); other lines come from other programs or are
-damaged and become rejects, and so do lines with zero bytes and lines in which a second record begins.
+PostgreSQL begins continuation lines with a tab (spaces are accepted too). Other lines come from other programs or are
+damaged; they become rejects, as do lines with zero bytes and lines in which a second record begins.
 Text is not copied: a row has the record's place in the source, a fingerprint and the kind of its statement, and a
-message only if the record carries no statement.
+message only if the record has no statement.
 
 Technique. The pass over the bytes limits the speed. Regular expressions (polars, DuckDB) need several passes and a
 string per field. One pass in C fills numeric columns in place and numbers the distinct texts, without Python code per
 row; it reads some 1,400 MB/s on one thread. A process starts quickly, because polars, the slowest import, is loaded
-only if needed. The filled memory goes as Arrow arrays to the Parquet writer, which then takes longest. numba was as
-fast in the pass, but costs half a second in each process and most of a minute of compilation on each machine. The C
-code is built when the package is installed, by the machine's compiler or by one that pip fetches for the build, and
-called through ctypes, so that it depends on no version of Python. Its results are defined by an implementation in
-Python with regular expressions (`fallback/`), with which the tests compare it, and which reads where there is no
-compiled code.
+only if needed. The filled memory is passed as Arrow arrays to the Parquet writer, which is then the slowest part.
+numba was as fast in the pass, but costs half a second in each process and most of a minute of compilation on each
+machine. The C code is built when the package is installed, by the machine's compiler or by one that pip fetches for
+the build, and called through ctypes, so that it depends on no version of Python. Its results are defined by an
+implementation in Python with regular expressions (`fallback/`); the tests compare the two, and installations without
+compiled code use the latter.
 
 - `_prefix`: `log_line_prefix` to elements and a regular expression;
 - `_detect`: the prefix of a log; `_chunks`: whole records, bounded memory; `_read`: threads, results in order;
 - `_records`, `_messages`: input and output of a scanner; messages, redacted and cut;
-- `_scan`, `_details`: lines and records of csvlog, in regular expressions; details that are columns as rows;
+- `_scan`, `_details`: lines and records of csvlog by regular expressions; details stored in columns, as rows;
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details linked to their records;
-- `fallback/`: the same in Python, and which of the two reads;
-- `_syslog`: what syslog did to the lines of a message;
+- `fallback/`: the same in Python, and the choice between the two;
+- `_syslog`: messages of which syslog split the lines;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
 - `_ordered_tables`, `_times`, `_checkpoints`: results in the order of the source;
 - `_stretches`: a log read in stretches by several processes.
@@ -107,7 +107,7 @@ class PgLog(ServerLog):
         return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """The beginnings of stretches; none in syslog, where a message may go on after each of them."""
+        """The beginnings of stretches; none in syslog, where a message may continue after any of them."""
         found = super().cuts(content, hints, stretch_bytes)
         return [] if found and self.heads(content, hints).syslog else found
 

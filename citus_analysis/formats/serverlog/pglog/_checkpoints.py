@@ -17,7 +17,7 @@ __all__ = ["Checkpoints", "checkpoint_records"]
 
 _STARTING: Final = r"^(?:checkpoint|restartpoint) starting: ([^\n]*)"
 _COMPLETE: Final = r"^(?:checkpoint|restartpoint) complete: "
-#: Numbers of a `complete` record, each with its own words: versions of PostgreSQL differ in the text between them.
+#: Numbers of a `complete` record, each with the words next to it: versions of PostgreSQL differ in the text between.
 _NUMBERS: Final = {
     "buffers_written": r"wrote ([0-9]+) buffers",
     "buffers_percent": r"buffers \(([0-9.]+)%\)",
@@ -52,7 +52,7 @@ class Checkpoints:
         self._open: pl.DataFrame | None = None
 
     def collect(self, records: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Checkpoints that end in the next chunk, given its records about them."""
+        """Checkpoints that end in the next chunk, given its records about checkpoints."""
         table = TABLES["checkpoints"].parsed()
         if not records:
             return table.no_rows()

@@ -2,8 +2,8 @@
 
 A record belongs to the chunk that contains its prefix, independently of its length and the end of the block: the last
 record of a block is held back for the next block, since its continuation lines may follow. The held part is bounded:
-of a record longer than the cap only the beginning and the length are kept. Of syslog more is held back, so that a chunk
-ends where no message goes on after it.
+only the beginning and the length of a record longer than the cap are kept. In syslog more is held back, so that no
+message continues after the end of its chunk.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def chunks(content: Content, prefix: Heads, block_bytes: int) -> Iterator[Chunk]
     held, fresh = _NOTHING, not content.begin
     for piece in content.pieces(block_bytes, partial(_cut, prefix=prefix), first_bytes=block_bytes // 4):
         if isinstance(piece, Unread) and not held.data:
-            # A record begins after it, so it is complete, and the following bytes do not begin with blank lines.
+            # A record begins after the piece, so the piece is complete, and no blank lines follow it.
             yield Chunk(piece.offset, piece, fresh=fresh)
             fresh = False
             continue
@@ -74,7 +74,7 @@ def _cut(data: bytes, *, lines_only: bool, prefix: Heads) -> int:
 
 
 def _split(stretch: _Stretch, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
-    """The complete part of a stretch, and the record at its end that may continue."""
+    """The complete part of a stretch, and the record at its end, which may continue."""
     begin = _last_record(stretch.data, len(stretch.data), prefix)
     if begin is None:
         return [stretch], _NOTHING
@@ -85,7 +85,7 @@ def _split(stretch: _Stretch, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
 
 
 def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], _Stretch]:
-    """Append a block to a record that is, or thereby becomes, longer than the cap."""
+    """Append a block to a record that is longer than the cap, or becomes so."""
     from citus_analysis.formats.serverlog.pglog._scan import find_openers
 
     data = block.data

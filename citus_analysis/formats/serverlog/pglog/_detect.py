@@ -39,7 +39,7 @@ _SHOWN: Final = 160
 
 
 def may_be_log(head: bytes) -> bool:
-    """Whether a line may have a severity: it holds bytes that surround one. Fast, and true of few other files."""
+    """Whether a line may have a severity: the text has the bytes that surround one. Fast, true of few other files."""
     return b":  " in head or b":[" in head
 
 
@@ -50,16 +50,16 @@ def looks_like_log(head: bytes) -> bool:
 
 
 def _mark(line: bytes) -> re.Match[bytes] | None:
-    """The severity of a line. Most lines of other files have none, and a search for fixed bytes finds this sooner."""
+    """The severity of a line. Most lines of other files have none; a search for fixed bytes excludes them faster."""
     return _MARK.search(line[:1000]) if b": " in line else None
 
 
 def is_server_log(head: bytes, prefix: Prefix) -> bool:
     """Whether the text is a server's log, not a client's output of the server's messages.
 
-    Without any prefix a record looks like the output of psql. Then the text is a log if it holds a `LOG` record, which
-    by default is sent to no client, and almost only records and their continuation lines (which begin with a tab);
-    psql also prints rows, command tags and `LINE 1: ...`.
+    Without any prefix a record looks like the output of psql. Then the text is a log if it contains a `LOG` record
+    (by default sent to no client) and consists almost only of records and their continuation lines (which begin with
+    a tab); psql also prints rows, command tags and `LINE 1: ...`.
     """
     if prefix.text:
         return True
@@ -86,7 +86,7 @@ def best_prefix(head: bytes) -> Prefix | None:
 
 
 def _is_syslog(head: bytes) -> bool:
-    """Whether lines have syslog's header, and none holds what would be several."""
+    """Whether lines have syslog's header, and none contains several lines of a message."""
     return _SYSLOG.search(head) is not None and _WHOLE.search(head) is None
 
 
@@ -113,7 +113,7 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
 
 
 def _as_stated(given: str) -> tuple[Prefix, ...]:
-    """A stated prefix as logs may have it: the space at its end is lost where SHOW prints it, or YAML reads it."""
+    """The variants of a given prefix: SHOW and YAML lose the space at its end, and syslog may precede it."""
     texts = (given,) if given.endswith(" ") else (given, f"{given} ")
     return tuple(replace(compile_prefix(text), syslog=syslog) for text in texts for syslog in (False, True))
 
@@ -126,7 +126,7 @@ def _samples(content: Content) -> Iterator[bytes]:
 
 
 def _fitting(sample: bytes, prefix: Prefix) -> int:
-    """How many lines begin a record."""
+    """Number of lines that begin a record."""
     return count_heads(sample, prefix)
 
 
@@ -136,7 +136,7 @@ def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
     if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
         way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
     elif _WHOLE.search(sample):
-        way_out = "syslog has several lines of a message in one; set syslog_split_messages = on, or log to stderr"
+        way_out = "syslog joined several lines of a message; set syslog_split_messages = on, or log to stderr"
     else:
         way_out = "pass the server's own, SHOW log_line_prefix, as option log_line_prefix or in config.yml"
     return FormatError(

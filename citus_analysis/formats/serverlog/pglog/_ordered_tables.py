@@ -1,6 +1,6 @@
 """The tables of a log from its scanned chunks, in the order of the log.
 
-The thread that scanned a chunk computes everything that depends on this chunk alone. The writing thread does the work
+The thread that scanned a chunk computes all results that depend on this chunk alone. The writing thread does the work
 that needs the order of the source: linking details to their records, combining checkpoints, joining rejects.
 """
 
@@ -41,10 +41,10 @@ SCANNED: Final = Table(
 
 @dataclass(frozen=True)
 class ChunkTables:
-    """A scanned chunk with everything that depends on it alone.
+    """A scanned chunk with all results that depend on it alone.
 
     Attributes:
-        scanned: rejects and bytes.
+        scanned: the chunk's rejects and numbers of bytes.
         rows: the rows of `log_events`; `record_byte_offset` is still null for details that are not linked yet.
         checkpoints: the records about checkpoints, one row each.
         linked: whether the format itself links details.
@@ -94,11 +94,11 @@ class LogTables:
 
 
 def ordered_tables(chunks: Iterable[ChunkTables], maker: TablesInOrder | None = None) -> Iterator[Parsed]:
-    """One piece per chunk, which must come in order; rejects that touch, across chunks too, become one.
+    """One piece per chunk; adjacent rejects, across chunks too, become one.
 
     Args:
-        chunks: the chunks of a source.
-        maker: makes their tables; default: those of a whole source.
+        chunks: the chunks of a source, in order.
+        maker: makes their tables; default: the tables of a whole source.
     """
     made = maker or LogTables()
     held: list[Reject] = []
@@ -117,10 +117,10 @@ def ordered_tables(chunks: Iterable[ChunkTables], maker: TablesInOrder | None = 
 
 
 def plan_tables(plans: Sequence[tuple[str, Plan]], first: int) -> dict[str, Rows]:
-    """The tables of plans, the first of which has this number."""
+    """The tables of plans, numbered from `first`."""
     if not plans:
         return {}
-    # polars, the slowest import, only for logs that hold plans.
+    # Imports polars, the slowest import, which only logs with plans need.
     from citus_analysis.formats.explain._rows import plan_frames
 
     heads, nodes = plan_frames(plans, first)
@@ -128,7 +128,7 @@ def plan_tables(plans: Sequence[tuple[str, Plan]], first: int) -> dict[str, Rows
 
 
 def _joined(held: list[Reject], more: list[Reject]) -> list[Reject]:
-    """The rejects in order; one that begins where the one held back ends is its continuation."""
+    """The rejects in order; the reject held back is extended by one that begins at its end."""
     if held and more and held[0].byte_offset + held[0].byte_length == more[0].byte_offset:
         whole = held[0].byte_length + more[0].byte_length
         return [Reject(held[0].byte_offset, whole, held[0].reason, held[0].excerpt), *more[1:]]

@@ -1,7 +1,6 @@
 """Plans that auto_explain logged, from the bytes of their records in stderr logs, csvlog and jsonlog.
 
-The scanner leaves the text of such a record in the log. Only the bytes of chunks that have some are looked at a second
-time.
+The scanner does not store the text of such a record. Only chunks with such records are read a second time.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_syslo
 #: The message of a record from its bytes.
 Said = Callable[[bytes], str]
 
-#: In jsonlog, the end of the line is an escape.
+#: In jsonlog, the line end is written as an escape.
 _BEGINS: Final = re.compile(rb"duration: [0-9.]+ ms  plan:(?:\r?\n|\\n)")
 _QUOTED: Final = re.compile(rb'"((?:[^"]|"")*)"')
 
@@ -36,21 +35,21 @@ _QUOTED: Final = re.compile(rb'"((?:[^"]|"")*)"')
 def logged_plans(
     offset: int, read: Callable[[], bytes], rows: pa.RecordBatch, said: Said, beyond: int = 0
 ) -> Sequence[tuple[str, Plan]]:
-    """Form and plan of each record of auto_explain; those whose text cannot be read stay rows of `log_events` only.
+    """Form and plan of each record of auto_explain; records with unreadable plans remain in `log_events` only.
 
     Args:
-        offset: of a chunk of whole records.
-        read: function that gives its bytes.
-        rows: their rows of `log_events`.
+        offset: offset of a chunk of whole records.
+        read: function that gives the chunk's bytes.
+        rows: the chunk's rows of `log_events`.
         said: function that finds the message of a record.
-        beyond: bytes after a record that this function gets, too.
+        beyond: number of bytes after a record that `said` also gets.
     """
     offsets, lengths = _candidates(rows)
     if not len(offsets):
         return []
     data = read()
     begins = np.array([found.start() for found in _BEGINS.finditer(data)], np.int64) + offset
-    # The last record that begins before a plan holds it, unless that record is none of the candidates.
+    # A plan belongs to the last record that begins before it, if that record is a candidate.
     holding = np.searchsorted(offsets, begins, side="right") - 1
     holding = np.unique(holding[(holding >= 0) & (begins < offsets[holding] + lengths[holding])])
     found: list[tuple[str, Plan]] = []
@@ -60,12 +59,12 @@ def logged_plans(
 
 
 def said_in_syslog(lines: bytes) -> str:
-    """The message of a record of syslog, given what follows it, too."""
+    """The message of a record of syslog, given the record and the bytes after it."""
     return said_in_text(whole_message(lines.decode("utf-8", "replace")).encode())
 
 
 def said_in_text(record: bytes) -> str:
-    """The message of a record of a stderr log; its further lines begin with a tab, which is not part of them."""
+    """The message of a record of a stderr log, without the tab before each further line."""
     begin = _BEGINS.search(record)
     return (record[begin.start() :] if begin else record).decode("utf-8", "replace").replace("\n\t", "\n")
 
@@ -99,7 +98,7 @@ def said_in_json(record: bytes) -> str:
 
 
 def _candidates(rows: pa.RecordBatch) -> tuple[Integers, Integers]:
-    """Offset and length of the records that hold a plan."""
+    """Offset and length of the records of the kind `plan`."""
     offsets, lengths = (filled(rows.column(name), 0) for name in ("byte_offset", "byte_length"))
     chosen = filled(rows.column("kind").indices, -1) == KINDS.index("plan")
     return offsets[chosen], lengths[chosen]
@@ -107,7 +106,7 @@ def _candidates(rows: pa.RecordBatch) -> tuple[Integers, Integers]:
 
 def _plans_of(text: str, offset: int, length: int) -> list[tuple[str, Plan]]:
     """The plan in a message."""
-    # It imports YAML, which few logs need.
+    # Imports YAML, which few logs need.
     from citus_analysis.formats.explain._segments import segments
 
     lines = [line.rstrip() for line in text.splitlines()[1:]]

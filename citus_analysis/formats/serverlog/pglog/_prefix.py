@@ -46,16 +46,16 @@ OLDER_STUDY_PREFIX: Final = "%m [%p][%v] : [%l-1] %q[app=%a] "
 #: Prefix and severity must be within this many bytes of a line.
 HEAD_LIMIT: Final = 1000
 
-#: A chunk of syslog ends about this many bytes before what was read, for lines that continue its messages may follow.
+#: A chunk of syslog ends about this many bytes before the end of the block, because its messages may continue after it.
 HELD_BACK: Final = 32 * 2**10
 
 #: Limit of elements of the compiled scanner, syslog's header included.
 MAX_ELEMENTS: Final = 64
 
-#: Words as the server prints them; DEBUG carries a digit.
+#: Words as the server prints them; DEBUG is followed by a digit.
 SEVERITY_WORDS: Final = SEVERITIES
 
-#: Tried in this order; of those that fit equally many lines the first wins, so the more telling ones come first.
+#: Tried in this order; among prefixes that fit the same number of lines, the first is used, so specific ones are first.
 COMMON_PREFIXES: Final = (
     STUDY_PREFIX,
     OLDER_STUDY_PREFIX,
@@ -99,7 +99,7 @@ _TEXT = r"[^\n]*?"
 #: `2026-11-20 21:03:47.877 UTC`
 STAMP_PATTERN: Final = rf"{_SECOND}\.[0-9]{{3}} {_ZONE}"
 
-#: One small pattern per escape. Those of text are lazy: the shortest run with which the rest fits.
+#: One small pattern per escape. Patterns of text are lazy: they match the shortest text with which the rest fits.
 _PATTERNS: Final = {
     "a": _TEXT,
     "b": _TEXT,
@@ -130,35 +130,35 @@ _ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
 DETAIL_WORDS: Final = "|".join(SEVERITY_WORDS[SEVERITY_WORDS.index("DETAIL") :])
 _SEVERITY = rf"(?:{'|'.join(SEVERITY_WORDS)})[1-5]?"
 SEVERITY_PATTERN: Final = rf"(?P<severity>{'|'.join(SEVERITY_WORDS)})[1-5]?: {{1,2}}"
-#: The end of a record's head, at any place.
+#: The end of a record's head, anywhere in a line.
 MARK_PATTERN: Final = rf"{_SEVERITY}: "
 
 #: PostgreSQL writes a tab before each further line of a record; copies may have spaces instead.
 CONTINUATION_PATTERN: Final = r"^(?:[ \t\r]|$)"
-#: A line that begins with spaces and holds a severity is a record with another prefix.
+#: A line that begins with spaces and contains a severity is a record with another prefix.
 STRAY_PATTERN: Final = rf"^[ \r](?:[^\n]*[^A-Za-z])?{_SEVERITY}:  "
 
 
 _CLOCK = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
-#: The stamp of syslog, `Nov 20 21:03:47` or as RFC 3339 has it, the host, and the program.
+#: The time of syslog, `Nov 20 21:03:47` or in RFC 3339's form, the host, and the program.
 _SYSLOG_SENDER = (
     rf"(?:[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK}"
     rf"|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}(?:\.[0-9]{{1,6}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})) "
     r"[^ ]+ [^ \[]+"
 )
-#: Syslog writes its header before each line of a record. PostgreSQL's numbers of message and piece follow, or that of
-#: the piece alone (`syslog_sequence_numbers = off`).
+#: Syslog writes its header before each line of a record. PostgreSQL's numbers of message and piece follow, or the
+#: number of the piece alone (`syslog_sequence_numbers = off`).
 _SYSLOG = rf"{_SYSLOG_SENDER}\[(?P<p>[0-9]{{1,9}})\]: \[(?:(?P<l>[0-9]{{1,18}})-[0-9]+|[0-9]{{1,18}})\] "
 SYSLOG_HEADER: Final = rf"^(?P<head>{_SYSLOG})"
 _SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_SENDER}\[[0-9]+\]: \[[0-9]+(?:-[0-9]+)?\] "
 
 
 class Heads(Protocol):
-    """How records begin."""
+    """Patterns of the beginning of records."""
 
     @property
     def pattern(self) -> str:
-        """Regular expression of a record's beginning, with a group `severity` and, for the whole, `head`."""
+        """Regular expression of a record's beginning, with the groups `head`, the whole, and `severity`."""
 
     @property
     def continuation_pattern(self) -> str | None:
@@ -166,7 +166,7 @@ class Heads(Protocol):
 
     @property
     def stray_pattern(self) -> str | None:
-        """Regular expression of exceptions among them, which continue no record; None if there are none."""
+        """Regular expression of exceptions among these lines, which continue no record; None without exceptions."""
 
     @property
     def timed(self) -> bool:
@@ -210,7 +210,7 @@ class Prefix:
 
     @cached_property
     def escapes(self) -> frozenset[str]:
-        """Letters of its escapes."""
+        """Letters of the escapes."""
         return frozenset(element.escape for element in self.elements if element.escape)
 
     @property
@@ -247,7 +247,7 @@ def compile_prefix(text: str) -> Prefix:
     """Compile a `log_line_prefix` string.
 
     Raises:
-        UsageError: the string holds an escape unknown to PostgreSQL 12 to 18, or too many elements.
+        UsageError: the string contains an escape unknown to PostgreSQL 12 to 18, or too many elements.
     """
     elements: list[Element] = []
     optional_from, literal, position = -1, "", 0
@@ -283,7 +283,7 @@ def compile_prefix(text: str) -> Prefix:
         raise UsageError(
             f"log_line_prefix has {len(elements)} escapes and texts between them",
             place=repr(text),
-            way_out=f"use a prefix with less than {MAX_ELEMENTS}",
+            way_out=f"use a prefix with fewer than {MAX_ELEMENTS}",
         )
     return Prefix(text, tuple(elements), len(elements) if optional_from < 0 else optional_from)
 

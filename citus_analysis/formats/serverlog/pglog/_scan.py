@@ -1,4 +1,4 @@
-"""Records of a chunk, found by regular expressions: for csvlog, and for lines longer than memory may hold.
+"""Records of a chunk, found by regular expressions: for csvlog, and for lines longer than the cap.
 
 Stderr logs are read by the compiled scanner. Modules import this one only when needed, because it imports polars, which
 takes longer than the compiled scanner takes for a small log.
@@ -50,8 +50,8 @@ _BLANKS: Final = b" \t\r\n\x0b\x0c"
 _MARK: Final = re.compile(MARK_PATTERN.encode())
 _GPID: Final = r" gpid=([0-9]{1,18})$"
 
-#: Chunk, its offset, heads, starts and sizes of its records -> rows, and how many bytes of each record belong to it
-#: (none where it is damaged).
+#: Chunk, its offset, heads, starts and sizes of its records -> rows, and the number of bytes of each record that belong
+#: to it (0 if it is damaged).
 FrameBuilder = Callable[[bytes, int, pl.DataFrame, Integers, Integers], tuple[pl.DataFrame, Integers]]
 
 
@@ -95,8 +95,8 @@ def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
     """The lines of `data` with roles determined by each line alone (record, stray, or else continued).
 
     Bytes that are not UTF-8 count as question marks. Lines with a zero byte, which PostgreSQL never writes, and lines
-    in which a second record begins are stray. Unless `complete` is false, so is a last line without a line end, in
-    which the log was cut.
+    in which a second record begins are stray. So is a last line without a line end, in which the log was cut, if
+    `complete` is true.
     """
     data = valid_utf8(data)
     buffer = np.frombuffer(data, np.uint8)
@@ -140,16 +140,16 @@ def _joined(data: bytes, begins: Integers, lengths: Integers, heads: pl.DataFram
     for number in np.flatnonzero((marks > opens.is_not_null().cast(pl.UInt32)).to_numpy()).tolist():
         text = data[begins[number] : begins[number] + lengths[number]]
         indent = len(text) - len(text.lstrip(_BLANKS))
-        behind = opens[number] if opens[number] is not None else indent + 1
-        if _holds_record(text, behind, beginning):
+        after = opens[number] if opens[number] is not None else indent + 1
+        if _holds_record(text, after, beginning):
             joined.append(number)
     return joined
 
 
-def _holds_record(line: bytes, behind: int, beginning: re.Pattern[bytes]) -> bool:
-    """Whether a record begins after a place; at the beginning of a literal of SQL it is part of a statement."""
-    tried = behind
-    for mark in _MARK.finditer(line, behind):
+def _holds_record(line: bytes, after: int, beginning: re.Pattern[bytes]) -> bool:
+    """Whether a record begins at a place or after it; text at the beginning of a literal of SQL is not a record."""
+    tried = after
+    for mark in _MARK.finditer(line, after):
         for place in range(max(tried, mark.start() - HEAD_LIMIT), mark.start() + 1):
             quoted = line[place - 1 : place] == b"'" and line.count(b"'", 0, place) % 2 == 1
             if not quoted and beginning.match(line, place, place + HEAD_LIMIT):
@@ -216,7 +216,7 @@ def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers
 
 
 def shown_sizes(buffer: Bytes, starts: Integers, sizes: Integers) -> Integers:
-    """How many bytes of each record are looked at: all, but of a longer one than the cap the beginning."""
+    """Number of bytes of each record that are read: all, or the beginning of a record longer than the cap."""
     beginning = cut_to_characters(buffer, starts, np.minimum(sizes, len(buffer) - starts), EXCERPT_BYTES)
     return np.where(sizes > LINE_CAP, beginning, sizes)
 

@@ -1,11 +1,13 @@
 """Server logs read in stretches, by several processes.
 
-A log is cut where a record begins. Three things cross a cut. A detail may be after the cut while its record is before
-it, if other processes wrote between them: the records just before a stretch are read once more to know which details
-they were, and a log with a detail whose record is still unknown is read in one piece. Checkpoints have their beginning
-and
-end in records minutes apart: their few records are put together when all stretches are read. Plans are numbered through
-the log: stretches that have some are read once more when it is known how many there are before.
+A log is cut where a record begins. Three kinds of rows need more than one stretch:
+
+- A detail may be after the cut and its record before it, if other processes wrote between them. The records just before
+  a stretch are therefore read again; a log with a detail whose record remains unknown is read in one piece.
+- A checkpoint begins and ends in records that are minutes apart. These few records are combined after all stretches
+  are read.
+- Plans are numbered throughout the log. Stretches with plans are read again once the number of plans before them is
+  known.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerLog"]
 
-#: Bytes that are looked at for the beginning of a record; a line that is longer is passed over.
+#: Bytes searched for the beginning of a record; a longer line is skipped.
 _WINDOW: Final = 64 * 2**10
 _DETAIL: Final = SEVERITIES.index("DETAIL")
 
@@ -44,7 +46,7 @@ class ServerLog(CuttableFormat):
     """A log of PostgreSQL, in any of its forms.
 
     Attributes:
-        looks_back: details are in lines of their own, which are linked to records before them.
+        looks_back: whether details are separate lines, to be linked to records before them.
     """
 
     looks_back: ClassVar[bool] = False
@@ -55,14 +57,14 @@ class ServerLog(CuttableFormat):
 
     @abstractmethod
     def heads(self, content: Content, hints: Hints) -> Heads | None:
-        """How records begin; None if each line is one."""
+        """Patterns of the beginning of records; None if each line is one record."""
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per chunk."""
         yield from ordered_tables(self.chunk_tables(content, hints))
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """The beginnings of the records after places at equal distances."""
+        """The beginnings of the first records after places at equal distances."""
         size = content.path.stat().st_size
         number = size // stretch_bytes
         if number < 2 or content.compression != "none":
@@ -73,7 +75,7 @@ class ServerLog(CuttableFormat):
         return sorted({place for place in found if place is not None})
 
     def parse_stretch(self, content: Content, hints: Hints, seam: Seam) -> Iterator[Parsed]:
-        """One piece per chunk, without the tables that follow from all stretches."""
+        """One piece per chunk, without the tables that need all stretches."""
         look = self._look_back(content, hints)
         before = replace(content, begin=look, end=content.begin)
         maker = _StretchTables(
@@ -86,7 +88,7 @@ class ServerLog(CuttableFormat):
             yield piece
 
     def _look_back(self, content: Content, hints: Hints) -> int:
-        """Where the records begin that may have details in a stretch."""
+        """The beginning of the records that may have details in a stretch."""
         place = content.begin - LOOK_BACK_BYTES
         if not self.looks_back:
             return content.begin
@@ -110,7 +112,7 @@ class ServerLog(CuttableFormat):
 
 
 class _StretchTables:
-    """The tables that follow from the chunks of one stretch alone; `LogTables` makes those of a whole log."""
+    """The tables that need the chunks of one stretch alone; `LogTables` makes the tables of a whole log."""
 
     def __init__(self, seam: Seam, before: Iterable[ChunkTables], *, from_start: bool) -> None:
         self._seam, self._from_start = seam, from_start
@@ -126,12 +128,12 @@ class _StretchTables:
         if chunk.linked:
             return {"log_events": chunk.rows}
         rows = self._links.link(chunk.rows)
-        # From the beginning of the log, no record is unknown.
+        # No record is unknown if the stretch was read from the beginning of the log.
         self._seam.alone &= self._from_start or self._are_linked(rows)
         return {"log_events": rows}
 
     def _are_linked(self, rows: pa.RecordBatch) -> bool:
-        """Whether each process had a record before its first detail; remember the processes of this chunk."""
+        """Whether each process had a record before its first detail; adds the processes of this chunk to the known."""
         pids = _numbers(rows.column("pid"))
         details = _numbers(rows.column("severity").indices) >= _DETAIL
         unlinked = np.flatnonzero(details & (_numbers(rows.column("record_byte_offset")) < 0))

@@ -1,8 +1,8 @@
 r"""Messages in lines of syslog, without its headers.
 
-PostgreSQL hands a message to syslog in pieces (`syslog_split_messages`), one for each of its lines and more where a
-line is long; syslog writes its header before each, spells control characters (`#011` is a tab), and may put lines of
-other processes between them. The pieces of a message have its process and its number.
+PostgreSQL passes a message to syslog in pieces (`syslog_split_messages`): one per line, several for a long line. Syslog
+writes its header before each piece, escapes control characters (`#011` is a tab), and may put lines of other processes
+between the pieces. All pieces of a message have its process and its number.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from citus_analysis.formats.serverlog.pglog._prefix import DETAIL_WORDS, SYSLOG_
 
 __all__ = ["BEYOND_BYTES", "BREAK", "CONTROLS", "is_syslog", "whole_message"]
 
-#: How syslog spells control characters.
+#: Syslog's escapes of control characters.
 CONTROLS: Final = {"#011": "\t", "#012": "\n", "#015": "\r"}
-#: PostgreSQL writes a tab before each further line of a message, but not where it cut a long one.
+#: PostgreSQL writes a tab before each further line of a message, but not before the rest of a long line that it cut.
 BREAK: Final = r"^(?:#011|\t)"
-#: Bytes after a record in which the rest of its message is looked for.
+#: Bytes after a record that are searched for the rest of its message.
 BEYOND_BYTES: Final = 64 * 2**10
 
 _HEADER: Final = re.compile(SYSLOG_HEADER)
@@ -33,10 +33,10 @@ def is_syslog(record: str) -> bool:
 
 
 def whole_message(lines: str) -> str:
-    r"""The message that the first of some lines of syslog begins, as PostgreSQL wrote it; other text as it is.
+    r"""The message that begins in the first of these lines of syslog, as PostgreSQL wrote it; other text unchanged.
 
     Args:
-        lines: the record, and what follows it, in which the rest of its message may be.
+        lines: the record and the text after it, which may contain the rest of its message.
 
     Example:
         >>> one, other = (f"Feb 11 13:15:40 host postgres[{pid}]: " for pid in (7, 8))

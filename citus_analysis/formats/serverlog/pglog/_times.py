@@ -2,8 +2,7 @@
 
 A prefix prints an abbreviation (`CET`) or an offset (`+02`). :mod:`citus_analysis.formats.times.zones` defines
 the abbreviations, unless the option `timezone` names the server's zone: then that zone decides, and when its clock was
-set back, the abbreviation distinguishes the two readings. Without a zone in the line (no escape does that) the time
-is UTC.
+set back, the abbreviation distinguishes the two readings. The epoch (`%n`) needs no zone.
 """
 
 from __future__ import annotations

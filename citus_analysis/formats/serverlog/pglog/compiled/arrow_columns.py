@@ -23,7 +23,7 @@ _NUMBERS: Final = {
     np.float64: pa.float64(),
     np.uint8: pa.bool_(),  # one bit a row
 }
-#: By the width of the numbers of their values.
+#: Types of the codes -> dictionary types.
 _CATEGORIES: Final = {np.int32: _EVENTS["application"].type.arrow, np.uint8: _EVENTS["kind"].type.arrow}
 
 
@@ -34,7 +34,7 @@ def number_array(column: Column, rows: int) -> pa.Array:
 
 
 def category_array(column: Column, rows: int, texts: pa.Array) -> pa.Array:
-    """Texts by their numbers; there is at least one text where there is a row."""
+    """A column of numbers of texts as a dictionary array; `texts` is not empty if there are rows."""
     kind = _CATEGORIES[column.values.dtype.type]
     return pa.DictionaryArray.from_buffers(kind, rows, _buffers(column, rows), texts, rows - column.count)
 
@@ -46,23 +46,28 @@ def gathered_texts(buffer: Bytes, places: Integers) -> pa.Array:
 
 
 def spread_texts(texts: pa.Array, column: Column, rows: int) -> pa.Array:
-    """Texts, one for each row that has one, in order, laid out over all rows."""
+    """A column with the given texts, one per valid row, in order; other rows are null."""
     _, bounds, data = texts.buffers()
     places = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     there = np.flatnonzero(np.unpackbits(column.valid, count=rows, bitorder="little"))
-    # A row begins where the last text before it ends.
+    # A null row begins and ends where the text before it ends.
     ends = np.repeat(places, np.diff(there, prepend=-1, append=rows))
     return pa.Array.from_buffers(pa.large_string(), rows, [_validity(column, rows), pa.py_buffer(ends), data])
 
 
 def joined_numbers(row: Integers, number: Integers, rows: int) -> pa.Array:
-    """Numbers of some rows, in order of the rows, as texts with blanks between them; null where a row has none.
+    """The numbers of each row as one text, separated by spaces; null for rows without numbers.
+
+    Args:
+        row: the row of each number, ascending.
+        number: the numbers.
+        rows: number of rows of the result.
 
     Example:
         >>> joined_numbers(np.array([1, 1]), np.array([102012, 102016]), 3).to_pylist()
         [None, '102012 102016', None]
     """
-    # Few logs name several shards in a statement.
+    # Imported here, because few logs have statements that name several shards.
     import pyarrow.compute as pc
 
     own, first = np.unique(row, return_index=True)

@@ -1,7 +1,7 @@
-"""Records of server logs assembled to executions by session, by compiled code.
+"""Records of server logs assembled into executions by session, by compiled code.
 
-The rules are those of :mod:`citus_analysis.spans.read.records`; the results are arrays of the structures
-`execution_t`, `phase_t`, `sent_task_t`, `local_t`, `session_t` and `missing_t` of `layout.py`.
+:mod:`citus_analysis.spans.read.records` defines the rules; the results are arrays of the structures `execution_t`,
+`phase_t`, `sent_task_t`, `local_t`, `session_t` and `missing_t` of `layout.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "joined_items",
 ]
 
-#: Of integers that are not there, of codes, and of numbers of texts.
+#: Missing values: of integers, of codes, and of numbers of texts.
 NOTHING_THERE: Final = np.iinfo(np.int64).min
 NO_CODE: Final = 255
 NO_NUMBER: Final = -1
@@ -53,12 +53,12 @@ class Rules:
     """The meaning of records to their sessions.
 
     Attributes:
-        words: by kind and phase as one number: `timed` and `untimed` (the event of a record with a duration and of one
-            without), `parses`, `extended`, `statements`; one byte each.
+        words: `timed` and `untimed` (the event of a record with and without a duration), `parses`, `extended` and
+            `statements`: one byte per combination of kind and phase.
         nodes: the node of each source, as a number.
-        nodeids: its nodeid; :data:`NOTHING_THERE` where it is unknown.
+        nodeids: the nodeid of each source; :data:`NOTHING_THERE` if it is unknown.
         gpid_factor: the factor of a nodeid in a gpid.
-        file_room: no offset in a source is as large.
+        file_room: a number larger than any offset in a source.
         distributed: whether a statement on a shard is a local execution.
     """
 
@@ -75,12 +75,12 @@ class RecordColumns:
     """Columns of records.
 
     Attributes:
-        numbers: columns of integers, reals and times; those that are absent are null.
+        numbers: columns of integers, reals and times; absent ones count as null.
         words: kind and phase as one number.
         severity: place in the list of the schema.
-        statement_kind: in the same way; :data:`NO_CODE` without one.
-        worker_host: number of a name, :data:`NO_NUMBER` without one; None if no record has one.
-        other_shards: number of a text, in the same way.
+        statement_kind: place in the list of the schema; :data:`NO_CODE` if null.
+        worker_host: number of a name, :data:`NO_NUMBER` if null; None if all are null.
+        other_shards: number of a text, likewise.
     """
 
     numbers: Mapping[str, pa.Array]
@@ -110,7 +110,7 @@ def _numbers(array: pa.Array) -> ctypes.Structure:
 
 
 class Assembly:
-    """Puts records together to executions.
+    """Assembles records into executions.
 
     Args:
         rules: the meaning of the records.
@@ -136,11 +136,11 @@ class Assembly:
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """First and last time of the records of each source; :data:`NOTHING_THERE` without one."""
+        """First and last time of the records of each source; :data:`NOTHING_THERE` if none has a time."""
         return self._times
 
     def add(self, columns: RecordColumns, source: int) -> bool:
-        """Add records of one source, which follow those before; false if they must be sorted by session first.
+        """Add the next records of one source; false if records must be sorted by session first.
 
         Raises:
             MemoryError: the memory does not suffice.
@@ -150,20 +150,20 @@ class Assembly:
         return self._call(loaded_library().pglog_assemble(self._handle, ctypes.byref(given)))
 
     def add_sorted(self, columns: RecordColumns, order: NDArray[np.int64], sources: NDArray[np.uint32]) -> None:
-        """Records in an order that is that of their sessions, each of its own source.
+        """Add records in the order of their sessions, given the source of each.
 
         Raises:
             MemoryError: the memory does not suffice.
         """
         given = columns.structure()
         order, sources = np.ascontiguousarray(order, np.int64), np.ascontiguousarray(sources, np.uint32)
-        # An empty array would be no order to the compiled code.
+        # The address of an empty array may be NULL, which the compiled code takes for "in order".
         if len(order):
             given.rows, given.order, given.sources = len(order), order.ctypes.data, sources.ctypes.data
             self._call(loaded_library().pglog_assemble(self._handle, ctypes.byref(given)))
 
     def end(self) -> None:
-        """No more records come.
+        """Complete all sessions: no more records follow.
 
         Raises:
             MemoryError: the memory does not suffice.
@@ -172,11 +172,11 @@ class Assembly:
 
     @property
     def waiting(self) -> int:
-        """The number of executions that were put together since the last time that they were taken."""
+        """The number of executions assembled since the last :meth:`take`."""
         return int(loaded_library().pglog_assembly_waiting(self._handle))
 
     def take(self) -> Assembled:
-        """The executions assembled since the last time; they are valid until the next call, so copy those to keep."""
+        """The executions assembled since the last call; valid only until the next call, so copy them to keep them."""
         found = _ASSEMBLED()
         loaded_library().pglog_assembled(self._handle, ctypes.byref(found))
         return {name: _viewed(getattr(found, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
@@ -196,7 +196,7 @@ def _viewed(array: ctypes.Structure, kind: str) -> NDArray[np.void]:
 
 
 def chosen_items(items: NDArray[np.void], numbers: NDArray[np.integer]) -> NDArray[np.void]:
-    """Some structures of an array, copied as bytes: numpy would copy them member by member.
+    """The chosen structures of an array, copied as bytes: numpy would copy them member by member.
 
     Example:
         >>> pairs = np.array([(1, 2.0), (3, 4.0)], [("number", "i8"), ("value", "f8")])
@@ -218,7 +218,7 @@ def copied_items(items: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def joined_items(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Arrays of the same structures, one after the other, copied as bytes; at least one.
+    """One or more arrays of the same structures, concatenated as bytes.
 
     Example:
         >>> one = np.array([(1,), (3,)], [("number", "i8")])

@@ -1,7 +1,7 @@
 """Strings as views into a buffer of UTF-8: columns of text without a copy and without Python per row.
 
-Arrow's string view holds, per value, its length and either the value itself (up to 12 bytes) or the place
-where it stands in a shared buffer. All values here share one buffer, the block that was read.
+Arrow's string view has, per value, its length and either the value itself (up to 12 bytes) or its place in a shared
+buffer. All values here share one buffer, the block that was read.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def cut_to_characters(buffer: Bytes, starts: Integers, lengths: Integers, limit:
 
 
 def valid_utf8(data: bytes) -> bytes:
-    r"""The bytes with every invalid one replaced by a question mark, so that offsets stay.
+    r"""The bytes with every invalid byte replaced by a question mark, so that offsets do not change.
 
     Example:
         >>> valid_utf8(b"caf\xe9 \xc3\xa9")

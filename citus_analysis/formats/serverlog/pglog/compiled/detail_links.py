@@ -1,8 +1,8 @@
-"""DETAIL, HINT, STATEMENT ... lines linked to the record they belong to.
+"""Lines of details (DETAIL, HINT, STATEMENT ...) linked to their records.
 
 PostgreSQL writes them directly after their record: by the same process, with the next numbers of its session. A
 detail line is linked to the last record of its pid if the numbers between them have no gap; otherwise the record is
-missing (a log that begins in mid-record), and the line stays unlinked. Without a line number in the prefix, the
+missing (the log begins within it), and the line remains unlinked. Without a line number in the prefix, the
 last record of the process is used.
 """
 
@@ -42,7 +42,7 @@ class DetailLinks:
 
 
 def _from_start(values: pa.Array) -> pa.Array:
-    """The values at the very beginning of their memory."""
+    """The values without an offset into their memory."""
     return pa.concat_arrays([values]) if values.offset else values
 
 

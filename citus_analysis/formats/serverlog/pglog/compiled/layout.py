@@ -1,8 +1,8 @@
 """Codes and structures that the compiled scanner and Python share, as one C header and as ctypes.
 
-Codes are places in the lists of :mod:`citus_analysis.schema`; the columns' widths are those of the schema's types.
-`native/layout.h` is written from here (``make layout``); a test says when it is out of date. It holds a hash of itself
-that is compiled in, so that a scanner which was built for another layout is refused: it would use wrong memory.
+Codes are places in the lists of :mod:`citus_analysis.schema`; the schema's types give the columns' widths.
+`native/layout.h` is generated from this module (``make layout``); a test fails if it is out of date. It contains a hash
+of itself that is compiled in, so that a scanner built for another layout, which would use wrong memory, is refused.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ __all__ = [
 OUT_OF_MEMORY: Final = -2
 #: Records are not in the order of their sessions.
 NOT_IN_ORDER: Final = -3
-#: A row is not as a server writes it; there are more rows than there is room for.
+#: A server does not write rows in this form; the columns are too short for all rows.
 IRREGULAR: Final = -4
 MORE_ROOM: Final = -5
-#: Shards of a statement that are kept; further ones are left out.
+#: Largest number of shards kept of a statement.
 MAX_SHARDS: Final = 8
 
 #: Kinds of elements of a prefix, and the fields of a line's head that they fill.
@@ -57,10 +57,10 @@ FIELDS: Final = (
     *("app", "user", "database", "host", "remote", "state"),
 )
 
-#: The kinds of records to their session; those that report a duration come first.
+#: Events of a session, as its records report them; events with a duration come first.
 RECORD_EVENTS: Final = ("prepare", "whole", "duration", "local", "opener", "task", "error", "nothing")
 
-#: Logs of rows that have each column by itself.
+#: Forms of logs with one field per column.
 ROW_FORMS: Final = ("csv", "loose_csv", "json")
 
 _TABLE: Final = TABLES["log_events"]
@@ -106,7 +106,7 @@ _ENUMS: Final[Mapping[str, tuple[str, Sequence[str]]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a structure: its name, its type in C, their number, and its meaning."""
+    """A member of a structure: its name, its type in C, its meaning, and its length if it is an array (else 0)."""
 
     name: str
     type: str
@@ -126,7 +126,7 @@ RECORD_NUMBERS: Final = (
 
 
 def _padding(size: int) -> int:
-    """Bytes up to the next multiple of eight; eight rather than none, for an array of none is no C."""
+    """Bytes up to the next multiple of eight; eight instead of zero, because C has no arrays of length zero."""
     return 8 - size % 8
 
 
@@ -150,15 +150,15 @@ _TEXTS: Final = len(TEXT_COLUMNS)
 _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
     {
         "column_t": (
-            Member("values", "void *", "one per row; codes and numbers of texts begin as zeros"),
-            Member("valid", "byte_t *", "one bit per row, which begins as zero"),
+            Member("values", "void *", "one per row; initially 0 for codes and numbers of texts"),
+            Member("valid", "byte_t *", "one bit per row, initially 0"),
         ),
         "stretch_t": (Member("begin", "int64_t"), Member("end", "int64_t")),
         "element_t": (
             Member("kind", "int32_t"),
-            Member("field", "int32_t", "that it fills"),
+            Member("field", "int32_t", "the field that it fills"),
             Member("padding", "int32_t", "spaces: -1 after it, 1 before it"),
-            Member("first", "int32_t", "begin of a literal; fewest digits; whether a stamp has milliseconds"),
+            Member("first", "int32_t", "beginning of a literal; fewest digits; whether a stamp has milliseconds"),
             Member("second", "int32_t", "end of a literal; most digits"),
             Member("third", "int32_t", "whether a minus may precede digits"),
         ),
@@ -166,32 +166,32 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("elements", "const element_t *"),
             Member("literals", "const byte_t *"),
             Member("severities", "const byte_t *", "rows of `severity_width`: length of a word, then its bytes"),
-            Member("count", "int32_t", "of the elements"),
-            Member("optional_from", "int32_t", "first element that may be absent with all after it"),
+            Member("count", "int32_t", "number of elements"),
+            Member("optional_from", "int32_t", "first element that may be absent, together with all after it"),
             Member("severity_count", "int32_t"),
             Member("severity_width", "int32_t"),
         ),
         "chunk_t": (
             Member("text", "const byte_t *"),
             Member("size", "int64_t"),
-            Member("offset", "int64_t", "where the chunk begins in the source"),
+            Member("offset", "int64_t", "offset of the chunk in the source"),
             Member("tail", "int64_t", "bytes after the chunk that belong to its only record"),
-            Member("line_cap", "int64_t", "a longer record is capped"),
-            Member("excerpt", "int64_t", "bytes that are looked at of a capped record"),
-            Member("fresh", "int32_t", "nothing but blank lines is before the chunk"),
-            Member("zeros", "int32_t", "some byte of it is 0"),
-            Member("spare", "byte_t *", "behind the text, as many bytes again, where the log is syslog's; else NULL"),
+            Member("line_cap", "int64_t", "length above which a record is capped"),
+            Member("excerpt", "int64_t", "bytes read of a capped record"),
+            Member("fresh", "int32_t", "whether only blank lines precede the chunk"),
+            Member("zeros", "int32_t", "whether some byte is 0"),
+            Member("spare", "byte_t *", "in logs of syslog, memory of the same size after the text; else NULL"),
         ),
         "text_facts_t": (
-            Member("lines", "int64_t", "the last one without line end included: more records there cannot be"),
-            Member("ascii", "int32_t", "whether all bytes are"),
+            Member("lines", "int64_t", "number of lines, a last one without line end included; limit of records"),
+            Member("ascii", "int32_t", "whether all bytes are ASCII"),
             Member("zeros", "int32_t", "whether some byte is 0"),
         ),
         "output_t": (
             *_columns(list(NUMBER_COLUMNS)),
             Member("texts", "column_t", count=_TEXTS),
             *_columns(CODE_COLUMNS),
-            Member("capped", "column_t", "one bit per row in `values`, too"),
+            Member("capped", "column_t", "in `values`, too, one bit per row"),
             Member("distinct_texts", "stretch_t *", count=_TEXTS),
             Member("messages", "stretch_t *"),
             Member("strays", "stretch_t *"),
@@ -206,42 +206,42 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
         ),
         "link_columns_t": (
             Member("pids", "const int32_t *"),
-            Member("pids_valid", "const byte_t *", "NULL where every value is there, as the next one"),
+            Member("pids_valid", "const byte_t *", "NULL if all are valid; so is lines_valid"),
             Member("lines", "const int64_t *"),
             Member("lines_valid", "const byte_t *"),
             Member("severities", "const byte_t *"),
             Member("offsets", "const int64_t *"),
         ),
         "numbers_t": (
-            Member("values", "const void *", "NULL where no row has one"),
-            Member("valid", "const byte_t *", "one bit per row; NULL where every row has one"),
-            Member("shift", "int64_t", "bits before that of the first row"),
+            Member("values", "const void *", "NULL if no row is valid"),
+            Member("valid", "const byte_t *", "one bit per row; NULL if all rows are valid"),
+            Member("shift", "int64_t", "number of bits before the first row's"),
         ),
         "source_times_t": (Member("first_time", "int64_t"), Member("last_time", "int64_t")),
         "rules_t": (
-            Member("timed", "const byte_t *", "record_event by kind and phase, of a record with a duration"),
-            Member("untimed", "const byte_t *", "and of one without"),
-            Member("parses", "const byte_t *", "whether kind and phase name a parse phase"),
-            Member("extended", "const byte_t *", "or a statement over the extended protocol"),
-            Member("statements", "const byte_t *", "or are those of a statement line"),
-            Member("nodes", "const int32_t *", "of each source"),
-            Member("nodeids", "const int64_t *", "of the node of each source"),
-            Member("times", "source_times_t *", "of the records of each source"),
+            Member("timed", "const byte_t *", "by kind and phase: record_event of a record with a duration"),
+            Member("untimed", "const byte_t *", "the same without a duration"),
+            Member("parses", "const byte_t *", "by kind and phase: whether a parse phase"),
+            Member("extended", "const byte_t *", "whether a statement over the extended protocol"),
+            Member("statements", "const byte_t *", "whether a statement line"),
+            Member("nodes", "const int32_t *", "node of each source"),
+            Member("nodeids", "const int64_t *", "nodeid of each source's node"),
+            Member("times", "source_times_t *", "times of each source's records"),
             Member("gpid_factor", "int64_t"),
-            Member("file_room", "int64_t", "no offset is as large"),
+            Member("file_room", "int64_t", "larger than any offset"),
             Member("distributed", "int64_t", "whether a statement on a shard is a local execution"),
         ),
         "records_t": (
             Member("rows", "int64_t"),
-            Member("order", "const int64_t *", "rows by session; NULL: as they stand, which is checked"),
-            Member("sources", "const uint32_t *", "of each row; NULL: all of one"),
+            Member("order", "const int64_t *", "rows sorted by session; NULL: in order already, which is checked"),
+            Member("sources", "const uint32_t *", "source of each row; NULL: all have `source`"),
             Member("source", "int64_t"),
             *(Member(name, "numbers_t") for name in RECORD_NUMBERS),
             Member("words", "const byte_t *", "kind and phase as one number"),
             Member("severity", "const byte_t *"),
             Member("statement_kind", "const byte_t *"),
-            Member("worker_host", "const int32_t *", "number of the host, -1 without one; NULL: no row has one"),
-            Member("other_shards", "const int32_t *", "number of the text, in the same way"),
+            Member("worker_host", "const int32_t *", "number of the host, -1: none; NULL: no row has one"),
+            Member("other_shards", "const int32_t *", "number of the text, likewise"),
         ),
         "execution_t": (
             *(
@@ -276,7 +276,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             *(Member(name, "int64_t") for name in ("byte_offset", "end_time", "shard_id", "task_us")),
             Member("execution", "uint32_t"),
             Member("source", "uint32_t"),
-            Member("host", "int32_t", "its number; -1: none"),
+            Member("host", "int32_t", "number of the host; -1: none"),
             Member("port", "int32_t", "INT32_MIN: none"),
         ),
         "local_t": (
@@ -291,12 +291,12 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("executions", "int64_t"),
             Member("session", "uint32_t"),
             Member("node", "int32_t"),
-            Member("anchored", "byte_t", "nothing is missing before its first execution"),
+            Member("anchored", "byte_t", "whether no record is missing before its first execution"),
             Member("unused", "byte_t", count=7),
         ),
         "missing_t": (
             Member("gpid", "int64_t"),
-            Member("place", "int64_t", "of the last record before the gap"),
+            Member("place", "int64_t", "place of the last record before the gap"),
             Member("node", "int32_t"),
             Member("unused", "int32_t"),
         ),
@@ -339,19 +339,19 @@ def _ctype(one: Member) -> type:
 
 
 def layout_hash() -> int:
-    """Hash over all that the header declares, of 63 bits."""
+    """Hash (63 bits) of all declarations in the header."""
     return int.from_bytes(hashlib.blake2b(_declarations().encode(), digest_size=8).digest(), "little") >> 1
 
 
 def layout_header() -> str:
     """The text of `native/layout.h`."""
-    return f"""/* Codes and structures that Python shares; written by `make layout` from `_layout.py`. */
+    return f"""/* Codes and structures shared with Python; generated by `make layout` from `compiled/layout.py`. */
 #ifndef PGLOG_LAYOUT_H
 #define PGLOG_LAYOUT_H
 
 #include <stdint.h>
 
-/* Of all that follows. */
+/* Hash of the declarations below. */
 #define LAYOUT_HASH {layout_hash():#x}
 
 {_declarations()}

@@ -1,6 +1,6 @@
 """The compiled scanner (`native/`), called through ctypes: calls let other threads run.
 
-It is built when the package is installed (`hatch_build.py`). Its structures are those of `layout.py`.
+It is built when the package is installed (`hatch_build.py`). `layout.py` defines its structures.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CHUNK, _PREFIX, _OUTPUT, _LINK_COLUMNS, _TEXT_FACTS = map(
 
 
 def _declare_assembly(library: ctypes.CDLL) -> None:
-    """The types of the functions that put records of sessions together."""
+    """Declare the types of the functions that assemble records."""
     library.pglog_assembly_new.argtypes = (c_void_p,)
     library.pglog_assembly_new.restype = c_void_p
     library.pglog_assembly_free.argtypes = (c_void_p,)
@@ -131,7 +131,7 @@ class TextFacts:
 
 
 def text_facts(text: Bytes) -> TextFacts:
-    """Look at every byte of a chunk once."""
+    """Properties of the bytes of a chunk, from one pass over them."""
     found = loaded_library().pglog_text_facts(text.ctypes.data, len(text))
     return TextFacts(int(found.lines), bool(found.ascii), bool(found.zeros))
 
@@ -147,16 +147,16 @@ def scan_chunk(
     prefix: Prefix,
     buffers: ReusedBuffers,
 ) -> Output:
-    """The records of a chunk whose bytes were looked at.
+    """The records of a chunk.
 
     Args:
-        buffer: the chunk, and of syslog memory for as many bytes once more.
-        size: of the chunk.
+        buffer: the chunk; in logs of syslog, followed by memory of the same size.
+        size: number of bytes of the chunk.
         facts: properties of its bytes.
-        offset: where it begins in the source.
-        tail: bytes after it that belong to its only record.
+        offset: offset of the chunk in the source.
+        tail: number of bytes after it that belong to its only record.
         fresh: whether only blank lines precede it.
-        prefix: of its records.
+        prefix: prefix of its records.
         buffers: memory for the columns.
     """
     address = buffer.ctypes.data
@@ -168,22 +168,22 @@ def scan_chunk(
 
 
 def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, buffers: ReusedBuffers) -> Output | None:
-    """The records of a chunk whose rows have each column by itself, and their details, each as a row.
+    """The records of a chunk of csvlog or jsonlog, and their details, each as a row.
 
     Args:
-        buffer: the chunk, and memory for as many bytes once more.
-        size: of the chunk.
-        lines: of the chunk, at least.
-        offset: where the chunk begins in the source.
-        form: of its rows, one of :data:`ROW_FORMS`.
+        buffer: the chunk, followed by memory of the same size.
+        size: number of bytes of the chunk.
+        lines: number of lines of the chunk, or more.
+        offset: offset of the chunk in the source.
+        form: form of its rows, one of :data:`ROW_FORMS`.
         buffers: memory for the columns.
 
     Returns:
-        None if some row is not as a server writes it.
+        None if a server does not write some row in this form.
     """
     chunk = _CHUNK(buffer.ctypes.data, size, offset, 0, LINE_CAP, EXCERPT_BYTES, 0, 0, None)
     prefix = ctypes.byref(_structure_of(compile_prefix("")))
-    # Few records have details; each has five at most.
+    # Few records have details; none has more than five.
     for rows in (lines + lines // 2 + 64, 6 * lines):
         output = Output(rows, buffers)
         given = (ctypes.byref(chunk), ROW_FORMS.index(form), prefix, buffer.ctypes.data, rows)
@@ -194,12 +194,12 @@ def scan_rows(buffer: Bytes, size: int, lines: int, *, offset: int, form: str, b
 
 
 def read_texts(text: Bytes, bounds: Integers, severities: Bytes) -> Output:
-    """Columns read from texts, without those that only a prefix provides.
+    """Columns read from texts, without the columns that only a prefix provides.
 
     Args:
         text: all texts, concatenated.
         bounds: beginning of each text, followed by the end of the last.
-        severities: number of the severity of each, as in the schema.
+        severities: number of each text's severity, as in the schema.
     """
     arrays = [np.ascontiguousarray(array) for array in (text, bounds, severities)]
     data, places, numbers = (array.ctypes.data for array in arrays)

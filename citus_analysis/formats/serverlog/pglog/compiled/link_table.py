@@ -1,4 +1,4 @@
-"""Detail lines and the records they belong to, linked by the compiled scanner."""
+"""Detail lines linked to their records by the compiled scanner."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LinkColumns:
     """Addresses of the columns by which rows are linked.
 
     Attributes:
-        rows: how many there are.
+        rows: number of rows.
         pids: process (int32).
         lines: number within the session (int64).
         severities: number of the severity (uint8); every row has one.
-        offsets: where each row begins (int64); every row has one.
+        offsets: offset of each row (int64); every row has one.
     """
 
     rows: int
@@ -50,7 +50,7 @@ class LinkTable:
         weakref.finalize(self, library.pglog_links_free, self._handle)
 
     def link(self, by: LinkColumns) -> Column:
-        """For each row the offset of the record that it is a detail of.
+        """For each detail the offset of its record.
 
         Raises:
             MemoryError: the memory does not suffice.

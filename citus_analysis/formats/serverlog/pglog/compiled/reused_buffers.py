@@ -21,7 +21,7 @@ _MOST_TIMES: Final = 4
 
 
 class ReusedBuffers:
-    """Blocks of memory of about the same size, as many as are in use at the same time.
+    """Blocks of memory of about the same size; a new one is allocated only if all others are in use.
 
     Example:
         >>> buffers = ReusedBuffers()

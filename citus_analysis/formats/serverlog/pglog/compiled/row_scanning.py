@@ -1,4 +1,4 @@
-"""Records of a chunk of csvlog or jsonlog, read by compiled code where all its rows are as a server writes them."""
+"""Records of a chunk of csvlog or jsonlog, read by compiled code if all its rows have the form that servers write."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
 
     Args:
         data: whole rows.
-        offset: where they begin in the source.
-        form: of the rows, one of :data:`~citus_analysis.formats.serverlog.pglog.compiled.layout.ROW_FORMS`.
-        memory: of the log.
+        offset: their offset in the source.
+        form: their form, one of :data:`~citus_analysis.formats.serverlog.pglog.compiled.layout.ROW_FORMS`.
+        memory: memory of the log.
 
     Returns:
-        None if some row is not as a server writes it; the reader in Python defines the meaning of such rows.
+        None if a server does not write some row in this form; the reader in Python defines the meaning of such rows.
     """
     given = np.frombuffer(data, np.uint8)
     facts = native.text_facts(given)
@@ -46,7 +46,7 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
 
 
 def _tied(out: Output) -> pa.Array:
-    """The offset of the record for each detail, which is its own."""
+    """The offset of the record for each detail; both have the same offset."""
     severities = out.columns["severity"].values[: out.rows].view(np.uint8)
     details = severities >= _FIRST_DETAIL
     valid = np.packbits(details, bitorder="little")

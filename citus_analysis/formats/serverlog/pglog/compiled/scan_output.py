@@ -1,4 +1,4 @@
-"""Columns that the compiled scanner fills: memory for them, and the values it wrote."""
+"""Columns that the compiled scanner fills: their memory and their values."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _COLUMNS: Final[dict[str, type]] = {
     **dict.fromkeys(TEXT_COLUMNS, np.int32),
     **dict.fromkeys(CODE_COLUMNS, np.uint8),
 }
-#: Codes into lists kept elsewhere. Rows without a value hold 0, which is also a valid code; use the validity mask.
+#: Codes into lists kept elsewhere. Rows without a value have 0, which is also a valid code; use the validity mask.
 _CODED: Final = frozenset({*CODE_COLUMNS, *TEXT_COLUMNS})
 _OUTPUT, _COLUMN = map(structure, ("output_t", "column_t"))
 
-#: Every record has these, so the scanner does not mark them.
+#: Columns that have a value in every row, so the scanner does not mark them.
 _EVERYWHERE: Final = frozenset({"byte_offset", "byte_length", "severity", "kind", "capped"})
 #: Lists, with the largest number of elements that a record can add.
 _LISTS: Final = {"messages": 1, "strays": 1, "shards": MAX_SHARDS - 1}
@@ -47,7 +47,7 @@ class Column:
     """Values of a column and their validity.
 
     Attributes:
-        values: one per row; invalid rows hold arbitrary values, but always a valid number of a text.
+        values: one per row; arbitrary for invalid rows, but numbers of texts are always valid numbers.
         valid: one bit per row, the lowest first.
         count: number of valid rows.
     """
@@ -62,7 +62,7 @@ class Column:
         return cls(values, bits(rows))
 
     def marked(self) -> int:
-        """The number of its bits that are set."""
+        """The number of rows marked as valid."""
         return int(np.bitwise_count(self.valid).sum())
 
 
@@ -70,7 +70,7 @@ class Output:
     """Output of a scan: columns, distinct texts, messages, stray lines, further shards.
 
     Attributes:
-        columns: by name; texts and messages are numbers into the lists below.
+        columns: by name; texts and messages are indices into the lists below.
         texts: begin and end of each distinct text in the chunk, by column.
         messages: begin and end of each message.
         strays: begin and end of each run of stray lines.
@@ -100,7 +100,7 @@ class Output:
             setattr(self._structure, name, array.ctypes.data)
 
     def fill(self, scan: Callable[..., int], *source: object) -> int:
-        """Fill the columns by a function of the scanner, given its input; its answer.
+        """Fill the columns by a function of the scanner and return its answer.
 
         Raises:
             MemoryError: the memory does not suffice.
@@ -127,12 +127,12 @@ class Output:
 
 
 def bits(rows: int) -> Bytes:
-    """One zero bit for each row."""
+    """Zeros: at least one bit per row."""
     return np.zeros(rows // 8 + 1, np.uint8)
 
 
 def _laid_out(rows: int, buffers: ReusedBuffers) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
-    """The columns in reused memory; columns of codes begin as zeros."""
+    """The columns in reused memory; columns of codes are filled with zeros."""
     names = sorted(_COLUMNS, key=lambda name: name not in _CODED)
     sizes = [-(-rows * np.dtype(_COLUMNS[name]).itemsize // _ALIGNMENT) * _ALIGNMENT for name in names]
     memory, begin = buffers.buffer(sum(sizes)), 0

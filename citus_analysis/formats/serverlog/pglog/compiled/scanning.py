@@ -1,7 +1,7 @@
 """Records of a chunk of a stderr log, scanned by compiled code.
 
-Numbers become Arrow arrays without a copy. Texts (applications, hosts, statement names ...) are numbered by the
-scanner, so that Python sees each distinct one once per chunk and never a row.
+Numbers become Arrow arrays without a copy. The scanner numbers texts (applications, hosts, statement names ...), so
+that Python handles each distinct text once per chunk and never a single row.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FOUND_IN_TEXT: Final = frozenset(
 
 
 class Memory:
-    """Memory of one log: of the chunks' texts while they are scanned, of their columns until they are written."""
+    """Memory of one log, for chunks while they are scanned and for their columns until they are written."""
 
     def __init__(self) -> None:
         self.texts = ReusedBuffers()
@@ -67,7 +67,7 @@ def scan_fast(chunk: Chunk, prefix: Prefix, memory: Memory) -> Scanned:
     facts = native.text_facts(text)
     if not facts.ascii:
         text = np.frombuffer(valid_utf8(text.tobytes()), np.uint8)
-    # Messages of syslog are put together after the chunk.
+    # Messages of syslog are joined in memory after the chunk.
     buffer = with_spare_bytes(text, memory.texts) if prefix.syslog else text
     out = native.scan_chunk(
         buffer,
@@ -115,7 +115,7 @@ def _text_of(chunk: Chunk, buffers: ReusedBuffers) -> Bytes:
 
 
 def with_spare_bytes(text: Bytes, buffers: ReusedBuffers) -> Bytes:
-    """The text followed by as many bytes again, where texts are written that differ from their bytes in the log."""
+    """The text, followed by memory of the same size for texts that differ from their bytes in the log."""
     memory = buffers.buffer(2 * len(text))
     memory[: len(text)] = text
     return memory
@@ -127,7 +127,7 @@ def batch_of(arrays: dict[str, pa.Array]) -> pa.RecordBatch:
 
 
 def arrays_of(buffer: Bytes, out: Output) -> dict[str, pa.Array]:
-    """The columns that have values: of `log_events`, and `clock` and `zone`."""
+    """The columns with values, named as in `log_events`, with `clock` and `zone` in place of `log_time`."""
     rows, columns = out.rows, {name: column for name, column in out.columns.items() if column.count or not out.rows}
     arrays = {name: number_array(columns[name], rows) for name in _NUMBERS if name in columns}
     for name, words in _WORDS.items():

@@ -43,7 +43,7 @@ _LOCK: Final = (
     r"^process [0-9]+ (?:still waiting for|acquired|avoided deadlock for|detected deadlock while waiting for) "
     r"[^\n]* after (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
 )
-#: LOG records by how they begin.
+#: Kind of a LOG record -> the beginnings of its text.
 _BEGINNINGS: Final = {
     "checkpoint": ("checkpoint ", "checkpoints ", "restartpoint "),
     "autovacuum": ("automatic ",),
@@ -64,9 +64,10 @@ _WORKING: Final = (
 
 
 def add_body(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns that a record's text tells, given `severity`, `text` and its beginning `excerpt`; those go.
+    """Add the columns that follow from a record's text, fingerprints, kinds and shards of statements included.
 
-    Fingerprints, kinds and shards of statements are in the result too.
+    Args:
+        frame: has `severity`, `text` and its beginning `excerpt`; the last two are removed.
     """
     frame = frame.with_columns(_groups()).with_columns(_extracted()).with_columns(_classified())
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
@@ -81,7 +82,7 @@ def add_body_of_text(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _beginnings(texts: pl.Series) -> pl.Series:
-    """As many whole characters of each text as :data:`MESSAGE_SCAN` bytes hold."""
+    """The whole characters in the first :data:`MESSAGE_SCAN` bytes of each text."""
     array = text_array(texts)
     _, bounds, data = array.buffers()
     buffer = np.frombuffer(data or b"", np.uint8)
@@ -91,7 +92,7 @@ def _beginnings(texts: pl.Series) -> pl.Series:
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the facts from `statement`: fingerprint, kind, other shards, and `shard_id` where the row has none."""
+    """Add the facts from `statement`: fingerprint, kind, other shards, and `shard_id` if the row has none."""
     distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
     distinct = distinct.with_columns(tokens=tokens_expr(pl.col("statement")))
     tokens = distinct.get_column("tokens").unique(maintain_order=True)
@@ -113,10 +114,10 @@ def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _groups() -> list[pl.Expr]:
-    """Groups of the patterns that have several, each pattern matched once."""
+    """The groups of the patterns; each pattern is matched once."""
     text = pl.col("text")
     log, debug = pl.col("severity") == "LOG", pl.col("severity") == "DEBUG"
-    # How a text begins is cheap to see, and most begin as none of these.
+    # The beginning of a text is cheap to compare, and most texts begin differently.
     return [
         pl.when((log | debug) & _begins(*_VERB_BEGINNINGS)).then(text).str.extract_groups(_VERB).alias("verbs"),
         pl.when(debug & _begins("task execution (")).then(text).str.extract_groups(_TASK).alias("tasks"),

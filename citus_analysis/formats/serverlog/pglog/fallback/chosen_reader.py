@@ -1,7 +1,7 @@
-"""The reader of server logs: the compiled code, or the same in Python where the package came without compiled code.
+"""The reader of server logs: the compiled code, or the same in Python if the installation has no compiled code.
 
-Modules outside `compiled/` and `fallback/` take these functions. Those in Python import polars, so they are imported
-only where they are needed.
+Modules outside `compiled/` and `fallback/` use these functions. The readers in Python import polars, so they are
+imported only when needed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "scanner",
 ]
 
-#: How much longer the scan of a large log takes without compiled code (docs/install.md).
+#: The factor by which the scan of a large log takes longer without compiled code (docs/install.md).
 TIMES_SLOWER: Final = 15
 
 
@@ -51,7 +51,7 @@ def is_compiled() -> bool:
 
 @cache
 def _warn() -> None:
-    """Say it once."""
+    """Warn once that Python reads the logs."""
     message = (
         f"server logs are read by Python, which takes about {TIMES_SLOWER} times as long: this installation has no "
         "compiled reader; install a wheel for your platform, or from the source with a C compiler"
@@ -60,7 +60,7 @@ def _warn() -> None:
 
 
 def scanner(prefix: Prefix) -> Callable[[Chunk], Scanned]:
-    """The object that gives the records of the chunks of one log."""
+    """The function that gives the records of the chunks of one log."""
     if is_compiled():
         return partial(scan_fast, prefix=prefix, memory=Memory())
     from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
@@ -105,7 +105,7 @@ def new_links() -> DetailLinks | PythonLinks:
 
 
 def new_assembly(rules: Rules) -> Assembly | PythonAssembly:
-    """The object that assembles records to executions.
+    """The object that assembles records into executions.
 
     Args:
         rules: the meaning of the records.

@@ -1,6 +1,6 @@
 """The state of a backend and its statements while records are assembled: `python_assembly.py`.
 
-The members of each class are those of the structure of its name in `compiled/layout.py`.
+Each class has the members of the structure of the same name in `compiled/layout.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FILLER: Final = "unused"
 
 @dataclass(slots=True)
 class Phase:
-    """A record with a duration; its name follows from `event` and `parses`."""
+    """A record with a duration; `event`, `parses` and its place decide its name."""
 
     byte_offset: int
     log_time: int
@@ -74,7 +74,7 @@ class Session:
 
 @dataclass(slots=True)
 class Missing:
-    """Where records of a child session are missing."""
+    """A place at which records of a child session are missing."""
 
     gpid: int
     place: int
@@ -83,7 +83,7 @@ class Missing:
 
 @dataclass(slots=True)
 class Execution:
-    """An execution of a statement with what belongs to it; `last_local` is the shard of the record before, if any."""
+    """An execution of a statement; `last_local`: shard of the last record, if this is a local execution."""
 
     source: int
     session: int
@@ -123,7 +123,7 @@ class Execution:
 
     @property
     def counts_surely(self) -> bool:
-        """Whether it is a statement regardless of later records."""
+        """Whether it counts as a statement regardless of later records."""
         return self.opened or self.has_tasks or (self.phases > 0 and self.failed)
 
 
@@ -132,12 +132,16 @@ class Backend:
     """A process of a node, and the session that it serves.
 
     Attributes:
-        line: number of the last record; `place` is where it stands, None before the first one.
-        newest: latest time of all records; `floor` of those before the last restart.
-        anchored: nothing is missing since the session began.
-        opened: statements that began since records were missing; `xid` is that of the last record.
-        current: that records are added to; `held` is complete, until the next one of the session is.
-        undecided: executions of a session of which no statement was seen yet.
+        line: number of the last record.
+        place: place of the last record; None before the first one.
+        newest: latest time of all records.
+        floor: latest time of the records before the last restart.
+        anchored: whether no record is missing since the session began.
+        opened: number of statements that began since records were missing.
+        xid: transaction of the last record.
+        current: the execution to which records are added.
+        held: the complete execution before `current`, kept until `current` is complete.
+        undecided: executions of a session without a logged statement so far.
     """
 
     node: int
@@ -162,7 +166,7 @@ class Backend:
 
 
 def packed(rows: Sequence[object], kind: str) -> NDArray[np.void]:
-    """Objects as an array of the structure that has their members.
+    """Objects as an array of a structure with the same members.
 
     Example:
         >>> packed([Missing(gpid=7, place=-1, node=2)], "missing_t")[["gpid", "node"]].tolist()

@@ -1,4 +1,4 @@
-"""Records of server logs assembled to executions by session, as `native/sessions.c` does it."""
+"""Records of server logs assembled into executions by session, like `native/sessions.c`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL",
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
 _FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 _NO_PORT: Final = np.iinfo(np.int32).min
-#: Names of phases as `phase_t` numbers them.
+#: Codes of phases in `phase_t`.
 _PARSE, _BIND, _EXECUTE = range(3)
 
 
 @dataclass
 class _Done:
-    """The executions assembled since they were last taken."""
+    """The executions assembled since the last :meth:`PythonAssembly.take`."""
 
     executions: list[Execution] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Done:
 
 
 class PythonAssembly:
-    """Puts records together to executions, as :class:`~...compiled.assembly.Assembly` does.
+    """Assembles records into executions, like :class:`~...compiled.assembly.Assembly`.
 
     Args:
         rules: the meaning of the records.
@@ -70,31 +70,31 @@ class PythonAssembly:
 
     @property
     def times(self) -> NDArray[np.int64]:
-        """First and last time of the records of each source; the smallest integer without one."""
+        """First and last time of the records of each source; the smallest integer if none has a time."""
         return self._times
 
     @property
     def waiting(self) -> int:
-        """The number of executions that were put together since the last time that they were taken."""
+        """The number of executions assembled since the last :meth:`take`."""
         return len(self._done.executions)
 
     def add(self, columns: RecordColumns, source: int) -> bool:
-        """Add records of one source, which follow those before; false if they must be sorted by session first."""
+        """Add the next records of one source; false if records must be sorted by session first."""
         sources = np.full(len(columns.words), source, np.uint32)
         return all(self._take(record, in_order=True) for record in records_in_order(columns, sources, None))
 
     def add_sorted(self, columns: RecordColumns, order: NDArray[np.int64], sources: NDArray[np.uint32]) -> None:
-        """Records in an order that is that of their sessions, each of its own source."""
+        """Add records in the order of their sessions, given the source of each."""
         for record in records_in_order(columns, sources, order):
             self._take(record, in_order=False)
 
     def end(self) -> None:
-        """No more records come."""
+        """Complete all sessions: no more records follow."""
         for backend in self._backends.values():
             self._finish_session(backend)
 
     def take(self) -> Assembled:
-        """The executions assembled since the last time."""
+        """The executions assembled since the last call."""
         done, self._done = self._done, _Done()
         return {name: packed(getattr(done, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
@@ -110,7 +110,7 @@ class PythonAssembly:
         line = NOTHING_THERE if record.session_line is None else record.session_line
         if _in_same_row(backend, record, line):
             return True
-        if in_order and not _stands_behind(backend, record, place, line):
+        if in_order and not _comes_after(backend, record, place, line):
             return False
         self._place_record(backend, record, place, line)
         event = self._event_of(record)
@@ -128,7 +128,7 @@ class PythonAssembly:
             times[1] = record.log_time
 
     def _place_record(self, backend: Backend, record: Record, place: int, line: int) -> None:
-        """The place of a record in its session."""
+        """Set the place of the backend's last record; begin a segment where records are missing before it."""
         step = 1 if NOTHING_THERE in (line, backend.line) else line - backend.line
         restarted = backend.place is None or step <= 0
         moved = not restarted and backend.place is not None and place < backend.place
@@ -137,7 +137,7 @@ class PythonAssembly:
         backend.line, backend.place = line, place
 
     def _begin_segment(self, backend: Backend, record: Record, line: int, *, restarted: bool, moved: bool) -> None:
-        """A piece of a session begins in which no record is missing."""
+        """Begin a segment: a piece of a session in which no record is missing."""
         if restarted:
             self._finish_session(backend)
         else:
@@ -163,7 +163,7 @@ class PythonAssembly:
         after_opener = event != _LOCAL and backend.opens
         closes = event in (_ERROR, _WHOLE) or (event == _DURATION and after_opener)
         never_closed = after_opener and event in (_OPENER, _WHOLE, _PREPARE)
-        # In a segment that begins in the middle of a statement, the xid shows where the next one begins.
+        # In a segment that begins in the middle of a statement, a new xid shows that the next statement begins.
         midway = not backend.anchored and not backend.opened
         fragment = midway and xid >= 0 and backend.xid >= 0 and xid != backend.xid
         one = backend.current
@@ -231,14 +231,14 @@ class PythonAssembly:
             backend.undecided.append(one)
 
     def _decide(self, backend: Backend) -> None:
-        """An error without a statement counts in a session of which a statement is logged: it may be seen later."""
+        """Keep undecided executions that count: an error without a statement does if its session logs statements."""
         for one in backend.undecided:
             if one.counts_surely or (backend.sampled and one.failed and not one.fatal):
                 self._keep(backend, one)
         backend.undecided.clear()
 
     def _keep(self, backend: Backend, one: Execution) -> None:
-        """An execution that counts: it waits for the next one of its session, which may be of its transaction."""
+        """Hold an execution that counts until the next one of its session, which may be of the same transaction."""
         one.session_seq = backend.kept
         backend.kept += 1
         session = backend.session
@@ -288,12 +288,12 @@ def _known(number: int | None) -> int:
 
 
 def _in_same_row(backend: Backend, record: Record, line: int) -> bool:
-    """Whether a record is a detail that csvlog and jsonlog have in the row of the one before, under its number."""
+    """Whether a record is a detail from the same row of csvlog or jsonlog as the record before, with its number."""
     return line != NOTHING_THERE and line == backend.line and _FIRST_DETAIL <= record.severity < len(SEVERITIES)
 
 
-def _stands_behind(backend: Backend, record: Record, place: int, line: int) -> bool:
-    """Whether a record comes after the others of its backend; numbers that go back begin a later session."""
+def _comes_after(backend: Backend, record: Record, place: int, line: int) -> bool:
+    """Whether a record follows all others of its backend; the number 1 after higher ones begins a later session."""
     if backend.place is not None and place <= backend.place:
         return False
     if line > 0 and backend.line != NOTHING_THERE and line <= backend.line:
@@ -329,7 +329,7 @@ def _add_task(one: Execution, record: Record) -> None:
 
 
 def _add_local(one: Execution, record: Record) -> None:
-    """The first cached plan for a shard is logged twice in a row for one execution."""
+    """Add a local execution; the first cached plan for a shard is logged twice in a row for one execution."""
     shard = _known(record.shard_id)
     if one.last_local == shard:
         return
@@ -338,7 +338,7 @@ def _add_local(one: Execution, record: Record) -> None:
 
 
 def _name_phases(timed: Sequence[Phase]) -> None:
-    """The closing phase is execute, the last one before it bind, the rest parse, unless the records name them."""
+    """Name the closing phase execute, the last one before it bind, others parse; names in records take precedence."""
     for place, phase in enumerate(timed):
         last = place + 1 == len(timed) or timed[place + 1].closes
         parse = phase.parses if phase.event == _PREPARE else not last
@@ -346,7 +346,7 @@ def _name_phases(timed: Sequence[Phase]) -> None:
 
 
 def _logged_again(one: Execution, local: LocalExecution) -> bool:
-    """Whether a local execution was logged during bind and is logged once more after the statement line."""
+    """Whether a local execution was logged during bind and is logged again after the statement line."""
     opener = one.opener_offset
     if opener == NOTHING_THERE or local.byte_offset >= opener:
         return False

@@ -1,4 +1,4 @@
-"""Detail lines linked to their records as :mod:`..compiled.detail_links` links them, in Python."""
+"""Detail lines linked to their records: :mod:`..compiled.detail_links` in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PythonLinks:
     """Links the details in the chunks of one source, in order; keeps the last record of each process between chunks."""
 
     def __init__(self) -> None:
-        #: Of each process: offset and number of its last record, and how many details were seen since.
+        #: Process -> offset and number of its last record, and the number of details since.
         self._last: dict[int | None, tuple[int, int | None, int]] = {}
 
     def link(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -32,7 +32,7 @@ class PythonLinks:
         return rows.set_column(rows.schema.get_field_index(_LINKED), _LINKED, pa.array(linked, pa.int64()))
 
     def _next(self, pid: int | None, line: int | None, record: int | None) -> int | None:
-        """The link for the next row of a process, given its offset if it is a record itself."""
+        """The link for the next row of a process; `record` is the row's offset, or None if the row is a detail."""
         if record is not None:
             self._last[pid] = record, line, 0
             return None

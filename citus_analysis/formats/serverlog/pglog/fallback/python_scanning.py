@@ -1,4 +1,4 @@
-"""Records of a chunk of a stderr log, in regular expressions."""
+"""Records of a chunk of a stderr log, by regular expressions."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _CODED: Final = ("words", "severity", "statement_kind", "worker_host", "other_sh
 
 
 class Record(NamedTuple):
-    """A record: the columns of :data:`RECORD_NUMBERS` (None without a value), its codes, and its source."""
+    """A record: the columns of :data:`RECORD_NUMBERS` (None if null), its codes, and its source."""
 
     pid: int | None
     byte_offset: int
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 def records_in_order(
     columns: RecordColumns, sources: NDArray[np.uint32], order: NDArray[np.int64] | None
 ) -> Iterator[Record]:
-    """The records in their order, given the source of each."""
+    """The records in the given order, or as they are; `sources` has the source of each."""
     taken = slice(None) if order is None else order
     lists = [_numbers(columns.numbers[name], taken) for name in RECORD_NUMBERS]
     for name in _CODED:

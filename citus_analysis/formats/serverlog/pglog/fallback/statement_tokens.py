@@ -1,11 +1,11 @@
 r"""Statements without their constants: fingerprint, kind and shards.
 
-A statement is cut into tokens; blanks and comments fall away, constants and parameters become one sign. The
+A statement is cut into tokens; blanks and comments are dropped, each constant or parameter becomes the same sign. The
 fingerprint is the FNV-1a hash (64 bits) of the tokens, each followed by the byte 0x1f, so it is the same in
 every process and on every platform. Besides constants these differences do not count:
 
 - the case of words outside double quotes, and the number at the end of a shard's name (`usertable_102009`);
-- how many constants a list has: `IN (1, 2)` and `IN (3)`;
+- the number of constants in a list: `IN (1, 2)` and `IN (3)`;
 - the sign of a constant after an operator, a comma or an opening bracket;
 - semicolons at the end.
 
@@ -44,8 +44,8 @@ FNV_OFFSET: Final = 0xCBF29CE484222325
 FNV_PRIME: Final = 0x100000001B3
 _MASK: Final = 2**64 - 1
 
-# The separator is put after the statement, so that there always is a token to match and no blank or comment is
-# ever given back to be one; pieces that are not terminated run up to it.
+# The separator follows the statement, so that there always is a token to match and the pattern never backtracks into
+# a blank or comment to find one; unterminated literals and comments extend to it.
 _BLANK = r"(?:[\x00-\x1e\x20\x7f]+|--[^\n\x1f]*|/\*[^\x1f]*?\*/|/\*[^\x1f]*)*"
 _TAG = r"\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$"
 _CONSTANT = (
@@ -91,7 +91,7 @@ class Statement:
 
 
 def tokens_expr(text: pl.Expr) -> pl.Expr:
-    """The statement as tokens, each followed by the separator; constants are empty. Two separators end it."""
+    """The statement as tokens, each followed by the separator; constants are empty. Two separators end the text."""
     kept = "${quoted}${word}${other}" + SEPARATOR
     ended = text.str.replace_all(SEPARATOR, " ", literal=True) + SEPARATOR
     return ended.str.replace_all(_TOKEN, kept)
@@ -105,7 +105,7 @@ def describe(statement: str) -> Statement:
 
 @lru_cache(maxsize=4096)
 def describe_tokens(tokens: str) -> Statement:
-    """Fingerprint, kind and shards of a statement as :func:`tokens_expr` gives it."""
+    """Fingerprint, kind and shards of a statement, given as tokens by :func:`tokens_expr`."""
     words = [token or "?" for token in tokens.split(SEPARATOR)[:-3]]
     shards = _shards_of(words)
     words = [_lower(_SHARD.sub(r"\1_?", word)) for word in words]
@@ -138,7 +138,7 @@ def _is_operator(word: str) -> bool:
 
 
 def _fold_lists(words: Sequence[str]) -> list[str]:
-    """`? , ? , ?` becomes `?`; semicolons at the end fall away."""
+    """Replace `? , ? , ?` by `?`, and drop semicolons at the end."""
     kept: list[str] = []
     for word in words:
         if word == "?" and kept[-2:] == ["?", ","]:
@@ -170,7 +170,7 @@ def _kind_of(words: Sequence[str]) -> str:
 
 
 def _verb(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The word that names the statement's kind, and the tokens after it; after WITH the main one at the outer level."""
+    """The word that names the statement's kind, and the tokens after it; after WITH, the main verb outside brackets."""
     first = next((index for index, word in enumerate(words) if word != "("), len(words))
     if first == len(words):
         return "", ()

@@ -1,6 +1,6 @@
-"""Messages that PostgreSQL hands to syslog in pieces, put together as `native/syslog.c` does.
+"""Messages that PostgreSQL passes to syslog in pieces, joined as in `native/syslog.c`.
 
-Each piece is a line with syslog's header, and lines of other processes may stand between them. A line continues the
+Each piece is a line with syslog's header; lines of other processes may be between the pieces. A line continues the
 last message of its process if it has that message's number.
 """
 
@@ -19,18 +19,18 @@ from citus_analysis.formats.sources.content import LINE_CAP
 
 __all__ = ["last_between_messages", "message_texts"]
 
-#: A line continues a message that began before the lines; a line has another number than the message of its process.
+#: Lines of a message that began earlier than the first line; lines with another number than their process's message.
 _UNKNOWN, _NONE = -1, -2
 
 
 def message_texts(data: bytes, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.Series:
-    """The text of each record, with the lines of its message, wherever they stand, and without syslog's headers.
+    """The text of each record: all lines of its message, also those after other records, without syslog's headers.
 
     Args:
         data: whole records.
         heads: fields of the records' prefixes.
-        starts: where the records begin.
-        sizes: their bytes.
+        starts: first byte of each record.
+        sizes: number of bytes of each record.
     """
     if not len(starts):
         return pl.Series([], dtype=pl.String)
@@ -48,7 +48,7 @@ def message_texts(data: bytes, heads: pl.DataFrame, starts: Integers, sizes: Int
     )
     message = _messages(lines, opens)
     pieces = begins + lines.get_column("head").str.len_bytes().fill_null(0).to_numpy()
-    # A record that is not looked at whole ends its message.
+    # A record longer than the cap, which is cut, ends its message.
     most = np.where(sizes > LINE_CAP, starts + shown_sizes(buffer, starts, sizes), len(data))
     limits = most[record[np.maximum(message, 0)]]
     ends = np.maximum(np.minimum(trimmed(buffer, pieces, ends), limits), pieces)
@@ -69,7 +69,7 @@ def message_texts(data: bytes, heads: pl.DataFrame, starts: Integers, sizes: Int
 
 
 def last_between_messages(data: bytes, prefix: Prefix) -> int | None:
-    """The last record, some bytes before the end, after which nothing continues a message before it.
+    """The last record, some bytes before the end, after which no line continues a message from before it.
 
     Returns:
         None if the last opener is not a record.
@@ -97,7 +97,7 @@ def last_between_messages(data: bytes, prefix: Prefix) -> int | None:
 
 
 def _headers(data: bytes, begins: Integers, lengths: Integers) -> pl.DataFrame:
-    """Syslog's header of each line, its process and number as text; null where there is none."""
+    """Syslog's header of each line, its process and number as text; null if the line has none."""
     buffer = np.frombuffer(data, np.uint8)
     shown = cut_to_characters(buffer, begins, lengths, HEAD_LIMIT)
     lines = pl.DataFrame({"line": string_views(buffer, begins, shown)})
@@ -105,7 +105,7 @@ def _headers(data: bytes, begins: Integers, lengths: Integers) -> pl.DataFrame:
 
 
 def _messages(lines: pl.DataFrame, opens: Bools) -> Integers:
-    """For each line the number of the line that opened its message, or :data:`_UNKNOWN` or :data:`_NONE`."""
+    """Number of the line that began each line's message, or :data:`_UNKNOWN` or :data:`_NONE`."""
     place = pl.int_range(pl.len())
     number = pl.col("l").cast(pl.Int64).fill_null(-1)
     own = lines.select(opens=pl.lit(opens), place=place, process=pl.col("p").cast(pl.Int64), number=number)

@@ -1,4 +1,4 @@
-/* The scanner in one piece, so that the compiler may inline what the files share: it is what gets built. */
+/* The scanner as one file, which is what gets built: the compiler can inline functions across the files. */
 #define INTERNAL static inline
 
 #include "assembly.c"

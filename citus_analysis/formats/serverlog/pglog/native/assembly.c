@@ -1,4 +1,4 @@
-/* Memory of an assembly: lists that grow, executions that are used again, a table of backends. */
+/* Memory of an assembly: lists that grow, executions that are reused, a table of backends. */
 #include "assembly.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The state of an assembly: its backends, and the executions that are put together. */
+/* The state of an assembly: its backends and unfinished executions. */
 #ifndef PGLOG_ASSEMBLY_H
 #define PGLOG_ASSEMBLY_H
 
@@ -15,11 +15,11 @@ typedef struct {
     byte_t event, parses;
 } timed_t;
 
-/* An execution with what belongs to it, while it is put together. */
+/* An unfinished execution with its records. */
 typedef struct {
     execution_t execution;
     list_t timed, tasks, locals;
-    int64_t last_local; /* shard of the record before, if that was a local execution */
+    int64_t last_local; /* shard of the last local execution */
     bool after_local;
 } work_t;
 
@@ -28,15 +28,15 @@ typedef struct {
     bool used;
 
     int64_t line, place; /* of the last record */
-    int64_t newest, floor; /* latest time of all records, and of those before the last restart */
-    bool timeless;         /* a record has no time */
+    int64_t newest, floor; /* latest time of all records, and of the records before the last restart */
+    bool timeless;         /* whether a record has no time */
 
     bool anchored, sampled, on_shard_seen, opens, closes;
     int64_t opened, xid; /* statements that began in the segment; xid of the last record */
     int64_t kept;
     session_t session;
-    work_t *current, *held; /* that records are added to; complete, until the next one of the session is */
-    list_t undecided;       /* (work_t *) of a session of which no statement was seen yet */
+    work_t *current, *held; /* execution that gets records; the complete one before it, kept until it is complete */
+    list_t undecided;       /* (work_t *) executions of a session without a logged statement so far */
 } backend_t;
 
 struct assembly {
@@ -49,10 +49,10 @@ struct assembly {
     bool failed;
 };
 
-/* A place for one more item; NULL where memory is out. */
+/* A place for one more item; NULL if out of memory. */
 INTERNAL void *list_add(list_t *list, size_t size);
 
-/* Add a value to a list, or note that memory is out. */
+/* Add a value to a list; sets `failed` if out of memory. */
 #define ADD(assembly, list, type, value)                    \
     do {                                                    \
         type *added_ = list_add((list), sizeof(type));      \
@@ -63,16 +63,16 @@ INTERNAL void *list_add(list_t *list, size_t size);
 INTERNAL work_t *work_new(assembly_t *assembly);
 INTERNAL void work_done(assembly_t *assembly, work_t *work);
 
-/* The backend of a process on a node; NULL where memory is out. */
+/* The backend of a process on a node; NULL if out of memory. */
 INTERNAL backend_t *backend_of(assembly_t *assembly, int64_t node, int64_t pid);
 
-/* The execution to which a backend's records are added is complete. */
+/* Complete the current execution of a backend. */
 INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend);
 
-/* The backend's session is complete, and the next one begins. */
+/* Complete the session of a backend and begin the next one. */
 INTERNAL void finish_session(assembly_t *assembly, backend_t *backend);
 
-/* The values of a record, before its meaning is known. */
+/* The values of a record, not yet interpreted. */
 typedef struct {
     int64_t row, source, offset, place, time, gpid, xid;
     byte_t word;

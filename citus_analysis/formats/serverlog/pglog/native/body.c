@@ -51,7 +51,7 @@ INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end)
     return stop > name ? (verb_t){V_BIND, name, name_end(text, name, stop), ABSENT} : none;
 }
 
-/* After a number of at most 18 digits and a word. */
+/* The place after a number of at most 18 digits and a word. */
 INLINE place_t number_then(const byte_t *text, place_t begin, place_t end, const char *word, size_t length, int64_t *value)
 {
     if (begin == ABSENT) return ABSENT;

@@ -10,7 +10,7 @@ enum verb { V_NONE = -1, V_STATEMENT, V_PARSE, V_BIND, V_EXECUTE };
 typedef struct {
     enum verb verb;
     place_t name, name_end; /* of the prepared statement */
-    place_t statement;      /* where its text begins */
+    place_t statement;      /* beginning of its text */
 } verb_t;
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
     place_t host, host_end;
 } task_t;
 
-/* After `12.345 ms`, or ABSENT; its value goes to `microseconds`. */
+/* The place after `12.345 ms`, or ABSENT; its value is written to `microseconds`. */
 INTERNAL place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds);
 
 /* The protocol's verb at the beginning: `statement: ...`, `execute S_1: ...`. */
@@ -30,7 +30,7 @@ INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end);
 /* Whether Citus reports a task. */
 INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task);
 
-/* Microseconds that a lock was waited for; -1 where it is no such record. */
+/* Microseconds of a wait for a lock; -1 if the record reports no such wait. */
 INTERNAL int64_t lock_us(const byte_t *text, place_t begin, place_t end);
 
 #endif

@@ -18,7 +18,7 @@ typedef int64_t place_t;
 #define INLINE static inline
 #endif
 
-/* The end of a literal at `place`, or ABSENT if it is not there. */
+/* The end of a literal at `place`, or ABSENT if the text does not continue with it. */
 #define BEGINS(text, place, end, word) begins(text, place, end, word, sizeof(word) - 1)
 
 static inline bool is_digit(byte_t byte) { return (byte_t)(byte - '0') < 10; }
@@ -35,8 +35,8 @@ static inline uint64_t load(const byte_t *text, place_t length)
 
 static inline bool same_four(const byte_t *left, const byte_t *right) { return memcmp(left, right, 4) == 0; }
 
-/* Whether two texts are the same. Of short ones, for which a call of memcmp costs more than it does, eight bytes at a
- * time (or four, or one) and the last eight once more. */
+/* Whether two texts are the same. For short texts, a call of memcmp costs more than the comparison: they are compared
+ * eight bytes at a time (or four, or one), and the last eight again. */
 static inline bool same_bytes(const byte_t *left, const byte_t *right, size_t length)
 {
     if (length > 64) return memcmp(left, right, length) == 0;
@@ -51,7 +51,7 @@ static inline bool same_bytes(const byte_t *left, const byte_t *right, size_t le
     return true;
 }
 
-/* Inlined, so that the length is known and the compiler makes one or two comparisons of it. */
+/* Inlined, so that the compiler knows the length and generates one or two comparisons. */
 INLINE place_t begins(const byte_t *text, place_t place, place_t end, const char *word, size_t length)
 {
     if (place + (place_t)length > end || memcmp(text + place, word, length) != 0) return ABSENT;
@@ -66,22 +66,22 @@ static inline place_t find(const byte_t *text, place_t begin, place_t end, byte_
     return found ? found - text : end;
 }
 
-/* Functions of one file that another one calls. In one piece (`all.c`) they are static, so that the compiler inlines as it
- * does within a file. */
+/* Functions that other files call. In `all.c`, which includes all files, they are static, so that the compiler can inline
+ * them. */
 #ifndef INTERNAL
 #define INTERNAL
 #endif
 
 #define EACH_BYTE(byte) (0x0101010101010101ULL * (byte))
 
-/* Where a run of at most `most` digits ends, and the number that they make. */
+/* The end of a run of at most `most` digits; their value is written to `number`. */
 INLINE place_t read_digits(const byte_t *text, place_t begin, place_t limit, place_t most, int64_t *number)
 {
     place_t last = limit - begin > most ? begin + most : limit;
     place_t place = begin;
     uint64_t value = 0;
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    /* Eight at once: the length of a run cannot be predicted, and a wrong guess of the processor costs more than this. */
+    /* Eight at once: the length of a run is unpredictable, and a mispredicted branch costs more than these operations. */
     if (limit - begin >= 8) {
         uint64_t eight = load(text + begin, 8) ^ EACH_BYTE('0');
         uint64_t others = (eight | (eight + EACH_BYTE(6))) & EACH_BYTE(0xF0);
@@ -89,7 +89,7 @@ INLINE place_t read_digits(const byte_t *text, place_t begin, place_t limit, pla
         if (count > most) count = most;
         place = begin + count;
         if (count) {
-            eight <<= 64 - 8 * count; /* the last digit in the highest byte, nothing before the first */
+            eight <<= 64 - 8 * count; /* the last digit in the highest byte, zeros below the first */
             eight = (eight * 10 + (eight >> 8)) & 0x00FF00FF00FF00FFULL;
             eight = (eight * 100 + (eight >> 16)) & 0x0000FFFF0000FFFFULL;
             value = (eight * 10000 + (eight >> 32)) & 0xFFFFFFFFULL;
@@ -115,7 +115,7 @@ static inline int64_t digits(const byte_t *text, place_t begin, place_t end)
     return (int64_t)value;
 }
 
-/* At most `limit` bytes that do not end within a UTF-8 character. */
+/* The length cut to at most `limit` bytes, not within a UTF-8 character. */
 static inline place_t cut(const byte_t *text, place_t begin, place_t length, place_t limit)
 {
     if (length <= limit) return length;

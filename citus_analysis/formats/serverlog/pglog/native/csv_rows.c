@@ -1,14 +1,14 @@
 /* Rows of csvlog. */
 #include "row.h"
 
-/* Columns of csvlog in their order; the kind of backend, its leader and the query's number may follow. */
+/* Columns of csvlog in order; the kind of backend, its leader and the query's number may follow. */
 enum {
     C_TIME, C_USER, C_DATABASE, C_PID, C_HOST, C_SESSION, C_LINE, C_TAG, C_START, C_VXID, C_XID, C_SEVERITY,
     C_STATE, C_SAID, C_DETAIL, C_HINT, C_QUERY, C_QUERY_PLACE, C_CONTEXT, C_STATEMENT, C_PLACE, C_LOCATION, C_APPLICATION,
     C_KNOWN, C_MOST = C_KNOWN + 3
 };
 
-/* The text between quotes, with each doubled one as one. */
+/* The text between quotes, with doubled quotes replaced by single ones. */
 static stretch_t without_doubled(reader_t *reader, place_t begin, place_t end)
 {
     byte_t *text = reader->text;
@@ -20,7 +20,7 @@ static stretch_t without_doubled(reader_t *reader, place_t begin, place_t end)
     return (stretch_t){written, reader->spare};
 }
 
-/* A field of csvlog at `*at`, which goes after it; false where there is none. */
+/* The field of csvlog at `*at`, which is moved to its end; false if there is none. */
 static inline bool csv_field(reader_t *reader, place_t *at, place_t limit, stretch_t *field)
 {
     const byte_t *text = reader->text;
@@ -42,7 +42,7 @@ static inline bool csv_field(reader_t *reader, place_t *at, place_t limit, stret
     return place == limit || text[place] != '"';
 }
 
-/* The fields of a row that begins at `begin`, and where the row ends; how many they are, or 0 where it is no row. */
+/* Read the fields of the row at `begin` and the end of the row. Returns the number of fields, 0 if this is not a row. */
 static int csv_fields(reader_t *reader, place_t begin, place_t limit, stretch_t fields[C_MOST], place_t *end)
 {
     const byte_t *text = reader->text;
@@ -51,7 +51,7 @@ static int csv_fields(reader_t *reader, place_t begin, place_t limit, stretch_t 
     for (;;) {
         if (count == C_MOST || !csv_field(reader, &at, limit, &fields[count])) return 0;
         count++;
-        /* Heads are in the first line and not longer than a reader of lines looks. */
+        /* The reader in Python accepts heads only within this many bytes of the first line. */
         if (count == C_STATE && at - begin > HEAD_LIMIT - 8) return 0;
         if (at == limit || text[at] != ',') break;
         at++;
@@ -63,7 +63,7 @@ static int csv_fields(reader_t *reader, place_t begin, place_t limit, stretch_t 
     return count;
 }
 
-/* Whether a further line of a row begins like a row: a reader of lines takes it for one. */
+/* Whether a further line of a row begins like a row: the reader in Python would take it for one. */
 static bool holds_opener(const byte_t *text, place_t begin, place_t end)
 {
     for (place_t place = find(text, begin, end, '\n') + 1; place < end; place = find(text, place, end, '\n') + 1) {
@@ -87,7 +87,7 @@ static stretch_t without_port(const byte_t *text, stretch_t host)
     return host;
 }
 
-/* The parts of the head of a row, whose fields end before the first line does. */
+/* Read the parts of a row's head. */
 static bool csv_head(reader_t *reader, const stretch_t *fields, log_record_t *record)
 {
     const byte_t *text = reader->text;

@@ -1,4 +1,4 @@
-/* Records added to the execution that they belong to. */
+/* Records added to their execution. */
 #include "assembly.h"
 
 static work_t *begin_execution(assembly_t *assembly, backend_t *backend, const record_t *record)
@@ -96,7 +96,7 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
     bool after_opener = event != R_LOCAL && backend->opens;
     bool closes = event == R_ERROR || event == R_WHOLE || (event == R_DURATION && after_opener);
     bool never_closed = after_opener && (event == R_OPENER || event == R_WHOLE || event == R_PREPARE);
-    /* In a segment that begins in the middle of a statement, the xid shows where the next one begins. */
+    /* In a segment that begins in the middle of a statement, a new xid shows that the next statement begins. */
     bool fragment = !backend->anchored && !backend->opened && record->xid >= 0 && backend->xid >= 0 &&
                     record->xid != backend->xid;
     work_t *work = backend->current;

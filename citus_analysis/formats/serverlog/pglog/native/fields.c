@@ -1,10 +1,10 @@
-/* Columns that the prefix of a record tells. */
+/* Columns read from the prefix of a record. */
 #include "scan.h"
 
 #define US_PER_MS 1000
 #define US_PER_S (1000 * US_PER_MS)
 
-/* Microseconds since 1970 as a clock showed them at a second that exists. */
+/* A clock reading as microseconds since 1970; false if it is no valid time. */
 static bool second_clock(const byte_t *stamp, int64_t *clock)
 {
     static const byte_t longest[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -13,7 +13,7 @@ static bool second_clock(const byte_t *stamp, int64_t *clock)
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     if (month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59) return false;
     if (day < 1 || day > longest[month - 1] + (month == 2 && leap)) return false;
-    /* Days since 1970 with years that begin in March, so that the leap day is the last. */
+    /* Days since 1970, computed with years that begin in March, so that the leap day is the last. */
     int64_t shifted = month <= 2 ? year - 1 : year, era = shifted / 400, of_era = shifted - era * 400;
     int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
     int64_t days = era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
@@ -45,7 +45,7 @@ static int64_t hex_value(const byte_t *line, place_t begin, place_t end)
     return value;
 }
 
-/* `citus_internal gpid=20000030999`: the name without the gpid. */
+/* Set application and gpid: `citus_internal gpid=20000030999` has both. */
 INTERNAL void set_application(scan_t *scan, const byte_t *line, span_t span, int64_t row)
 {
     static const char word[] = " gpid=";
@@ -60,7 +60,7 @@ INTERNAL void set_application(scan_t *scan, const byte_t *line, span_t span, int
     if (end > span.begin) set_text(scan, T_APPLICATION, row, begin + span.begin, begin + end);
 }
 
-/* `10.0.0.1(45678)` without the port. */
+/* The end of the host in `10.0.0.1(45678)`. */
 static place_t host_end(const byte_t *line, span_t span)
 {
     if (span.end - span.begin < 3 || line[span.end - 1] != ')') return span.end;

@@ -1,7 +1,7 @@
-/* Executions and sessions that are complete: which of them count, and their output. */
+/* Complete executions and sessions: the decision which of them count, and their output. */
 #include "assembly.h"
 
-/* The closing phase is execute, the last one before it bind, the rest parse, unless the records name them. */
+/* Name the closing phase execute, the last one before it bind, others parse; names in records take precedence. */
 static void put_phases(assembly_t *assembly, const work_t *work, uint32_t number)
 {
     const timed_t *timed = work->timed.items;
@@ -15,7 +15,7 @@ static void put_phases(assembly_t *assembly, const work_t *work, uint32_t number
     }
 }
 
-/* Whether a local execution was logged during bind and is logged once more after the statement line. */
+/* Whether a local execution was logged during bind and is logged again after the statement line. */
 static bool logged_again(const work_t *work, const local_t *local)
 {
     int64_t opener = work->execution.opener_offset;
@@ -47,7 +47,7 @@ static void put_out(assembly_t *assembly, work_t *work)
     work_done(assembly, work);
 }
 
-/* An execution that counts: it waits until the next one of its session shows whether they share a transaction. */
+/* Hold an execution that counts until the next one of its session shows whether they share a transaction. */
 static void keep(assembly_t *assembly, backend_t *backend, work_t *work)
 {
     execution_t *one = &work->execution;
@@ -72,7 +72,7 @@ static bool counts_surely(const execution_t *one)
     return one->opened || one->has_tasks || (one->phases > 0 && one->failed);
 }
 
-/* An error without a statement counts in a session of which a statement is logged: it may be seen later. */
+/* Keep undecided executions that count: an error without a statement does if its session logs statements. */
 static void decide(assembly_t *assembly, backend_t *backend, bool sampled)
 {
     work_t **works = backend->undecided.items;

@@ -14,7 +14,7 @@ static const struct { const char *word; size_t length; } keys[J_OTHER] = {
     KEY("internal_query"), KEY("context"), KEY("statement"), KEY("textPayload"),
 };
 
-/* The key, looked for first at `guess`: objects have theirs in the same order. */
+/* The code of a key, compared with `guess` first: all objects have their keys in the same order. */
 static enum key key_of(const byte_t *text, stretch_t word, int guess)
 {
     for (int step = 0; step < J_OTHER; step++) {
@@ -43,7 +43,7 @@ static inline place_t special(const byte_t *text, place_t begin, place_t limit)
     return place;
 }
 
-/* The character of `\u` and four digits, written to `spare`; not one of a pair, and not zero. */
+/* Write the character of `\u` and four digits to `spare`; false for surrogates and zero. */
 static bool put_escaped(reader_t *reader, place_t digits, place_t limit)
 {
     uint32_t code = 0;
@@ -109,7 +109,7 @@ static inline place_t behind_spaces(const byte_t *text, place_t place, place_t l
     return place;
 }
 
-/* The kinds of values that logs have. */
+/* The kinds of values in logs. */
 enum value { A_STRING, A_NUMBER, A_NULL, A_FLAG, NO_VALUE };
 
 static enum value json_value(reader_t *reader, place_t *at, place_t limit, stretch_t *value)
@@ -131,7 +131,7 @@ static enum value json_value(reader_t *reader, place_t *at, place_t limit, stret
     return found;
 }
 
-/* Keys and values of the object at `begin`; those that are absent begin at ABSENT. */
+/* Read the values of the object at `begin`, by key; absent ones begin at ABSENT. */
 static bool json_members(reader_t *reader, place_t begin, place_t limit, stretch_t values[J_OTHER])
 {
     const byte_t *text = reader->text;

@@ -46,7 +46,7 @@ INTERNAL place_t indent_end(const byte_t *text, place_t begin, place_t end)
     return begin;
 }
 
-/* Whether a severity is right before a colon. */
+/* Whether a severity ends at a colon. */
 static bool follows_severity(const lines_t *lines, const byte_t *line, place_t colon)
 {
     place_t stop = (byte_t)(line[colon - 1] - '1') < 5 ? colon - 1 : colon;
@@ -56,8 +56,8 @@ static bool follows_severity(const lines_t *lines, const byte_t *line, place_t c
     return severity >= 0 && severity_length(lines->prefix, severity) == stop - first;
 }
 
-/* Whether a line without this prefix continues nothing. PostgreSQL puts a tab before each further line of a record, of
- * which a copy may have made spaces; a line that begins with those and holds a severity is a record under another
+/* Whether a line without this prefix continues no record. PostgreSQL writes a tab before each further line of a record;
+ * copies may have spaces instead. A line that begins with spaces and contains a severity is a record with another
  * prefix. */
 static bool is_foreign(const lines_t *lines, const byte_t *line, place_t length)
 {
@@ -76,13 +76,13 @@ static bool goes_on(const lines_t *lines, const byte_t *line, place_t length)
     return syslog_end(line, length < HEAD_LIMIT ? length : HEAD_LIMIT, NULL) != ABSENT;
 }
 
-/* Where literals of SQL begin and end in a line, read once from its beginning. */
+/* Position in a line that is searched once for literals of SQL, and whether one is open there. */
 typedef struct {
     place_t place;
     bool open;
 } literals_t;
 
-/* Whether a literal begins right before a place, which is none before the last one asked for. */
+/* Whether a literal begins directly before a place; places must be given in ascending order. */
 static bool opens_literal(literals_t *literals, const byte_t *line, place_t place)
 {
     if (line[place - 1] != '\'') return false;
@@ -97,7 +97,7 @@ static inline bool may_open(const lines_t *lines, byte_t byte)
     return is_digit(byte) || (lines->syslog && (byte_t)(byte - 'A') < 26);
 }
 
-/* Whether another record begins at or after `from`: two lines that lost the line end between them. A record at the
+/* Whether another record begins at or after `from`, because the line end between two lines was lost. A record at the
  * beginning of a literal is part of a statement. */
 static bool holds_record(lines_t *lines, const byte_t *line, place_t from, place_t length)
 {

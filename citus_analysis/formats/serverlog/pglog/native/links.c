@@ -1,4 +1,4 @@
-/* Detail lines and the records that they belong to. */
+/* Detail lines linked to their records. */
 #include <stdlib.h>
 
 #include "processes.h"

@@ -1,7 +1,7 @@
 /* See prefix.h. */
 #include "prefix.h"
 
-/* Where a zone (`CET`, `+02`, `-0330`, `+05:30`) ends. */
+/* The end of a zone (`CET`, `+02`, `-0330`, `+05:30`). */
 static place_t zone_end(const byte_t *line, place_t begin, place_t limit)
 {
     place_t place = begin;
@@ -32,7 +32,7 @@ static bool is_second(const byte_t *line)
     return true;
 }
 
-/* Where `2026-11-20 21:03:47.877 UTC` ends. */
+/* The end of `2026-11-20 21:03:47.877 UTC`. */
 INTERNAL place_t stamp_end(const byte_t *line, place_t begin, place_t limit, bool with_ms, memo_t *memo)
 {
     place_t width = with_ms ? SECOND_WIDTH + 4 : SECOND_WIDTH;
@@ -47,7 +47,7 @@ INTERNAL place_t stamp_end(const byte_t *line, place_t begin, place_t limit, boo
     return zone_end(line, begin + width + 1, limit);
 }
 
-/* Where `3/4` ends, and its numbers; `begin` where there are none, for it may be empty. */
+/* The end of `3/4`, and its numbers; `begin` without numbers, for it may be empty. */
 INTERNAL place_t read_vxid(const byte_t *line, place_t begin, place_t limit, int64_t *backend, int64_t *local_xid)
 {
     bool negative = begin < limit && line[begin] == '-';
@@ -65,7 +65,7 @@ static place_t hex_end(const byte_t *line, place_t begin, place_t limit, place_t
     return place;
 }
 
-/* After a run of bytes that are none of two, and the byte that ends it; ABSENT where the run is empty or ends otherwise. */
+/* The place after one or more bytes other than `last` and `other`, and a `last`; ABSENT if the text differs. */
 static place_t word_then(const byte_t *line, place_t begin, place_t limit, byte_t last, byte_t other)
 {
     place_t place = begin;
@@ -73,14 +73,14 @@ static place_t word_then(const byte_t *line, place_t begin, place_t limit, byte_
     return place > begin && place < limit && line[place] == last ? place + 1 : ABSENT;
 }
 
-/* After digits, and the number that they make. */
+/* The place after digits, whose value is written to `number`; ABSENT if there are none. */
 static place_t number_end_at(const byte_t *line, place_t begin, place_t limit, place_t most, int64_t *number)
 {
     place_t end = begin == ABSENT ? ABSENT : read_digits(line, begin, limit, most, number);
     return end == begin ? ABSENT : end;
 }
 
-/* After letters and digits that stand at `begin` as in a form. */
+/* The place after a text at `begin` of the given form; ABSENT if the text differs. */
 INLINE place_t form_end(const byte_t *line, place_t begin, place_t limit, const char *form, place_t width)
 {
     if (begin + width > limit) return ABSENT;
@@ -94,7 +94,7 @@ INLINE place_t form_end(const byte_t *line, place_t begin, place_t limit, const 
 }
 #define FORM_END(line, begin, limit, form) form_end(line, begin, limit, form, sizeof(form) - 1)
 
-/* `Nov 20 21:03:47 `, or as RFC 3339 has it: `2026-11-20T21:03:47.877123+01:00 `. */
+/* The end of `Nov 20 21:03:47 ` or, in RFC 3339's form, `2026-11-20T21:03:47.877123+01:00 `. */
 static place_t syslog_stamp_end(const byte_t *line, place_t limit)
 {
     place_t place = FORM_END(line, 0, limit, "Aaa _0 00:00:00 ");
@@ -109,8 +109,8 @@ static place_t syslog_stamp_end(const byte_t *line, place_t limit)
     return line[place] == '-' ? FORM_END(line, place, limit, "-00:00 ") : FORM_END(line, place, limit, "+00:00 ");
 }
 
-/* `Nov 20 21:03:47 host postgres[7]: [3-1] `: process and number of the record stand in it; without sequence numbers only
- * that of the piece, `[1] `. */
+/* The end of `Nov 20 21:03:47 host postgres[7]: [3-1] `, which has the process and the record's number; without sequence
+ * numbers only the number of the piece, `[1] `. */
 INTERNAL place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
 {
     place_t place = syslog_stamp_end(line, limit), begin, end;
@@ -138,7 +138,7 @@ INTERNAL place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
     return end;
 }
 
-/* Where an element other than text ends that begins at `begin`. */
+/* The end of an element at `begin` other than a text. */
 INLINE place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit,
                                   memo_t *memo, head_t *head, int64_t *number)
 {
@@ -198,7 +198,7 @@ INTERNAL int32_t severity_length(const prefix_t *prefix, int32_t severity)
     return prefix->severities[severity * prefix->severity_width];
 }
 
-/* Whether a word is at `place` of `line`, of which `limit` bytes count. */
+/* Whether a word is at `place` within the first `limit` bytes of `line`. */
 #define STANDS(word) (BEGINS(line, place, limit, word) != ABSENT)
 
 static inline bool is_severity(head_t *head, enum severity severity, place_t text)
@@ -208,11 +208,11 @@ static inline bool is_severity(head_t *head, enum severity severity, place_t tex
     return true;
 }
 
-/* Where the text begins after a severity at `place`: sets severity and text of the head. */
+/* Whether a severity is at `place`; sets severity and text of the head. */
 static bool match_severity(const prefix_t *prefix, const byte_t *line, place_t place, place_t limit, const memo_t *memo,
                            head_t *head)
 {
-    /* Nearly all records of a benchmark are these. */
+    /* Nearly all records of a benchmark have one of these. */
     if (STANDS("LOG:  ")) return is_severity(head, S_LOG, place + 6);
     if (STANDS("DETAIL:  ")) return is_severity(head, S_DETAIL, place + 9);
     if (STANDS("DEBUG:  ")) return is_severity(head, S_DEBUG, place + 8);
@@ -232,7 +232,7 @@ static inline void set_field(head_t *head, const element_t *element, place_t beg
 
 enum answer { NO, UNSURE, YES };
 
-/* Where the text of an element ends: at the first place where the literal after it is found. ABSENT where none follows. */
+/* The end of a text element: the first place of the literal that follows; ABSENT if no literal follows. */
 static place_t text_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
 {
     if (index + 1 == prefix->count || index + 1 == prefix->optional_from) return ABSENT;
@@ -252,8 +252,8 @@ static void clear_optional(const prefix_t *prefix, head_t *head)
         head->fields[prefix->elements[index].field].begin = -1;
 }
 
-/* Every text up to the first place where the literal after it is found. If the rest fits, that is the match that the
- * regular expression finds first; if it does not, and there was a text, another end of it may. */
+/* Match each text up to the first place of the literal that follows. If the rest matches, this is the first match of the
+ * regular expression; if not, and the prefix has texts, another end of a text may match. */
 static enum answer match_straight(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
 {
     place_t place = 0, optional = ABSENT;
@@ -284,7 +284,7 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
     return match_severity(prefix, line, optional, limit, memo, head) ? YES : NO;
 }
 
-/* After the spaces that pad an element, but for those that the next literal begins with. */
+/* The place after the spaces that pad an element, without the spaces that begin the next literal. */
 static place_t skip_padding(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
 {
     place_t place = begin;
@@ -298,7 +298,7 @@ static place_t skip_padding(const prefix_t *prefix, int32_t index, const byte_t 
 }
 
 typedef struct {
-    int32_t element; /* -1: whether the optional part is there */
+    int32_t element; /* -1: the choice whether the optional part is present */
     place_t begin, end;
 } choice_t;
 
@@ -343,7 +343,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
             index++;
             continue;
         }
-        /* Back to the last choice: a text one byte longer, or the optional part left out. */
+        /* Back to the last choice: make the text one byte longer, or omit the optional part. */
         for (;;) {
             if (depth == 0) return false;
             choice_t *choice = &choices[depth - 1];
@@ -366,7 +366,7 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
             }
             while (end <= limit && memo->failed[chosen][end]) end++;
             if (end > limit) {
-                /* No end after this beginning will do, so no later beginning will either. */
+                /* No end matches with this beginning, so none matches with a later one. */
                 memo->spent[chosen] = (int32_t)choice->begin;
                 depth--;
                 continue;

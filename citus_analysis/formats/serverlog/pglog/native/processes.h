@@ -1,12 +1,12 @@
-/* What is remembered of each process of a log. */
+/* The last record of each process of a log. */
 #ifndef PGLOG_PROCESSES_H
 #define PGLOG_PROCESSES_H
 
 #include "bytes.h"
 
-/* The last record of a process: the number of its line, where it is, and how many details were seen since. */
+/* The last record of a process: line number, number of details since (steps), and place (target). */
 typedef struct {
-    int64_t pid, line, steps, target; /* -1 each where there is none */
+    int64_t pid, line, steps, target; /* -1: none */
     bool used;
 } process_t;
 
@@ -16,10 +16,10 @@ typedef struct {
     uint64_t mask, used;
 } processes_t;
 
-/* False where memory is out. */
+/* False if out of memory. */
 INTERNAL bool processes_init(processes_t *processes);
 
-/* The process, which is made where it is new; NULL where memory is out. */
+/* The entry of a process, added if it is new; NULL if out of memory. */
 INTERNAL process_t *process_of(processes_t *processes, int64_t pid);
 
 #endif

@@ -1,8 +1,8 @@
-/* Columns that the text of a record tells. */
+/* Columns read from the text of a record. */
 #include "body.h"
 #include "scan.h"
 
-/* The kinds of LOG records that begin with these words. */
+/* The kind of a LOG record, by its first words. */
 static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t end)
 {
 #define STARTS(word) (BEGINS(text, begin, end, word) != ABSENT)
@@ -15,7 +15,7 @@ static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t en
     return K_OTHER;
 }
 
-/* LOG and DEBUG records: durations, statements, tasks, lock waits; where a statement's text begins, or ABSENT. */
+/* Read a LOG or DEBUG record: duration, statement, task, lock wait. Returns the beginning of its statement, or ABSENT. */
 static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end, bool log, enum kind *kind)
 {
     const byte_t *text = scan->text;
@@ -64,7 +64,7 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
     return verb.statement;
 }
 
-/* Columns that a text tells. */
+/* Set the columns that are read from a text. */
 INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place_t begin, place_t end)
 {
     const byte_t *text = scan->text;

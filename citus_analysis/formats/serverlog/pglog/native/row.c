@@ -9,7 +9,7 @@ static inline void set_filled(scan_t *scan, enum text_column column, int64_t row
     if (is_filled(stretch)) set_text(scan, column, row, stretch.begin, stretch.end);
 }
 
-/* A row of the record from `begin` to `end`: the record itself, or one of its details. */
+/* Write a row for the record from `begin` to `end` or for one of its details. */
 static int32_t put_row(reader_t *reader, const log_record_t *record, int32_t severity, stretch_t said, place_t begin, place_t end)
 {
     scan_t *scan = reader->scan;

@@ -1,4 +1,4 @@
-/* A record of csvlog or jsonlog, and the functions by which both forms read its parts and put it into rows. */
+/* A record of csvlog or jsonlog, and functions for both forms that read its parts and write its rows. */
 #ifndef PGLOG_ROW_H
 #define PGLOG_ROW_H
 
@@ -7,10 +7,10 @@
 /* Details in the order of their rows. */
 #define DETAILS 5
 
-/* The parts of a record as its row states them. Texts that are absent begin at ABSENT. */
+/* The parts of a record as written in its row. Absent texts begin at ABSENT. */
 typedef struct {
     stretch_t stamp, user, database, host, application, state, said, details[DETAILS];
-    int64_t pid, line, backend, local_xid; /* process and line -1, the transaction 0/-1 where absent */
+    int64_t pid, line, backend, local_xid; /* if absent: process and line -1, transaction 0/-1 */
     int32_t severity;
 } log_record_t;
 
@@ -18,7 +18,7 @@ typedef struct {
     scan_t *scan;
     const chunk_t *chunk;
     byte_t *text;
-    place_t spare; /* where the next text without its escapes is written */
+    place_t spare; /* place for the next unescaped text */
     int64_t most;
 } reader_t;
 
@@ -31,7 +31,7 @@ static const log_record_t none = {
 
 static inline bool is_filled(stretch_t stretch) { return stretch.end > stretch.begin; }
 
-/* The record from `begin` to `end`, and each of its details, as rows of the output. */
+/* Write the record from `begin` to `end`, and each of its details, as rows of the output. */
 INTERNAL int32_t put_record(reader_t *reader, const log_record_t *record, place_t begin, place_t end);
 
 /* Whether a text is the severity of a record: a word that may end in the level of a debug message. */
@@ -43,13 +43,13 @@ INTERNAL bool is_stamp(reader_t *reader, stretch_t text);
 /* A virtual transaction, or nothing. */
 INTERNAL bool read_transaction(reader_t *reader, stretch_t text, log_record_t *record);
 
-/* At most `most` digits, of which there may be none; the number stays as it is then. */
+/* Read at most `most` digits; an empty field leaves the number unchanged. */
 INTERNAL bool read_number(const byte_t *text, stretch_t field, place_t most, int64_t *number);
 
-/* The row of csvlog at `begin`; `loose`: also with a number of columns that no version of PostgreSQL writes. */
+/* Read the row of csvlog at `begin`; `loose`: accept numbers of columns that no version of PostgreSQL writes. */
 INTERNAL int32_t read_csv(reader_t *reader, place_t begin, bool loose, place_t *end);
 
-/* The object of jsonlog in the line at `begin`. */
+/* Read the object of jsonlog in the line at `begin`. */
 INTERNAL int32_t read_json(reader_t *reader, place_t begin, place_t *end);
 
 #endif

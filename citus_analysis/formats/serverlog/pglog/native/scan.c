@@ -1,4 +1,4 @@
-/* State while a chunk is walked: its distinct texts, and the templates of its statements. */
+/* State of a scan: the distinct texts of a chunk, and the templates of its statements. */
 #include "scan.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static bool table_init(table_t *table, uint32_t size)
     return true;
 }
 
-/* Of all bytes: names of machines often begin and end alike. */
+/* A hash of all bytes, because names of machines often begin and end alike. */
 static inline uint64_t text_hash(const byte_t *text, stretch_t stretch)
 {
     place_t place = stretch.begin, end = stretch.end, length = end - place;
@@ -32,7 +32,7 @@ static inline bool same(const byte_t *text, stretch_t one, stretch_t other)
     return same_bytes(text + one.begin, text + other.begin, (size_t)length);
 }
 
-/* Twice the room for the texts of a column. */
+/* Double the size of the table of a column. */
 static bool table_grow(table_t *table, const byte_t *text, const stretch_t *distinct)
 {
     table_t larger;
@@ -66,7 +66,7 @@ INTERNAL int32_t text_number(scan_t *scan, enum text_column column, stretch_t st
     return scan->recent[column] = number;
 }
 
-/* The template that a statement fits, made where there is none; `shards` are the statement's. */
+/* The template that fits a statement, made if there is none; sets `shards` to the statement's. */
 INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end, shards_t *shards)
 {
     template_t **ways = scan->templates[mix(load(scan->text + begin, end - begin)) & (TEMPLATE_SETS - 1)];
@@ -76,7 +76,7 @@ INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end,
         if (fits_template(ways[way], scan->text, begin, end, shards)) break;
     if (way < TEMPLATE_WAYS && ways[way]) {
         found = ways[way];
-#ifdef CHECK_TEMPLATES /* the fuzzer does */
+#ifdef CHECK_TEMPLATES /* defined by the fuzzer */
         read_statement(scan->text, begin, end, scan->spare);
         if (scan->spare->fingerprint != found->fingerprint) __builtin_trap();
         if (scan->spare->shards.count != shards->count) __builtin_trap();
@@ -97,7 +97,7 @@ INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end,
             return found;
         }
     }
-    /* The last one used comes first, the one longest unused is the next to go. */
+    /* The templates are ordered by last use; the one unused for longest is replaced next. */
     memmove(ways + 1, ways, (size_t)way * sizeof *ways);
     ways[0] = found;
     return found;
@@ -124,7 +124,7 @@ INTERNAL scan_t *scan_new(const byte_t *text, const prefix_t *prefix, output_t *
     return scan;
 }
 
-/* 0, or OUT_OF_MEMORY where it did. */
+/* 0, or OUT_OF_MEMORY if the scan ran out of memory. */
 INTERNAL int32_t scan_free(scan_t *scan)
 {
     int32_t answer = scan->failed ? OUT_OF_MEMORY : 0;

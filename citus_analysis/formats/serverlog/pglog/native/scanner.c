@@ -1,4 +1,4 @@
-/* One walk over the bytes of a chunk that fills the columns of its records. */
+/* One pass over the bytes of a chunk that fills the columns of its records. */
 #include "scanner.h"
 
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 #include "scan.h"
 #include "syslog.h"
 
-/* The beginning of a chunk, or of the record before, decides which lines are astray or blank. */
+/* The kind of the lines before the current one: it decides whether a line is stray or blank. */
 enum part { BLANKS, STRAYS, RECORDS };
 
-/* Place, length and text of a record, once its end is known. */
+/* Set place, length and text of a record, once its end is known. */
 static void end_record(scan_t *scan, const chunk_t *chunk, int64_t row, place_t begin, place_t text_begin, place_t end,
                        int64_t tail)
 {
@@ -93,7 +93,7 @@ static void walk(scan_t *scan, const chunk_t *chunk)
 
 int64_t pglog_layout(void) { return LAYOUT_HASH; }
 
-#define STRIDE 192 /* bytes whose line ends one byte can count, so that the compiler can count them side by side */
+#define STRIDE 192 /* a byte suffices to count the line ends of this many, so that the compiler can vectorize */
 
 text_facts_t pglog_text_facts(const byte_t *text, int64_t size)
 {

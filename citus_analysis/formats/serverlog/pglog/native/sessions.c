@@ -12,7 +12,7 @@ static byte_t event_of(const rules_t *rules, const records_t *records, const rec
     return event == R_NOTHING && error ? R_ERROR : event;
 }
 
-/* A piece of a session begins in which no record is missing. */
+/* Begin a segment: a piece of a session in which no record is missing. */
 static void begin_segment(assembly_t *assembly, backend_t *backend, const record_t *record, int64_t line, bool restarted,
                           bool moved)
 {
@@ -27,7 +27,7 @@ static void begin_segment(assembly_t *assembly, backend_t *backend, const record
     ADD(assembly, &assembly->missing, missing_t, missing);
 }
 
-/* Whether a record comes after the others of its backend; numbers that go back begin a later session of the same pid. */
+/* Whether a record follows all others of its backend; the number 1 after higher ones begins a later session. */
 static bool in_order(backend_t *backend, const record_t *record, int64_t line)
 {
     int64_t time = record->time;
@@ -42,7 +42,7 @@ static bool in_order(backend_t *backend, const record_t *record, int64_t line)
     return true;
 }
 
-/* Whether a record is a detail that csvlog and jsonlog have in the row of the one before, under its number. */
+/* Whether a record is a detail from the same row of csvlog or jsonlog as the record before, with its number. */
 static bool in_same_row(const backend_t *backend, const records_t *records, const record_t *record, int64_t line)
 {
     byte_t severity = records->severity[record->row];
@@ -56,7 +56,7 @@ static void see_time(source_times_t *times, int64_t time)
     if (times->last_time == NOTHING_THERE || time > times->last_time) times->last_time = time;
 }
 
-/* The place of a record in its session. */
+/* Set the place of the backend's last record; begin a segment where records are missing before it. */
 static void place_record(assembly_t *assembly, backend_t *backend, const record_t *record, int64_t line)
 {
     int64_t step = line == NOTHING_THERE || backend->line == NOTHING_THERE ? 1 : line - backend->line;

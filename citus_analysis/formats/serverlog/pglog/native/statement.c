@@ -13,16 +13,16 @@ enum token_kind { NOTHING, CONSTANT, CLOSING, WORD, OPERATOR };
 
 typedef struct {
     uint64_t value;
-    enum token_kind last; /* the last token as in the text */
-    byte_t sign;          /* held until it is known whether a constant follows; 0: none */
-    bool constant;        /* the last token that was let through is a constant */
-    bool comma;           /* held until it is known whether a constant follows */
-    int32_t semicolons;   /* held until something follows */
+    enum token_kind last; /* kind of the last token in the text */
+    byte_t sign;          /* held back until it is known whether a constant follows; 0: none */
+    bool constant;        /* whether the last token passed on is a constant */
+    bool comma;           /* held back until it is known whether a constant follows */
+    int32_t semicolons;   /* number held back until another token follows */
 } hasher_t;
 
 static inline void put(hasher_t *hasher, byte_t byte) { hasher->value = fnv(fnv(hasher->value, byte), SEPARATOR); }
 
-/* Make room for the next token, given by its byte (0 for a word): stages two and three. */
+/* Pass the next token, given by its byte (0 for a word), through stages two and three. */
 static void emit(hasher_t *hasher, byte_t token)
 {
     if (hasher->comma) {
@@ -80,7 +80,7 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
     hasher_t hasher = {.value = FNV_OFFSET};
     verb_reader_t verb = {.kind = Q_OTHER, .behind = -1};
     bool after_dot = false;
-    place_t from = begin; /* of the stretch that the next gap ends */
+    place_t from = begin; /* beginning of the text before the next gap */
     place_t place = blanks_end(text, begin, limit);
     template->shards.count = 0;
     template->gap_count = 0;

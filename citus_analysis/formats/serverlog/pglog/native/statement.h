@@ -1,12 +1,12 @@
 /* Fingerprint, kind and shards of a statement, as `fallback/statement_tokens.py` defines them.
  *
- * Tokens pass three stages that each hold back at most one token until the next is known: signs of constants, commas
- * between constants, semicolons at the end.
+ * Tokens pass three stages: signs of constants, commas between constants, semicolons at the end. Each stage holds back
+ * at most one kind of token until the next token is known.
  *
- * A benchmark sends the same few statements with other constants. So the first of a kind leaves a template: the
- * stretches of text between its constants and shard numbers. A statement that shows the same stretches, with a
- * constant or a shard number in every gap, has the same tokens, for a token never depends on the text before it
- * but through the kind of the token before, which the stretches fix.
+ * A benchmark sends the same few statements with different constants. The first statement of a kind therefore leaves a
+ * template: the stretches of text between its constants and shard numbers. A statement with the same stretches, and a
+ * constant or a shard number in every gap, has the same tokens: a token depends on the text before it only through the
+ * kind of the token before, which the stretches determine.
  */
 
 #ifndef PGLOG_STATEMENT_H
@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     place_t begin, end; /* the text before the gap */
     byte_t first;       /* first byte of the gap's constant; 0 for the number of a shard */
-    bool is_shard;      /* the number is a shard of the statement */
+    bool is_shard;      /* whether the number is a shard of the statement */
 } gap_t;
 
 typedef struct {

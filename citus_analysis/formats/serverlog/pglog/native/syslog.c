@@ -6,7 +6,7 @@
 #include "processes.h"
 
 #define NOTHING_MORE (-1)
-/* Bytes in which the end of a chunk is looked for. */
+/* Bytes searched for the end of a chunk. */
 #define LOOKED_AT (1 << 20)
 
 typedef struct {
@@ -15,18 +15,18 @@ typedef struct {
 } piece_t;
 
 typedef struct {
-    int64_t number, first, last; /* of the message; its pieces */
-    bool whole;                  /* whether nothing may follow */
+    int64_t number, first, last; /* number of the message; its first and last piece */
+    bool whole;                  /* whether no further piece may follow */
 } message_t;
 
 struct messages {
     processes_t processes;
     piece_t *pieces;
-    message_t *messages; /* one a row */
-    int64_t count, room; /* of pieces: there are never more rows */
-    byte_t *spare;       /* where texts are put together */
-    place_t behind;      /* its place */
-    head_t head;         /* of a line that continues a message */
+    message_t *messages; /* one per row */
+    int64_t count, room; /* number of pieces, and room for pieces and messages; there are never more messages */
+    byte_t *spare;       /* memory for joined texts */
+    place_t behind;      /* place of this memory, relative to the text */
+    head_t head;         /* head of a line that continues a message */
 };
 
 INTERNAL messages_t *messages_new(const chunk_t *chunk)
@@ -116,7 +116,7 @@ INTERNAL void cut_message(scan_t *scan, int64_t row, place_t end)
     if (last->end > end) last->end = end > last->begin ? end : last->begin;
 }
 
-/* The control character that syslog spells as `#011` at a place, or 0. */
+/* The control character that syslog escaped at a place (`#011`), or 0. */
 static byte_t control_at(const byte_t *text, place_t place, place_t end)
 {
     place_t behind = BEGINS(text, place, end, "#01");
@@ -124,7 +124,7 @@ static byte_t control_at(const byte_t *text, place_t place, place_t end)
     return text[behind] == '1' ? '\t' : text[behind] == '2' ? '\n' : text[behind] == '5' ? '\r' : 0;
 }
 
-/* A piece after what is there, in which `from` is the place of the end. */
+/* Append a piece to the joined text, which ends at `*end`. */
 static void append_piece(scan_t *scan, const piece_t *piece, place_t *end)
 {
     const byte_t *text = scan->text;
@@ -142,7 +142,7 @@ static void append_piece(scan_t *scan, const piece_t *piece, place_t *end)
     *end = to + scan->messages->behind;
 }
 
-/* PostgreSQL writes a tab before each further line of a message, but not where it cut a long one. */
+/* PostgreSQL writes a tab before each further line of a message, but not before the rest of a long line that it cut. */
 static bool begins_line(const byte_t *text, const piece_t *piece)
 {
     return piece->begin < piece->end && (text[piece->begin] == '\t' || control_at(text, piece->begin, piece->end) == '\t');
@@ -190,7 +190,8 @@ static bool push(places_t *stack, place_t place)
     return true;
 }
 
-/* Put the records between messages on a stack; `strict`: a line whose message is not known continues one before `begin`. */
+/* Put the records that begin between messages on a stack; `strict`: lines of unknown messages continue one from before
+ * `begin`. */
 static bool stack_records(lines_t *lines, const byte_t *text, place_t begin, place_t size, bool strict, places_t *stack,
                           processes_t *processes)
 {

@@ -99,7 +99,7 @@ static inline place_t constant_end(const byte_t *text, place_t begin, place_t li
     return byte == '.' || is_digit(byte) ? number_end(text, begin, limit) : ABSENT;
 }
 
-/* A constant, or the question mark in place of one. */
+/* The place after a constant or a question mark in its place. */
 INTERNAL place_t value_end(const byte_t *text, place_t begin, place_t limit)
 {
     place_t end = constant_end(text, begin, limit);
@@ -127,7 +127,7 @@ INTERNAL place_t blanks_end(const byte_t *text, place_t begin, place_t limit)
     return place;
 }
 
-/* Where the digits of a shard's number begin at the end of a name. */
+/* The beginning of a shard's number at the end of a name, or ABSENT. */
 INTERNAL place_t shard_begin(const byte_t *text, place_t begin, place_t end)
 {
     place_t place = end;
@@ -136,7 +136,7 @@ INTERNAL place_t shard_begin(const byte_t *text, place_t begin, place_t end)
     return fits && place - 1 > begin && text[place - 1] == '_' ? place : ABSENT;
 }
 
-/* Whether the double quote before `end` closes the name that opens at `begin`, or is half of a doubled one. */
+/* Whether the double quote before `end` closes the name that opens at `begin`; false for the half of a doubled quote. */
 INTERNAL bool closes(const byte_t *text, place_t begin, place_t end)
 {
     for (place_t place = begin + 1; place < end; place++) {

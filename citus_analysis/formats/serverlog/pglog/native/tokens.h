@@ -1,4 +1,4 @@
-/* Tokens of SQL: where one that begins at a place ends. */
+/* Tokens of SQL: the end of a token that begins at a place. */
 #ifndef PGLOG_TOKENS_H
 #define PGLOG_TOKENS_H
 
@@ -18,16 +18,16 @@ static inline bool is_space(byte_t byte) { return byte <= 32 || byte == 127; }
 /* The place after the quote that closes a text begun before `begin`; doubled and escaped quotes do not close it. */
 INTERNAL place_t quote_end(const byte_t *text, place_t begin, place_t limit, byte_t quote, bool escapes);
 
-/* A constant, or the question mark in place of one. */
+/* The place after a constant or a question mark in its place. */
 INTERNAL place_t value_end(const byte_t *text, place_t begin, place_t limit);
 
 /* The place after white space and comments. */
 INTERNAL place_t blanks_end(const byte_t *text, place_t begin, place_t limit);
 
-/* Where the digits of a shard's number begin at the end of a name. */
+/* The beginning of a shard's number at the end of a name, or ABSENT. */
 INTERNAL place_t shard_begin(const byte_t *text, place_t begin, place_t end);
 
-/* Whether the double quote before `end` closes the name that opens at `begin`, or is half of a doubled one. */
+/* Whether the double quote before `end` closes the name that opens at `begin`; false for the half of a doubled quote. */
 INTERNAL bool closes(const byte_t *text, place_t begin, place_t end);
 
 #endif

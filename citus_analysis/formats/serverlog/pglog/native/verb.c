@@ -3,7 +3,7 @@
 
 #include "tokens.h"
 
-#define MAIN_VERBS 7 /* the first ones: statements that a WITH clause may belong to */
+#define MAIN_VERBS 7 /* the first verbs of the list, which may follow a WITH clause */
 static const struct {
     const char *word;
     enum statement_kind kind;
@@ -28,7 +28,7 @@ static bool is_word(token_t token, const char *word)
     return !word[token.length];
 }
 
-#define WORDS_AFTER_VERB 3 /* that may change the kind */
+#define WORDS_AFTER_VERB 3 /* number of words that may change the kind */
 
 static void find_verb(verb_reader_t *reader, token_t token)
 {

@@ -1,4 +1,4 @@
-/* The kind of a statement, by its first tokens. */
+/* The kind of a statement, from its first tokens. */
 #ifndef PGLOG_VERB_H
 #define PGLOG_VERB_H
 
@@ -10,7 +10,7 @@ typedef struct {
     place_t length;
 } token_t;
 
-/* The kind of a statement, as far as its tokens were read. */
+/* The kind of a statement according to the tokens read so far. */
 typedef struct {
     enum statement_kind kind;
     token_t verb;
@@ -19,7 +19,7 @@ typedef struct {
     bool with;
 } verb_reader_t;
 
-/* Take the next token of a statement into account. A reader begins as {.kind = Q_OTHER, .behind = -1}. */
+/* Read the next token of a statement. A new reader is {.kind = Q_OTHER, .behind = -1}. */
 INTERNAL void read_verb(verb_reader_t *reader, const byte_t *text, place_t begin, place_t end);
 
 #endif
