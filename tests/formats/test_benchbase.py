@@ -113,7 +113,7 @@ def test_a_configuration_that_declares_entities_is_refused(tmp_path: Path, encod
     body = "<configuration><transactiontypes>&b;</transactiontypes></configuration>"
     path.write_text(f'<!DOCTYPE configuration [<!ENTITY b "bbbb">]>{body}', encoding=encoding)
     kind = format_named("benchbase_settings")
-    with pytest.raises(FormatError, match="holds no settings of BenchBase"):
+    with pytest.raises(FormatError, match="contains no settings of BenchBase"):
         list(kind.parse(Content(path), Hints(path.name)))
 
 

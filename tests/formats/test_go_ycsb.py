@@ -163,5 +163,5 @@ def test_a_file_of_raw_latencies_alone(tmp_path: Path) -> None:
 
 def test_what_is_not_of_go_ycsb(tmp_path: Path) -> None:
     assert FORMAT.detect("a.log", b"[OVERALL], RunTime(ms), 10\n") == 0.0
-    with pytest.raises(FormatError, match="holds no line of go-ycsb"):
+    with pytest.raises(FormatError, match="contains no line of go-ycsb"):
         read_bytes(FORMAT, tmp_path, b"hello\n")

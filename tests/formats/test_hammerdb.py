@@ -138,12 +138,12 @@ def test_a_database_gives_the_job_that_is_named_or_the_only_test(tmp_path: Path)
             "'TEST RESULT : System achieved 7 NOPM from 9 PostgreSQL TPM')"
         )
     database.close()
-    with pytest.raises(FormatError, match=r"holds 2 jobs that are runs.*--meta hammerdb_job=6B03452D660E03E213330313"):
+    with pytest.raises(FormatError, match=r"contains 2 jobs .*--meta hammerdb_job=6B03452D660E03E213330313"):
         parsed(several)
     hints = Hints(several.name, {"hammerdb_job": "6B03452D660E03E213330313"})
     (piece,) = format_named("hammerdb").parse(Content(several), hints)
     assert piece.frame("clients")["throughput_ops_s"].to_list() == [9 / 60]
-    with pytest.raises(FormatError, match="holds no job X"):
+    with pytest.raises(FormatError, match="contains no job X"):
         list(format_named("hammerdb").parse(Content(several), Hints(several.name, {"hammerdb_job": "X"})))
 
 
@@ -157,7 +157,7 @@ def test_passwords_of_a_job_are_not_stored() -> None:
 def test_a_damaged_database_is_refused(tmp_path: Path, cut: int) -> None:
     damaged = tmp_path / "hammer.DB"
     damaged.write_bytes((RECORDED / "6.0-hammer.DB").read_bytes()[:cut])
-    with pytest.raises(FormatError, match="is no database of HammerDB's jobs"):
+    with pytest.raises(FormatError, match="is not a database of HammerDB's jobs"):
         list(format_named("hammerdb").parse(Content(damaged), Hints(damaged.name)))
 
 

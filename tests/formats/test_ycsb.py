@@ -402,7 +402,7 @@ def test_undated_status_lines_are_each_taken(tmp_path: Path, monkeypatch: pytest
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"nothing of the kind\n")
-    with pytest.raises(FormatError, match=r"notes\.txt: holds no line of a YCSB client"):
+    with pytest.raises(FormatError, match=r"notes\.txt: contains no line of a YCSB client"):
         list(FORMAT.parse(Content(path), Hints()))
 
 

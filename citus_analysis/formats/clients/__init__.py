@@ -1,1 +1,1 @@
-"""Load generators: YCSB, go-ycsb and pgbench."""
+"""Output of load generators, such as YCSB, pgbench, sysbench and HammerDB."""

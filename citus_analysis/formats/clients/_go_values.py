@@ -1,7 +1,7 @@
-"""Values that go-tpc and go-ycsb print of each operation, in one of three styles: plain, table, JSON.
+"""The values of each operation in the output of go-tpc and go-ycsb, in three styles: plain, table, JSON.
 
-The styles differ in form only: a line (in JSON an object) for each operation, and for each of its values a name with
-its unit, as `Avg(ms)`, and a number.
+The styles differ in form only: each has a line (in JSON an object) per operation, with a name, a unit and a number for
+each value (`Avg(ms): 40.4`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _UNIT: Final = r"\(([mu]?s)\)$"
 
 @dataclass(frozen=True)
 class Styles:
-    """How a tool prints.
+    """The styles of a tool.
 
     Attributes:
-        plain: pattern of a line, with the groups `section` and `values` (`Count: 68, TPM: 2257.0`), and `prefix` where
+        plain: pattern of a line, with the groups `section` and `values` (`Count: 68, TPM: 2257.0`), and `prefix` if
             the tool prints one.
         table: pattern of a line of a table, with the same groups.
         columns: names of the values of a table's line.
@@ -40,15 +40,15 @@ class Styles:
 
 
 def printed_values(lines: pl.DataFrame, styles: Styles) -> tuple[pl.DataFrame, pl.Series]:
-    """One row for each printed value, and the offsets of lines of JSON that hold something else than numbers.
+    """One row for each printed value, and the offsets of lines of JSON with values other than numbers.
 
     Args:
         lines: lines with their `offset`, `text` and `kind` (`plain`, `table`, `json`, others).
-        styles: how the tool prints.
+        styles: the tool's styles.
 
     Returns:
-        Columns `offset`, `prefix` (null where the tool prints none), `section`, `name`, `unit` (null where none is
-        printed) and `value`; and offsets.
+        Columns `offset`, `prefix` (null if the tool prints none), `section`, `name`, `unit` (null if none is printed)
+        and `value`; and offsets.
     """
     parts = [_of_plain(lines, styles.plain), _of_table(lines, styles), _of_json(lines)]
     values = pl.concat(part.select("offset", "prefix", "section", "name", "value") for part in parts)

@@ -22,7 +22,7 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["MESSAGE_CHARS", "SEVERITY", "THROWABLE", "add_messages", "count_messages", "no_messages"]
 
-#: A Java class whose name is that of a throwable.
+#: A Java class that is named like a throwable.
 THROWABLE: Final = r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure)\b"
 #: A severity word of loggers and PostgreSQL tools.
 SEVERITY: Final = r"\b(FATAL|SEVERE|ERROR|WARN(?:ING)?|fatal|error|warning)\b"

@@ -23,7 +23,7 @@ __all__ = [
 
 OVERALL: Final = "OVERALL"
 _INIT: Final = "INIT"
-#: Metric of the transactions of a script in reports that count those that failed or were skipped, too.
+#: Metric of the transactions of a script, in reports whose number includes failed and skipped ones.
 ATTEMPTED: Final = "transactions, failed and skipped ones included"
 
 _NUMBER: Final = r"-?(?:[0-9]{1,15}(?:\.[0-9]+)?|nan|NaN)"
@@ -74,7 +74,7 @@ def script_name(text: str) -> str:
 
 
 def with_sections(lines: pl.DataFrame, section: str | None, commands: int) -> pl.DataFrame:
-    """Lines with the `section` they belong to and, of commands, their `number` within it.
+    """Lines with their `section` and, for commands, their `number` within it.
 
     Args:
         lines: in order, with `kind`.

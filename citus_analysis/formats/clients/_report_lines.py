@@ -1,4 +1,4 @@
-"""Lines of a load generator's report by kind, for tools that print one report a run."""
+"""Lines of a load generator's report by kind, for tools that print one report per run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CLIENTS: Final = 2**31 - 1
 
 
 class Report(Protocol):
-    """The state of the parse of one file that holds the report of one run."""
+    """The state of parsing one file with the report of one run."""
 
     @property
     def recognised(self) -> bool:
@@ -37,17 +37,17 @@ def pieces_of(report: Report, content: Content, tool: str) -> Iterator[Parsed]:
     """A piece for each block of a report, and one for the whole.
 
     Raises:
-        FormatError: no line is the tool's.
+        FormatError: the tool printed no line of the file.
     """
     for block in content.blocks():
         yield reject_oversized(block) if block.oversized else report.block(block)
     if not report.recognised:
-        raise FormatError(f"holds no line of {tool}", path=content.path, way_out="choose another --format")
+        raise FormatError(f"contains no line of {tool}", path=content.path, way_out="choose another --format")
     yield report.finish()
 
 
 def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str) -> pl.DataFrame:
-    r"""Lines with their `kind` and the `reason` for which they are rejected (null where they are not).
+    r"""Lines with their `kind` and the `reason` for which they are rejected (null if they are not).
 
     Args:
         lines: a frame of :func:`citus_analysis.formats.line_frame`.
@@ -68,7 +68,7 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str) -> pl.Da
 
 
 def _kinds(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:
-    """Name of the first pattern that each text fits; a pattern is tried on those that fit none before it."""
+    """Name of the first pattern that fits each text; each pattern is tried only on texts that no earlier one fits."""
     codes = np.full(len(text), len(kinds), np.uint32)
     rest = np.arange(len(text))
     for code, pattern in enumerate(kinds.values()):
@@ -79,7 +79,7 @@ def _kinds(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:
 
 
 def count_of(value: float | None, most: int = MAX_COUNT) -> int | None:
-    """A printed number as a count; None where it is missing or no count.
+    """A printed number as a count; None if it is missing or not a count.
 
     Example:
         >>> count_of(3.0), count_of(-1.0), count_of(None)

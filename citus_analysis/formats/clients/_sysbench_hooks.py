@@ -1,8 +1,8 @@
-"""Output of sysbench where a script sets its hooks to `sysbench.report_json` or `sysbench.report_csv`.
+"""Output of sysbench with a script that sets its hooks to `sysbench.report_json` or `sysbench.report_csv`.
 
 Each report is an object of JSON over several lines, or a line of ten numbers: time, threads, transactions a second, ...
-A report of the whole run (`report_cumulative`) is one more, with 0 threads. Neither says which percentile its latency
-is.
+The report of the whole run (`report_cumulative`) has the same form, with 0 threads. Neither form names the percentile
+of its latency.
 """
 
 from __future__ import annotations

@@ -12,17 +12,17 @@ Tables: `clients` and `client_metrics` (the summary), `client_latencies` and `cl
 
 Conversion:
 
-- numbers of the summary are metrics under their own names, without their unit: of `OVERALL`, and those of the
-  `Latency Distribution` of the section `all transactions`. `terminals`, `isolation` and so on describe the run;
+- numbers of the summary are metrics under their own names, without their unit: in the section `OVERALL`, and those of
+  the `Latency Distribution` in `all transactions`. `terminals`, `isolation` and so on describe the run;
 - `throughput_ops_s` is Throughput, which counts aborted requests too; `failed_operations` is Throughput less Goodput,
-  times the elapsed time. Goodput counts what succeeded in the warm-up as well, of which the summary says nothing: with
-  a warm-up, more may have failed, and where Goodput is the larger one, how many is not known (null). No other number
-  has the warm-up in it, and `Start timestamp` is before it: it is a metric, not the `start_time`;
-- of the raw file, the time (in seconds, whatever its heading says) is when the request began. `client_histogram` counts
-  its latencies to the microsecond: percentiles of `operation_latencies` come from all requests of each transaction,
-  and files of several BenchBase processes merge exactly;
-- of samples and results, `elapsed_s` is the end of the window; the last window may be incomplete, and shows less than
-  was reached. The section of `NAME.results.NewOrder.csv` is `NewOrder`.
+  times the elapsed time. Goodput also counts successful requests of the warm-up, which the summary does not mention:
+  with a warm-up, more requests may have failed, and if Goodput is larger than Throughput, the number is null. No other
+  number includes the warm-up. `Start timestamp` is before it and therefore a metric, not the `start_time`;
+- in the raw file, the time (in seconds, contrary to its heading) is the beginning of the request. `client_histogram`
+  counts its latencies to the microsecond: percentiles of `operation_latencies` come from all requests of each
+  transaction, and files of several BenchBase processes merge exactly;
+- in samples and results, `elapsed_s` is the end of the window; the last window may be incomplete, and its throughput
+  too low. The section of `NAME.results.NewOrder.csv` is `NewOrder`.
 
 Settings of the server (`.params.json`) and of the run (`.config.xml`) are read by
 :mod:`citus_analysis.formats.clients.benchbase_settings`.
@@ -62,7 +62,7 @@ _SUMMARY: Final = re.compile(rb'\A\s*\{(?=[\s\S]*"Measured Requests")(?=[\s\S]*"
 _N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({_N}),([0-9]{{1,15}}),([0-9]{{1,9}}),[0-9]{{1,9}}$"
 _WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{_N}){{9,12}}$"
-#: Names of the raw file's number, mean and extremes of each transaction's latencies: those of the summary.
+#: The summary's names, used for number, mean and extremes of each transaction's latencies in the raw file.
 _RAW_METRICS: Final = ("Measured Requests", "Average Latency", "Minimum Latency", "Maximum Latency")
 _UNKNOWN: Final = "no line of this file of BenchBase"
 _TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
@@ -107,7 +107,7 @@ class Benchbase(Format):
         return 0.95 if head.startswith((_RAW, _SAMPLES, _RESULTS)) or _SUMMARY.search(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece of a summary; a piece per block of a CSV file, and at its end the histogram."""
+        """One piece for a summary; for a CSV file a piece per block, and the histogram at its end."""
         if content.head.startswith(_RAW):
             yield from _Raw().pieces(content)
         elif content.head.startswith((_SAMPLES, _RESULTS)):
@@ -115,12 +115,12 @@ class Benchbase(Format):
         elif _SUMMARY.search(content.head):
             yield _summary(content)
         else:
-            raise FormatError("is no result of BenchBase", path=content.path, way_out="choose another --format")
+            raise FormatError("is not a result of BenchBase", path=content.path, way_out="choose another --format")
 
 
 @dataclass
 class _Raw:
-    """The state of the parse of a raw file."""
+    """The state of parsing a raw file."""
 
     _first: float | None = None
     _counts: LatencyCounts = field(default_factory=LatencyCounts)
@@ -229,7 +229,7 @@ def _summary(content: Content) -> Parsed:
         numbers = {name: float(value) for name, value in summary.items() if isinstance(value, int | float)}
         measured = {name: float(value) for name, value in latencies.items()}
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
-        raise FormatError(f"is no summary of BenchBase: {error}", path=content.path) from error
+        raise FormatError(f"is not a summary of BenchBase: {error}", path=content.path) from error
     requests = numbers.pop("Measured Requests", None)
     rows = [
         *((OVERALL, *_named(name), value) for name, value in numbers.items()),
@@ -263,7 +263,7 @@ def _client(summary: Mapping[str, object], numbers: Mapping[str, float], request
 
 
 def _failed(rate: float | None, good: float | None, seconds: float | None) -> int | None:
-    """Requests that did not succeed, by the rates of all and of those that did; None where these do not show it."""
+    """Number of failed requests, from the rates of all and of successful ones; None if they do not determine it."""
     if rate is None or good is None or seconds is None or good > rate:
         return None
     return count_of(round((rate - good) * seconds)) if (rate - good) * seconds <= MAX_COUNT else None

@@ -2,7 +2,7 @@
 
 Table: `settings`. A server's setting is named `settings.NAME`, an element of the configuration by its path
 (`benchbase.works.work.rate`); elements that are repeated have a number (`...transactiontype.2.name`).
-Secrets are redacted: BenchBase leaves the password out of its copy of the configuration, but not every version did.
+Secrets are redacted: not every version of BenchBase leaves the password out of its copy of the configuration.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["FORMAT", "BenchbaseSettings"]
 
 _LIMIT_BYTES: Final = 2**20
 _DEEPEST: Final = 20
-#: Settings that every PostgreSQL server lists, and no other JSON object at its top.
+#: Settings of every PostgreSQL server, which no other JSON object has at its top level.
 _PARAMS: Final = re.compile(rb'\A\s*\{(?=\s*"[A-Za-z_.]+": ?")(?=[\s\S]*"DateStyle":)(?=[\s\S]*"autovacuum":)')
 _CONFIG: Final = re.compile(rb"\A\s*(?:<\?xml[^>]*\?>\s*)?<(?:configuration|parameters)>(?=[\s\S]*<transactiontypes>)")
 
@@ -50,7 +50,7 @@ class BenchbaseSettings(Format):
         try:
             found = _elements(data) if data.lstrip()[:1] == b"<" else _params(data)
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError, ElementTree.ParseError) as error:
-            raise FormatError(f"holds no settings of BenchBase: {error}", path=content.path) from error
+            raise FormatError(f"contains no settings of BenchBase: {error}", path=content.path) from error
         hidden = [(name, str(redact_values(value, name.rpartition(".")[2]))) for name, value in found]
         rows = pl.DataFrame(hidden, schema={"name": pl.String, "value": pl.String}, orient="row")
         yield Parsed({"settings": TABLES["settings"].parsed().conform(rows)}, len(data))

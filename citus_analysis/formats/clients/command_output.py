@@ -1,7 +1,7 @@
 r"""Output of a tool without a format module, after a heading that defines where its numbers are.
 
 Tables: `clients` (one row), `client_metrics`, `client_series`. `citus-analysis run` writes the heading, one line of
-JSON, before the tool's own output; the numbers are read off the output when it is ingested. For example::
+JSON, before the tool's own output; the numbers are read from the output when it is ingested. For example::
 
     citus-analysis command {"tool": "sysbench", "threads": 4, "time_limit_s": 10, "summary": {"operations_done":
         "transactions: +(\\d+)", "runtime_s": "total time: +([0-9.]+)s"}, "interval": null, "metrics": []}
@@ -10,10 +10,10 @@ JSON, before the tool's own output; the numbers are read off the output when it 
     General statistics:
         total time:                          10.0120s
 
-(the heading is one line, broken here for the page). Its fields:
+(The heading is a single line, wrapped here.) Its fields:
 
 - `summary`: name -> regular expression whose group is the number. `operations_done` and `failed_operations` are sums
-  over all lines that match (a tool may count each kind of transaction by itself); of all others the last line counts.
+  over all matching lines (a tool may count each kind of transaction separately); all others are from the last one.
   Names: `throughput_ops_s`, `throughput_ops_min`, `operations_done`, `failed_operations`, `runtime_s`, `runtime_ms`;
   missing ones are computed from the others if possible. The client is complete if it has a throughput;
 - `interval`: a status line, with groups named `elapsed_s` and `throughput_ops_s`;
@@ -108,7 +108,7 @@ class Heading:
 
     Attributes:
         tool: name of the tool.
-        threads: client threads it was started with.
+        threads: number of client threads.
         time_limit_s: time after which it had to end; None if none was set.
         command_line: program and arguments, for readers.
         summary: name of :data:`SUMMARY_NAMES` -> regular expression.
@@ -138,7 +138,7 @@ class Heading:
         """The heading from a line made by :meth:`line`.
 
         Raises:
-            FormatError: the line is not a heading, or holds an invalid regular expression.
+            FormatError: the line is not a heading, or contains an invalid regular expression.
         """
         try:
             stated = json.loads(line.removeprefix(BOM_UTF8).removeprefix(_SIGN.encode()))
@@ -205,7 +205,7 @@ class CommandOutput(Format):
 
 @dataclass
 class _Reader:
-    """The state of one file's parse."""
+    """The state of parsing one file."""
 
     heading: Heading
     _found: dict[Reading, float] = field(default_factory=dict)

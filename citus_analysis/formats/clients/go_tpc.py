@@ -16,11 +16,11 @@ Conversion of the lines:
   `OVERALL` under their own names;
 - `throughput_ops_s` is the sum of the transactions' rates (TPM / 60), failures left out; `runtime_ms` the longest
   `Takes`, which has a resolution of 0.1 s;
-- failed operations are those of the sections with `_ERR`, or the lines `execute run failed` where there are more;
-- of a status line, the time is not printed: `elapsed_s` is null, and rows come in the order of the lines;
-- go-tpc prints neither its threads nor its warehouses: state them (`--meta threads=`).
+- failed operations are counted by the sections with `_ERR`, or by the lines `execute run failed` if these are more;
+- status lines have no time: `elapsed_s` is null, and rows are in the order of the lines;
+- go-tpc does not print its numbers of threads and warehouses: state them (`--meta threads=`).
 
-Percentiles come from a histogram whose buckets grow: they are upper edges, up to 5 % above the latency.
+Percentiles come from a histogram with buckets of growing width: they are upper edges, up to 5 % above the latency.
 The output of a second run after the first is rejected, because the numbers of both would be mixed.
 """
 
@@ -119,7 +119,7 @@ class GoTpc(Format):
 
 @dataclass
 class _Report:
-    """The state of one file's parse."""
+    """The state of parsing one file."""
 
     recognised: bool = False
     _finished: int = 0

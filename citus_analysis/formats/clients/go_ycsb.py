@@ -13,18 +13,18 @@ Tables: `clients` (one row), `client_metrics` (the summary), `client_series` (pr
 Conversion of the lines:
 
 - names are those of YCSB: `READ_MODIFY_WRITE` is READ-MODIFY-WRITE, `READ_ERROR` READ-FAILED, Count Operations,
-  99th(us) 99thPercentileLatency; of `TOTAL` runtime and throughput are metrics of OVERALL;
-- every line counts from the start: a row of `client_series` holds the operations since the previous line, and no
+  99th(us) 99thPercentileLatency; runtime and throughput of `TOTAL` are metrics of OVERALL;
+- every line counts from the start: a row of `client_series` has the operations since the previous line, and no
   latencies, because means and percentiles since the start do not determine those of the interval;
-- go-ycsb counts the read and the update of a READ_MODIFY_WRITE in its `TOTAL`; as of YCSB, the whole is one operation
-  here, in `operations_done`, `throughput_ops_s` and the totals of `client_series`, and the printed rate stays a metric
-  of OVERALL;
+- go-ycsb counts the read and the update of a READ_MODIFY_WRITE in its `TOTAL`. Here, as in YCSB, the whole is one
+  operation, in `operations_done`, `throughput_ops_s` and the totals of `client_series`; the printed rate remains a
+  metric of OVERALL;
 - `runtime_ms` is the time in `Run finished`.
 
-With `measurementtype=raw`, the latency of each operation stands behind that, or in the file of
-`measurement.output_file`, which is read by itself: rows of `client_latencies`, counts to the microsecond
-(`client_histogram`), and their number, mean and extremes as metrics. A file of latencies alone has no row of `clients`,
-because it says nothing of the client.
+With `measurementtype=raw`, the latency of each operation follows that line, or is in the file of
+`measurement.output_file`, which is read separately. The latencies become rows of `client_latencies` and counts to the
+microsecond (`client_histogram`); their number, mean and extremes become metrics. A file of latencies alone gives no row
+of `clients`, because it has no facts about the client.
 
 The output of a second client after the first is rejected, because the numbers of both would be mixed.
 """
@@ -128,7 +128,7 @@ class GoYcsb(Format):
 
 @dataclass
 class _Report:
-    """The state of one file's parse."""
+    """The state of parsing one file."""
 
     recognised: bool = False
     _properties: dict[str, str] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class _Report:
         counted = counted.select("offset", "section", "Count", "Takes")
         both = counted if self._before is None else pl.concat([self._before, counted])
         self._before = both.group_by("section", maintain_order=True).last().select(counted.columns)
-        # A READ_MODIFY_WRITE stands in front of the TOTAL, which counts its read and its update.
+        # The line of READ_MODIFY_WRITE precedes that of TOTAL, which counts its read and its update.
         whole = pl.when(pl.col("section") == COMPOUND).then("Count").forward_fill().fill_null(0)
         total = pl.col("section") == OVERALL
         since = (

@@ -15,18 +15,18 @@ Tables: `clients` (one row), `client_metrics` (the report's lines), `client_seri
 Conversion of the lines:
 
 - settings, connection times and tps are metrics of the section `OVERALL`; counts and latencies are metrics
-  of the section that the transaction type names, and per script (`SQL script 1: ...`) of the script's;
-- a percentage in brackets is a separate metric with the unit %; of `19/14954` the first number is the value;
+  of the section that the transaction type names, and those of a script (`SQL script 1: ...`) of the script's section;
+- a percentage in brackets is a separate metric with the unit %; in `19/14954` the first number is the value;
 - the client's `script` is the transaction type, for a file without its folders; several scripts are listed with
   their weights in pgbench's notation (`select only@8, simple update@2`); `--rate` is detected by the schedule's
   lag, because the rate itself is not printed;
-- `transactions` of a script are those that were processed; version 18 counts failed and skipped ones, too, in a line
-  of its own, which becomes `transactions, failed and skipped ones included`;
+- `transactions` of a script are the processed ones; version 18 also prints their number with failed and skipped ones,
+  which becomes `transactions, failed and skipped ones included`;
 - with `-r`, each command has the metrics `latency of command N: ...`, `failures of ...`, `retries of ...`;
-- `throughput_ops_s` is the tps without connection times; `runtime_ms` the number of transactions over that tps
+- `throughput_ops_s` is the tps without connection times; `runtime_ms` is the number of transactions divided by that tps
   (the duration of `-T` is requested, not measured: it becomes `time_limit_s`);
-- of a progress line, standard deviation, lag and the number of transactions that were retried have no column;
-- with `--progress-timestamp` the line's time is kept as it is; `elapsed_s` then counts from one interval
+- standard deviation, lag and number of retried transactions of a progress line have no column;
+- with `--progress-timestamp` the line's time is stored unchanged; `elapsed_s` then counts from one interval
   before the first line.
 
 The output of `pgbench -i` becomes metrics of the section `INIT`, without a client.
@@ -124,7 +124,7 @@ class Pgbench(Format):
 
 @dataclass
 class _Report:
-    """The state of one file's parse."""
+    """The state of parsing one file."""
 
     recognised: bool = False
     _section: str | None = None
@@ -157,14 +157,14 @@ class _Report:
         return Parsed(tables, block.length - noise - int(rejects["byte_length"].sum()), noise, rejects)
 
     def finish(self) -> Parsed:
-        """The client's own row, unless it only initialised tables, and its errors."""
+        """The client's row, unless pgbench only initialised tables, and its errors."""
         tables = {"client_errors": self._errors}
         if "init" not in self._kinds or self._values:
             tables["clients"] = self._client()
         return Parsed(tables, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Lines with their `kind`, and the `reason` for which they are rejected or null."""
+        """Lines with their `kind`, and the `reason` for which they are rejected (null if they are not)."""
         text = pl.col("text")
         kind = pl.coalesce(*(pl.when(text.str.contains(p)).then(pl.lit(k)) for k, p in KINDS.items()))
         lines = lines.with_columns(kind=kind)

@@ -18,13 +18,13 @@ and maximum of the latency (us); lag, skipped, retries and failures by version::
     1177879493 8224 75762696 888034446752 2896 191292 0 0 0 0 0 0 0 0 0
 
 Skipped transactions, retries and failures (from version 15 on: serialization, deadlock, in later ones others) have
-columns. pgbench counts failures with `--failures-detailed` only and else writes 0, so that no failures are null.
+columns. pgbench counts failures only with `--failures-detailed` and otherwise writes 0; 0 is therefore stored as null.
 `throughput_ops_s` takes the smallest distance between two intervals of the file as their length. The first
-interval of a thread is shorter than that and shows less than was reached; the last one, which is not complete,
-is in no line (in the recordings of pgbench 15 up to 4 % of the transactions). The per-second summary that
-pgbench-tools exports (`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
+interval of a thread is shorter, so its throughput is too low; the last, incomplete interval is not written (up to 4 %
+of the transactions in the recordings of pgbench 15). The per-second summary that pgbench-tools exports
+(`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
 
-A last line without a line end is rejected: the output of a killed pgbench may end in a line that was cut.
+A last line without a line end is rejected: the output of a killed pgbench may end with a line that was cut.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _TRANSACTION_COLUMNS: Final = pl.Schema(
     }
 )
 _INTERVAL_COLUMNS: Final = ("start", "operations", "sum_us", "sum_of_squares", "min_us", "max_us")
-#: Places after the columns above: four of the lag, then these; failures of several kinds are the last.
+#: Places after the columns above: four for the lag, then these; the last ones are failures by kind.
 _SKIPPED, _RETRIES, _FAILED = 4, 6, 7
 _LONG: Final = "too long for a line of a pgbench log"
 _ODD: Final = "no line of a pgbench log"
@@ -119,7 +119,7 @@ class PgbenchLog(Format):
 
 
 def _kind_of(head: bytes) -> tuple[str, float]:
-    """The pattern that most whole lines of the head match, and the share of them that do."""
+    """The pattern that most whole lines of the head match, and the share of these lines."""
     lines = line_frame(head).filter("terminated", pl.col("text") != _EXPORTED_HEADER)["text"]
     shares = {pattern: int(lines.str.contains(pattern).sum()) / max(len(lines), 1) for pattern in _PATTERNS}
     return max(shares.items(), key=lambda pair: pair[1])
@@ -206,7 +206,7 @@ def _exported_fields(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _measured(numbers: pl.DataFrame) -> pl.DataFrame:
-    """Latencies only where there were transactions; an empty interval shows zeros."""
+    """Latencies of intervals with transactions, null for others, which show zeros."""
     latencies = ["mean_us", "min_us", "max_us"]
     return numbers.select(
         pl.col("start", "operations").cast(pl.Int64),

@@ -17,17 +17,17 @@ Tables: `clients` (one row), `client_metrics` (the report's values), `client_ser
 
 Conversion of the lines:
 
-- latencies and the number of transactions are metrics of the section `transactions` (of tests without SQL, `events`),
-  all else of `OVERALL`; counts of queries by kind are `queries: read` and so on;
+- latencies and the number of transactions are metrics of the section `transactions` (in tests without SQL, `events`),
+  all others of `OVERALL`; counts of queries by kind are `queries: read` and so on;
 - the one percentile of the report is named as printed (`--percentile`). sysbench's histogram ends at 100 s: a
-  percentile of 100000 ms is only known to be at least that, and named `... percentile or more`, which no column of
-  `operation_latencies` takes. In a status line, only the 90th and the 99th have a column;
-- the file does not name the script. For SQL tests the client's `script` is the mix of queries a transaction, rounded
-  (`SQL 14/4/2`: 14 reads, 4 writes, 2 others), so that runs of different scripts do not pass for repetitions;
+  percentile of 100000 ms is a lower bound, named `... percentile or more`, and not stored in `operation_latencies`. In
+  a status line, only the 90th and the 99th have a column;
+- the file does not name the script. For SQL tests the client's `script` is the rounded mix of queries per transaction
+  (`SQL 14/4/2`: 14 reads, 4 writes, 2 others), so that runs of different scripts are not taken for repetitions;
 - `--report-checkpoints` resets all counters: operations and failures are sums over the checkpoints and the final
   report, and the latencies of each stretch have a section of their own (`transactions until 2 s`);
 - failures are `ignored errors`: transactions that the server rejected and sysbench tried again;
-- a value of the histogram is the middle of a bucket, whose edges lie half a step (0.9 %) below and above;
+- a value of the histogram is the middle of a bucket, whose edges are half a step (0.9 %) below and above;
 - a script may print its reports as JSON or CSV (`sysbench.hooks`): intervals have their rate, and a report of the whole
   run in place of the text above gives throughput and time, in whole seconds, but no number of operations;
 - tests of a machine's memory and files are not read: their results are bytes.
@@ -65,7 +65,7 @@ _N: Final = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
 _SIGN: Final = Signs(
     re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE), (b"sysbench ",)
 )
-#: What the tests of a machine's memory and files print, whose results are bytes.
+#: Lines of tests of a machine's memory and files, whose results are bytes.
 _OF_MACHINE: Final = re.compile(rb"^(?:Running memory speed test |Extra file open flags: )", re.MULTILINE)
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
@@ -89,7 +89,7 @@ _KINDS: Final = {
 }
 _UNKNOWN: Final = "no line of sysbench's report"
 _SECOND: Final = "report of a second run in the same file; put each run's report into a file of its own"
-#: Kinds of lines that hold values of the report.
+#: Kinds of lines with values of the report.
 _VALUES: Final = ("value", "percentile", "fairness", "bucket")
 _LATENCIES: Final = ("min", "avg", "max", "sum")
 #: Name of the time since the start (in version 1.1, since the end of the warm-up), which every report prints.
@@ -133,7 +133,7 @@ class Sysbench(Format):
         """Series in a piece per block; the client, its values and its errors come last.
 
         Raises:
-            FormatError: it is a test of a machine's memory or files, or no line is sysbench's.
+            FormatError: the output is of a test of a machine's memory or files, or not from sysbench.
         """
         if _OF_MACHINE.search(content.head):
             message = "sysbench's test of a machine's memory or files, which runs no statements, is not read"
@@ -143,7 +143,7 @@ class Sysbench(Format):
 
 @dataclass
 class _Report:
-    """The state of one file's parse."""
+    """The state of parsing one file."""
 
     version: str | None = None
     _runs: int = 0
@@ -189,7 +189,7 @@ class _Report:
             "client_histogram": _histogram(values, section),
             "client_errors": self._errors,
         }
-        # `prepare` and `cleanup` name no threads: no run.
+        # Output without a number of threads is from `prepare` or `cleanup`, not from a run.
         if self._settings or metrics.height:
             tables["clients"] = self._client(metrics, reports.filter(threads=0).tail(1))
         return Parsed(tables, 0)
@@ -203,7 +203,7 @@ class _Report:
         return frame.with_columns(reason=pl.when(pl.col("runs") > 1).then(pl.lit(_SECOND)).otherwise("reason"))
 
     def _client(self, metrics: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
-        """The client's row, by the printed report, or else by that of the `whole` run that a hook printed."""
+        """The client's row, from the printed report or else from a hook's report of the whole run (`whole`)."""
         sums: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").sum()).iter_rows())
         last: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").last()).iter_rows())
         done = sums.get("transactions", sums.get("total number of events"))
@@ -285,7 +285,7 @@ def _section(metrics: pl.DataFrame, checkpoints: list[float]) -> pl.Expr:
 
 def _metrics(metrics: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:
     name = pl.col("metric")
-    # Of SQL tests, events are the transactions once more.
+    # In SQL tests, the number of events is that of the transactions.
     counted = "transactions" if "transactions" in metrics["metric"] else "total number of events"
     measured = name.is_in([*_LATENCIES, counted]) | name.str.contains("percentile", literal=True)
     # Every report prints every value, so the n-th of a name belongs to the n-th report.

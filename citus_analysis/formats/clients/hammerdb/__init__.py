@@ -19,32 +19,31 @@ The same values, in the same tables, come from
 
 - the JSON of the command `jobs JOBID timing|tcount|result` (the default of versions 4 and 5), also within a console;
 - the report of a job as JSON, which version 6 writes (`jobs JOBID save`): `hdb_JOBID.json`;
-- `hammer.DB`, the SQLite database of the jobs. A source is one run: `--meta hammerdb_job=` names its job where several
+- `hammer.DB`, the SQLite database of the jobs. A source is one run: `--meta hammerdb_job=` names its job if several
   ran a test. Settings and passwords in it (`JOBMAIN.jobdict`) are not stored.
 
 Conversion:
 
 - NOPM (new orders a minute) and TPM (transactions a minute, as the database counts them) are metrics of `OVERALL`
   under their own names; `throughput_ops_s` is TPM / 60. TPM of different databases count different things: compare
-  NOPM there;
-- the run took the timed minutes, without the ramp-up; HammerDB prints no number of transactions: `operations_done` is
-  null;
-- the time profile's summary gives the latencies of each procedure (section `NEWORD` and so on), its users the metrics
-  `virtual user 2: NEWORD P99` of `OVERALL`. **The profile includes the ramp-up** (HammerDB issue 233): `OVERALL`
-  then has the metric `time profile includes ramp-up`;
-- `CALLS` is the sum over the users; where HammerDB's own summary states another number (seen in
-  4.12: twice as many) or its shares of the time add up to more than all of it, that one is
-  `CALLS as summed by HammerDB`;
+  their NOPM;
+- the run time is the timed minutes, without the ramp-up; HammerDB prints no number of transactions: `operations_done`
+  is null;
+- the time profile's summary gives the latencies of each procedure (section `NEWORD` and so on), and each user gives
+  metrics of `OVERALL`, such as `virtual user 2: NEWORD P99`. **The profile includes the ramp-up** (HammerDB issue 233):
+  `OVERALL` then has the metric `time profile includes ramp-up`;
+- `CALLS` is the sum over the users; if HammerDB's own summary states another number (in 4.12, twice the sum), or its
+  shares of the time add up to more than 100 %, HammerDB's number is `CALLS as summed by HammerDB`;
 - before version 6 (2026), SD is in clicks of the clock, which are microseconds (HammerDB issue 831): its unit is us.
-  Where a profile has P75 (HammerDB 6), SD is in ms, and percentiles come from a reservoir of at most 10,000 calls of a
+  If a profile has P75 (HammerDB 6), SD is in ms, and percentiles come from a reservoir of at most 10,000 calls of a
   user and procedure, not from all: the procedure then has the metric `percentiles from a reservoir`, and
   `operation_latencies.percentile_source` says so;
 - the transaction counter becomes the series; without a time (`tcset timestamps`), `elapsed_s` is null. Times in JSON
   and `hammer.DB` are the host's local ones: state its zone with `--meta timezone=`;
-- of TPROC-H, each `query N completed in S seconds` is a metric of `OVERALL`.
+- for TPROC-H, each `query N completed in S seconds` is a metric of `OVERALL`.
 
-Settings that the console repeats (`Changed tpcc:pg_pass ...`) hold passwords and are not stored, nor are CPU, IOPS and
-charts, which HammerDB's agent adds to a job: take them with a sampler.
+Settings that the console repeats (`Changed tpcc:pg_pass ...`) contain passwords and are not stored. CPU, IOPS and
+charts, which HammerDB's agent adds to a job, are not stored either: record them with a sampler.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Hammerdb(Format):
         return 0.95 if signed or is_job_database(head) or JOB_REPORT.search(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Of lines, the series in a piece per block, and the client, its values and its errors last; else one piece."""
+        """For lines, the series in a piece per block, then the client, its values and errors; otherwise one piece."""
         if content.head.startswith(MAGIC):
             yield from read_database(content, hints.options)
         elif JOB_REPORT.search(content.head):

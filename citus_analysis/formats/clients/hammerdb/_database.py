@@ -29,7 +29,7 @@ _LIMIT_BYTES: Final = 256 * 2**20
 #: Steps of SQLite's machine after which a query on a damaged or hostile database is ended.
 _MOST_STEPS: Final = 50_000_000
 _SHOWN_JOBS: Final = 5
-#: Jobs that ran a timed test: those with a result, and those that were to have one.
+#: Output of jobs with a result, and of all jobs that began a timed test.
 _RESULT: Final = "TEST RESULT : System achieved %"
 _TEST: Final = "Timing test period of %"
 
@@ -58,7 +58,7 @@ def read_database(content: Content, options: Mapping[str, str]) -> Iterator[Pars
 
 @contextmanager
 def _opened(data: bytes, path: Path) -> Iterator[sqlite3.Connection]:
-    """The database in memory; nothing that its schema defines is executed."""
+    """The database in memory; code in its schema is not executed."""
     connection = sqlite3.connect(":memory:")
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     steps = iter(range(_MOST_STEPS // 1000))
@@ -70,7 +70,7 @@ def _opened(data: bytes, path: Path) -> Iterator[sqlite3.Connection]:
         _check_tables(connection)
         yield connection
     except (sqlite3.Error, OverflowError, ValueError) as error:
-        raise FormatError(f"is no database of HammerDB's jobs: {error}", path=path) from error
+        raise FormatError(f"is not a database of HammerDB's jobs: {error}", path=path) from error
     finally:
         connection.close()
 
@@ -88,7 +88,7 @@ def _job_of(database: sqlite3.Connection, stated: str | None, path: Path) -> str
     if stated is not None:
         if stated in jobs:
             return stated
-        raise FormatError(f"holds no job {stated[:_LONGEST_ID]}", path=path, way_out=f"it holds {_listing(jobs)}")
+        raise FormatError(f"contains no job {stated[:_LONGEST_ID]}", path=path, way_out=f"it contains {_listing(jobs)}")
     for pattern in (_RESULT, _TEST):
         query = "SELECT DISTINCT jobid FROM JOBOUTPUT WHERE output LIKE ?"
         found = {str(job) for (job,) in database.execute(query, (pattern,))}
@@ -97,11 +97,13 @@ def _job_of(database: sqlite3.Connection, stated: str | None, path: Path) -> str
             return tests[0]
         if tests:
             raise FormatError(
-                f"holds {len(tests)} jobs that are runs: {_listing(tests)}",
+                f"contains {len(tests)} jobs that ran a test: {_listing(tests)}",
                 path=path,
-                way_out=f"copy it once a job and name the job of each: --meta {HAMMERDB_JOB.name}={tests[-1]}",
+                way_out=f"ingest a copy for each job and name its job: --meta {HAMMERDB_JOB.name}={tests[-1]}",
             )
-    raise FormatError("holds no job that ran a timed test", path=path, way_out="give the console's output or the log")
+    raise FormatError(
+        "contains no job that ran a timed test", path=path, way_out="ingest the console's output or the log"
+    )
 
 
 _LONGEST_ID: Final = 40
@@ -113,7 +115,7 @@ def _listing(jobs: list[str]) -> str:
 
 
 def _take_output(database: sqlite3.Connection, job: str, report: Report) -> None:
-    """The output of the virtual users; the console shows it after `Vuser N:`."""
+    """Read the output of the virtual users, which the console shows after `Vuser N:`."""
     query = "SELECT vu, output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid"
     texts = [f"Vuser {user}:{output}".replace("\n", " ") for user, output in database.execute(query, (job,))]
     text = "".join(f"{line}\n" for line in texts).encode()
@@ -122,7 +124,7 @@ def _take_output(database: sqlite3.Connection, job: str, report: Report) -> None
 
 
 def _take_timings(database: sqlite3.Connection, job: str, report: Report) -> None:
-    """The time profile: rows with `summary` = 1 are of all users."""
+    """Read the time profile; rows with `summary` = 1 are of all users."""
     cursor = database.execute("SELECT * FROM JOBTIMING WHERE jobid = ? ORDER BY rowid", (job,))
     columns = [str(column[0]) for column in cursor.description]
     for values in cursor:

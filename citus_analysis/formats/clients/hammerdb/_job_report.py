@@ -1,4 +1,4 @@
-"""The report of a job as JSON, as HammerDB 6 writes it (`jobs JOBID save`)."""
+"""The report of a job in JSON, written by HammerDB 6 (`jobs JOBID save`)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
     """The run of one job.
 
     Raises:
-        FormatError: it is no such document.
+        FormatError: the content is not such a report.
     """
     data = content.read(_LIMIT_BYTES)
     try:
         document: object = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"is no job report of HammerDB: {error}", path=content.path) from error
+        raise FormatError(f"is not a job report of HammerDB: {error}", path=content.path) from error
     report = _mapping(document, content.path)
     facts, timings = _facts(report), Timings()
     for row in _rows(report, "response_times", "rows"):
@@ -87,7 +87,7 @@ def _facts(report: Mapping[str, object]) -> Facts:
 
 def _mapping(value: object, path: Path) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise FormatError("is no job report of HammerDB: no object", path=path)
+        raise FormatError("is not a job report of HammerDB: not an object", path=path)
     return value
 
 
@@ -109,7 +109,7 @@ def _numbers(row: Mapping[str, object]) -> dict[str, float]:
 
 
 def _number(value: object) -> float | None:
-    """A number, also as a text: HammerDB writes numbers in quotes where it takes them for texts."""
+    """A number, also if it is written as a text: HammerDB writes some numbers in quotes."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Lines that HammerDB prints, by kind: consoles, logs, counters, time profiles and the JSON of its command `jobs`."""
+"""Lines of HammerDB by kind: consoles, logs, counters, time profiles and the JSON of its command `jobs`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["KINDS", "NUMBER", "RESULTS", "SIGN", "SIGN_WORDS", "UNKNOWN"]
 
 NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _USER: Final = r"^(?:Vuser [0-9]+: ?)?"
-#: As `_USER`, or a text in a list of JSON.
+#: Like `_USER`, or a text in a list of JSON.
 _TEXT: Final = r'^(?: *"|Vuser [0-9]+: ?)?'
 _DATE: Final = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [A-Z]{3,4} [0-9]{4}"
 _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
@@ -38,7 +38,7 @@ KINDS: Final = {
     rf"|^[+-]+(?:[+-]+)*$|^.* Hammerdb Time Profile Report @ {_DATE}$|^The xml|^ (?:load|delay) |^TPROC|^TPC"
     r"|^(?:SETTING|SEQUENCE|RUN SEQUENCE|Stopping|Setting jobs|Jobs|second time|Benchmark Run|vudestroy|Gathering"
     r"|Calculating|Writing|Destroying|Connection) ?"
-    # Headings and brackets around the JSON of `jobs`, and the other texts in it.
+    # Headings and brackets around the JSON of `jobs`, and other texts in it.
     r"|^TRANSACTION (?:RESPONSE TIMES|COUNT)$|^HAMMERDB RESULT$|^ *[\[\]{}]+,?$"
     r'|^ *\{?"[^"]{0,1000}"(?:: (?:\{|"[^"]{0,1000}"))?,?$',
 }
@@ -48,9 +48,9 @@ SIGN: Final = re.compile(
     rb"|^Vuser 1:(?:RUNNING|Executing Query [0-9]+)\r?$",
     re.MULTILINE,
 )
-#: Each match of `SIGN` holds one of these; a search for fixed bytes takes a hundredth of the time.
+#: Each match of `SIGN` contains one of these; a search for fixed bytes takes a hundredth of the time.
 SIGN_WORDS: Final = (b"TEST RESULT : ", b"Hammerdb ", b"HammerDB CLI v", b"Vuser 1:")
-#: Kinds that hold values.
+#: Kinds of lines with values.
 RESULTS: Final = (
     *("version", "result", "setting", "users", "query", "queries", "counter", "listed", "user", "summary"),
     *("procedure", "values", "timed", "timing"),

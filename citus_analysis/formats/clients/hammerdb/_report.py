@@ -36,7 +36,7 @@ class Facts:
     """Facts about the run as a whole.
 
     Attributes:
-        version: HammerDB's.
+        version: version of HammerDB.
         nopm: new orders a minute.
         tpm: transactions a minute, as the database counts them.
         users: active virtual users.
@@ -103,11 +103,11 @@ def counted(points: pl.DataFrame, timezone: str) -> pl.DataFrame:
 
 @dataclass
 class Report:
-    """The state of the parse of one file of lines.
+    """The state of parsing one file of lines.
 
     Attributes:
-        timezone: of times that are printed without a zone.
-        recognised: a line that only HammerDB prints was seen.
+        timezone: zone of times that are printed without one.
+        recognised: whether a line that only HammerDB prints was seen.
         facts: facts about the run, so far.
         timings: latencies of procedures, so far.
     """
@@ -123,7 +123,7 @@ class Report:
     errors: pl.DataFrame = field(default_factory=no_messages)
 
     def block(self, block: Block) -> Parsed:
-        """The series of one block; all else is kept for the end."""
+        """The series of one block; other values are kept for the end."""
         # The console begins its lines with a carriage return.
         text = line_frame(block.data, block.offset).with_columns(pl.col("text").str.strip_chars_start("\r"))
         lines = judged(text, KINDS, UNKNOWN)
@@ -134,7 +134,7 @@ class Report:
         return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
 
     def finish(self) -> Parsed:
-        """The client, the values and the errors, and the counter as JSON where no line held it."""
+        """The client, the values and the errors; also the counter from JSON, if no line had it."""
         listed = pl.DataFrame(self._listed, schema={"time": pl.String, "per_minute": pl.String}, orient="row")
         series = counted(listed if self._start is None else listed.clear(), self.timezone)
         return Parsed({**self.tables(), "client_series": series}, 0)
@@ -152,7 +152,7 @@ class Report:
         results = good.filter(pl.col("kind").is_in(RESULTS))
         self.recognised |= not results.is_empty()
         self.errors = add_messages(self.errors, count_messages(good.filter(pl.col("kind") == "error")))
-        # A report has few lines that are no status: a loop over them is short.
+        # Few lines of a report are not of the counter, so this loop is short.
         for kind, text in results.filter(pl.col("kind") != "counter").select("kind", "text").iter_rows():
             found = re.search(KINDS[kind], text)
             if found and not self._of_run(kind, found):
@@ -199,7 +199,7 @@ class Report:
         if counter.is_empty():
             return table.empty()
         rows = counter.select(part=pl.col("text").str.extract_groups(KINDS["counter"])).unnest("part")
-        # Only UTC is a zone whose abbreviation means one thing.
+        # Only the abbreviation of UTC is unambiguous.
         utc = pl.col("3").str.extract(r"^... (... .. [0-9:]{8}) (?:UTC|GMT) [0-9]{4}$")
         stamp = pl.concat_str(utc, pl.col("3").str.extract(r"([0-9]{4})$"), separator=" ")
         time = stamp.str.to_datetime("%b %e %H:%M:%S %Y", time_unit="ms", strict=False).dt.replace_time_zone("UTC")

@@ -1,4 +1,4 @@
-"""Latencies of HammerDB's procedures, as its time profile, its job database and its JSON state them."""
+"""Latencies of HammerDB's procedures, from its time profile, its job database or its JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Row", "Timings", "named"]
 
 #: Section, metric, unit and value.
 Row = tuple[str, str, str | None, float]
-#: Fields of JOBTIMING and of the JSON whose names are not those of the profile in capitals.
+#: Fields of JOBTIMING and of the JSON -> names of the profile, if these differ in more than case and the suffix `_ms`.
 _NAMES: Final = {"ratio_pct": "RATIO", "elapsed_ms": "ELAPSED"}
-#: Shares of the users' time cannot add up to much more than all of it, nor be less than the times say.
+#: Factor above 100 % from which a sum of shares is wrong, and above its stated share from which a total time is wrong.
 _TOLERANCE: Final = 1.1
 _TWICE: Final = " as summed by HammerDB"
 _SUMS: Final = ("CALLS", "TOTAL")
@@ -39,7 +39,7 @@ class Timings:
     _all: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def add(self, procedure: str, values: Mapping[str, float], user: str | None = None) -> None:
-        """Take values by the names of the time profile, of one user or of all."""
+        """Add values by the names of the time profile, of one user or of all."""
         if user is None:
             self._all.setdefault(procedure, {}).update(values)
             return
@@ -51,10 +51,10 @@ class Timings:
         self._calls[procedure] = self._calls.get(procedure, 0.0) + values.get("CALLS", 0.0)
 
     def rows(self, users: float | None = None) -> list[Row]:
-        """All values, the number of calls among them where it can be believed.
+        """All values; wrong sums of HammerDB are named `... as summed by HammerDB`.
 
         Args:
-            users: virtual users that ran procedures; None if the source does not say.
+            users: number of virtual users that ran procedures; None if unknown.
         """
         sampled = any("P75" in values for values in self._all.values())
         doubled = sum(values.get("RATIO", 0.0) for values in self._all.values()) > 100 * _TOLERANCE
@@ -71,7 +71,7 @@ class Timings:
 
 
 def _is_doubled(values: Mapping[str, float], users: float | None) -> bool:
-    """Whether the total time is more than the share of the users' time that the summary itself states."""
+    """Whether the total time exceeds the share of the users' time that the summary states."""
     if not users or not values.get("ELAPSED") or "TOTAL" not in values or "RATIO" not in values:
         return False
     return 100 * values["TOTAL"] / values["ELAPSED"] / users > values["RATIO"] * _TOLERANCE

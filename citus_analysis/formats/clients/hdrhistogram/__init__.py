@@ -11,14 +11,14 @@ For example::
 Conversion:
 
 - the section is the interval's tag; without one, the name of the file up to the first dot: YCSB writes `READ.hdr`,
-  `Intended-READ.hdr`. State `--meta hdr_correction=corrected` of a log whose latencies are corrected for coordinated
-  omission: its sections then begin with `Intended-`, and never merge with raw ones;
+  `Intended-READ.hdr`. State `--meta hdr_correction=corrected` for a log with latencies that are corrected for
+  coordinated omission: its sections then begin with `Intended-`, and never merge with raw ones;
 - a log does not name the unit of its values: it is us, as YCSB writes it, unless `--meta hdr_unit=` says otherwise or
   jHiccup (ns) names itself in the log;
-- `elapsed_s` is the end of the interval, `throughput_ops_s` its count by its length; percentiles are upper edges of
-  buckets;
-- `corrected` says whether the latencies of a row are corrected: where the option states it, and in sections that begin
-  with `Intended-`; null where neither says;
+- `elapsed_s` is the end of the interval, `throughput_ops_s` its count divided by its length; percentiles are upper
+  edges of buckets;
+- `corrected` is true in sections that begin with `Intended-`, and as the option states in others; without the option
+  it is null there;
 - encodings V0 (HdrHistogram 1), V1 (2.0, 2.1.4) and V2 are read, compressed or not; intervals whose histogram cannot be
   decoded are rejected.
 """
@@ -76,7 +76,7 @@ class Hdrhistogram(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """A piece per block with its intervals; the merged histogram comes last."""
         if not self.detect(hints.name, content.head):
-            raise FormatError("is no HdrHistogram log", path=content.path, way_out="choose another --format")
+            raise FormatError("is not an HdrHistogram log", path=content.path, way_out="choose another --format")
         unit = HDR_UNIT.value(hints.options) or ("ns" if b"jHiccup" in content.head else "us")
         section = hints.name.partition(".")[0] or "all"
         stated = HDR_CORRECTION.value(hints.options)
@@ -89,7 +89,7 @@ class Hdrhistogram(Format):
 
 @dataclass
 class _Log:
-    """The state of one file's parse."""
+    """The state of parsing one file."""
 
     scale_us: float
     untagged: str
@@ -102,7 +102,7 @@ class _Log:
         good = lines.filter(pl.col("reason").is_null())
         parts = pl.col("text").str.extract_groups(_INTERVAL).struct.rename_fields(list(_PARTS))
         printed = good.filter(pl.col("kind") == "interval").select("offset", part=parts).unnest("part")
-        # Each histogram is compressed by itself.
+        # A loop, because each histogram is compressed separately.
         histograms = [_decoded(text) for text in printed["encoded"]]
         whole = pl.Series([histogram is not None for histogram in histograms], dtype=pl.Boolean)
         broken = printed.filter(~whole)["offset"].implode()

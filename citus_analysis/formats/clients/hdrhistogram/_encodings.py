@@ -1,8 +1,8 @@
 """Encodings of HdrHistogram: V0 (HdrHistogram 1), V1 (2.0, 2.1.4) and V2, each compressed or not, in base64.
 
-All begin with a cookie, which names the encoding and, in bits 4 to 7, the width of a count. A compressed one holds the
-length of its zlib stream and the stream, in which an uncompressed one is. V0 and V1 hold a count for each bucket, V2
-numbers in ZigZag LEB128 of which a negative one is a run of empty buckets.
+All begin with a cookie, which names the encoding and, in bits 4 to 7, the width of a count. A compressed encoding has
+the length of a zlib stream and the stream, which contains an uncompressed encoding. V0 and V1 have a count for each
+bucket; V2 has numbers in ZigZag LEB128, where a negative number is a run of empty buckets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COOKIE_MASK: Final = 0xFFFFFF0F
 _HEADER_V0: Final = struct.Struct(">iiqqq")
 #: Cookie, length of the counts, offset of the first, digits, lowest and highest value, ratio to doubles.
 _HEADER: Final = struct.Struct(">iiiiqqd")
-#: Counts of a histogram with five digits over 64 bits take less.
+#: Limit of an uncompressed encoding; a histogram with five digits over 64 bits is smaller.
 _LARGEST_BYTES: Final = 64 * 2**20
 _WIDTHS: Final = (2, 4, 8)
 _MORE: Final = 0x80
@@ -45,7 +45,7 @@ def decoded(text: str) -> tuple[Ints, Ints, Ints]:
     """Lower edges, widths and counts of the buckets that are not empty, in the histogram's own unit.
 
     Raises:
-        ValueError: it is no histogram in one of the encodings.
+        ValueError: the text is not a histogram in one of the encodings.
     """
     try:
         data = base64.b64decode(text, validate=True)

@@ -14,7 +14,7 @@ their line forms, for example::
 Conversion of the lines:
 
 - a status line on both standard output and standard error counts once;
-- text that is followed by another thread's message without a line end is split again;
+- messages of two threads without a line end between them are split;
 - exceptions and error messages are counted by class; their stack traces and details belong to them;
 - a last line of the right form is accepted without a line end, although its last number may have been cut.
 
@@ -99,7 +99,7 @@ class Ycsb(Format):
         for block in content.blocks():
             yield parser.block(block)
         if not parser.recognised:
-            raise FormatError("holds no line of a YCSB client", path=content.path, way_out="choose another --format")
+            raise FormatError("contains no line of a YCSB client", path=content.path, way_out="choose another --format")
         yield parser.finish()
 
 

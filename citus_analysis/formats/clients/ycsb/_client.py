@@ -117,7 +117,7 @@ class Client:
 
     @property
     def command_line(self) -> str | None:
-        """Arguments of the client, from the line it prints itself or else from the launcher's."""
+        """Arguments of the client, from the line that it prints, or else from the launcher's line."""
         return self.arguments if self.arguments is not None else self.launched
 
     @property

@@ -1,6 +1,6 @@
 """Single latencies of go-ycsb's `measurementtype=raw` (or `csv`): `READ,1795429297434646,4382`.
 
-They stand behind `Run finished`, or in the file of `measurement.output_file`, one operation after the other. Lines of
+They follow the line `Run finished`, or are in the file of `measurement.output_file`, grouped by operation. Lines of
 `TOTAL` repeat those of the operations.
 """
 
@@ -18,7 +18,7 @@ from citus_analysis.units import US_PER_S
 __all__ = ["HEADER", "RAW", "TOTAL", "GoLatencies"]
 
 HEADER: Final = "operation,timestamp_us,latency_us"
-#: A line of an operation, and the one that repeats it; moments until the year 2286.
+#: A line of an operation, and its repetition; times until the year 2286.
 RAW: Final = r"^[A-Z][A-Z_]*,[0-9]{1,16},[0-9]{1,15}$"
 TOTAL: Final = r"^TOTAL,[0-9]{1,16},[0-9]{1,15}$"
 _METRICS: Final = ("Operations", "AverageLatency", "MinLatency", "MaxLatency")
@@ -29,19 +29,19 @@ class GoLatencies:
     """The latencies of a file so far.
 
     Attributes:
-        counts: of each latency, by YCSB's names of operations.
-        first_us: when the operation of the first line began.
+        counts: number of operations per latency, by YCSB's names of operations.
+        first_us: beginning of the operation in the first line, in microseconds since 1970.
     """
 
     counts: LatencyCounts = field(default_factory=LatencyCounts)
     first_us: int | None = None
 
     def rows(self, texts: pl.Series, section: pl.Expr) -> pl.DataFrame:
-        """Rows of `client_latencies` of lines of operations.
+        """Rows of `client_latencies` for lines of operations.
 
         Args:
             texts: the lines.
-            section: YCSB's name of the operation in `section`.
+            section: expression for YCSB's name of the operation in the column `section`.
         """
         parts = texts.to_frame("text").select(pl.col("text").str.split_exact(",", 2)).unnest("text")
         began = pl.col("field_1").cast(pl.Int64)

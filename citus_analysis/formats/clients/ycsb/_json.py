@@ -1,9 +1,8 @@
-"""The summary as the JSON exporters write it: an object per value.
+"""The summary of the JSON exporters: an object per value.
 
-`JSONMeasurementsExporter` writes objects one after the other without anything between them, and
-`JSONArrayMeasurementsExporter` an array of them. Both print each field on a line of its own; tools that
-rewrite JSON put an object on one line. Either way a value is known by its three fields, so the punctuation
-between objects does not matter.
+`JSONMeasurementsExporter` writes objects without a separator, and `JSONArrayMeasurementsExporter` an array of objects.
+Both print each field on a separate line; tools that rewrite JSON put an object on one line. Either way a value is
+recognised by its three fields, so the punctuation between objects does not matter.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ def json_values(lines: pl.DataFrame, before: tuple[str | None, str | None]) -> t
         before: section and name of the object at the end of the previous block.
 
     Returns:
-        A frame as `named_values` of the text summary gives it (`offset`, `length`, `section`, `name`,
-        `value`), and the lines with the fields `section` and `name` as known at each line.
+        A frame like that of `named_values` for the text summary (`offset`, `length`, `section`, `name`, `value`),
+        and the lines with the last `section` and `name` up to each line.
     """
     section, name = before
     objects = pl.coalesce(

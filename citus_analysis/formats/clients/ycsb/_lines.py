@@ -43,7 +43,7 @@ _JSON: Final = (
     r'^\s*"(?:metric|measurement|value)"\s*:|^[\s\[\]{},]*[\[\]{}][\s\[\]{},]*$|^[\s,\[]*\{.*"metric"\s*:.*"value"\s*:'
 )
 
-#: Lines that carry no data.
+#: Lines without data.
 NOISE: Final = "|".join(
     (
         r"^\s*$",
@@ -90,8 +90,8 @@ _KINDS: Final = {
     "error": _ERROR,
 }
 
-#: Kinds that few lines have, looked for where lines are of no other kind: their patterns take longer to compile than a
-#: small file to read. No line is of one of these and of a common kind that comes after it.
+#: Rare kinds, tried only on lines of no other kind: their patterns take longer to compile than a small file takes to
+#: read. No line fits both a rare kind and a common kind after it.
 _SELDOM: Final = (("launch",), ("continuation", "error"))
 _COMMON: Final = tuple(kind for kind in _KINDS if all(kind not in kinds for kinds in _SELDOM))
 
@@ -147,16 +147,16 @@ def may_be_glued() -> pl.Expr:
     ended = text.str.ends_with("]") | ~text.str.contains("[", literal=True)
     once = text.str.count_matches(" sec: ", literal=True) == 1
     plain_status = text.str.contains(STATUS) & ~text.str.starts_with(" ") & once & ended
-    # Without its first byte, the beginning of the line is not found.
+    # The first byte is skipped, so that a message at the beginning of the line does not count.
     within = text.str.slice(1).str.contains_any(list(_TEXTS))
-    # The end of a JSON document, after which the launcher's line may stand.
+    # The end of a JSON document, which the launcher's line may follow.
     closing = text.str.strip_chars_start().str.head(1).is_in(["]", "}"])
     return within | closing | (text.str.contains(" sec: ", literal=True) & ~plain_status)
 
 
 @cache
 def glued_head() -> pl.Expr:
-    """The text of a line up to where another message begins inside it; null if none does."""
+    """The text of a line before another message that begins inside it; null if none does."""
     groups = pl.col("text").str.extract_groups(_GLUED).struct
     head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4, 5)))
     return pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)

@@ -31,7 +31,7 @@ _ONCE: Final[Mapping[str, pl.Expr]] = {
     },
     **{text: pl.col("text") == text for text in ("Loading workload...", "Starting test.")},
 }
-#: Kinds of lines that nothing but a YCSB client prints.
+#: Kinds of lines that only a YCSB client prints.
 _TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
 #: Number of status lines kept to find repetitions: a day at one per second.
 _REMEMBERED: Final = 100_000
@@ -44,7 +44,7 @@ _TOO_LONG: Final = "too long for a line of a YCSB client"
 
 @dataclass
 class Parser:
-    """The state of one file's parse.
+    """The state of parsing one file.
 
     Attributes:
         timezone: IANA zone of the client's clock.
@@ -177,7 +177,7 @@ class Parser:
 
 
 def _either(statuses: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    """Rows of both; a log rarely has both, and joining frames of other columns takes time."""
+    """Rows of both; a log rarely has both, and joining frames with different columns takes time."""
     if points.is_empty() or statuses.is_empty():
         return statuses if points.is_empty() else points
     return pl.concat([statuses, points], how="diagonal_relaxed")

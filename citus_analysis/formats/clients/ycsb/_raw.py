@@ -39,8 +39,8 @@ def uniform_fields(data: bytes) -> pl.DataFrame | None:
 def latency_rows(fields: pl.DataFrame, first_ms: int | None) -> tuple[pl.DataFrame, int]:
     """Rows of `client_latencies`, and the time (ms since 1970) from which `elapsed_s` counts.
 
-    YCSB prints one operation after another, each in the order of time. `elapsed_s` counts from the first line of
-    the file, so a line of another operation that began slightly earlier has a small negative value.
+    YCSB prints latencies grouped by operation, each group in the order of time. `elapsed_s` counts from the first line
+    of the file, so a line of another operation that began slightly earlier has a small negative value.
 
     Args:
         fields: a frame of :func:`raw_fields`.

@@ -116,8 +116,8 @@ def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-#: The bytes that the other forms contain, and their rows. The patterns of a form that a file does not have need no
-#: compiling.
+#: Text within each of the other forms -> function for its rows. Patterns of forms that a file does not have are not
+#: compiled.
 _SELDOM: Final = {" AverageLatency(": _average_rows, " count: ": _raw_rows}
 
 
