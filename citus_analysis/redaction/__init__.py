@@ -36,7 +36,7 @@ __all__ = [
     "redacted_items",
 ]
 
-#: Names of values in a mapping: YAML has other keys than texts, too.
+#: Keys of a mapping; YAML also has keys that are not texts.
 Key = TypeVar("Key")
 
 #: Incremented whenever the rules hide more or less; sources are then parsed again.
@@ -46,7 +46,7 @@ VERSION: Final = 2
 def redact(text: str) -> str:
     """The text with passwords, keys, tokens and other credentials replaced by ``***``.
 
-    Redacted parts of the text stay unchanged.
+    Parts that are already redacted remain unchanged.
     """
     if not is_suspicious(text):
         return text

@@ -1,4 +1,4 @@
-"""The forms in which secrets are written. Each function yields where secrets of its form begin and end in a text.
+"""The forms in which secrets are written. Each function yields the beginning and end of each secret of its form.
 
 All take time proportional to the text for any content: a text may be a hostile line of a megabyte.
 """
@@ -79,7 +79,7 @@ def _stop(match: re.Match[str], before: str, name: str) -> re.Pattern[str] | Non
 
 
 class _OpenQuotes:
-    """Which quotes are open at ascending places of a text."""
+    """The quotes that are open at places of a text, which are given in ascending order."""
 
     def __init__(self, text: str) -> None:
         self._text, self._place = text, 0
@@ -95,7 +95,7 @@ class _OpenQuotes:
 
 _TOKEN: Final = re.compile(r"\S*://\S*")
 _AUTHORITY: Final = re.compile(r"://[^\s:/\[]*:")
-#: Also with the colon of a message after it: `tcp://host:8786: no worker`.
+#: A port, also if the colon of a message follows: `tcp://host:8786: no worker`.
 _PORT: Final = re.compile(r"\d{0,5}(?!(?!:$)[^/?#,;\s\"')\]}>])|/")
 
 
@@ -111,7 +111,7 @@ def uri_passwords(text: str) -> Iterator[Span]:
         if last >= authority.end():
             yield authority.end(), last
         elif not _PORT.match(text, authority.end(), token.end()):
-            # No port, so it was a password before it was cut.
+            # Not a port, so it is the beginning of a password that was cut.
             yield authority.end(), token.end()
 
 
@@ -148,7 +148,7 @@ _KEY_DETAIL: Final = re.compile(r"(?i)\bkey \((?P<columns>[^()\n]{0,2000})\)=\("
 
 
 def row_values(text: str) -> Iterator[Span]:
-    """Values of columns that hold secrets: `INSERT INTO t (id, passwd) VALUES (...)`, `Key (passwd)=(...) exists`."""
+    """Values of columns with secrets: `INSERT INTO t (id, passwd) VALUES (...)`, `Key (passwd)=(...) exists`."""
     for match in _INSERT.finditer(text):
         if names_secret(match["columns"]):
             yield match.start("values"), len(text)
@@ -161,5 +161,5 @@ def row_values(text: str) -> Iterator[Span]:
             yield match.end(), closing if closing >= 0 else line_end
 
 
-#: In any order: where forms overlap, all of them are hidden.
+#: The order does not matter: if forms overlap, the spans of all are hidden.
 FORMS: Final[tuple[Callable[[str], Iterator[Span]], ...]] = (named_values, uri_passwords, tokens, row_values)

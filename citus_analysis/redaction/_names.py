@@ -1,4 +1,4 @@
-"""Recognition of names of secrets, and of texts that may hold one at all.
+"""Recognition of names of secrets, and of texts that may contain a secret.
 
 `pass` matches as a separate word (`db.pass`, `userpass`), not within one (`bypass`, `passed`). A `key` is a secret only
 after certain words (`private_key`, `primaryKey`); `primary_key` and `ycsb_key` name columns.
@@ -19,13 +19,13 @@ _WORDS: Final = (
     rf"passw|pass[_\-]?(?:phrase|code|key)|pwd|secret|token|credential|{_KEYS}"
     r"|authorization|auth[_\-]?string|signature|identified[ ]+by"
 )
-#: The part of a name that makes it the name of a secret; what follows it belongs to the name.
+#: The part of a name that makes it the name of a secret; the characters after it belong to the name.
 STEM: Final = (
     rf"(?:{_WORDS}"
     r"|(?<!by)(?<!com)(?<!sur)(?<!tres)pass(?![A-Za-z])"
     r"|(?<![A-Za-z0-9])(?:pw|creds?)(?![A-Za-z]))"
 )
-#: A text that does not match holds no secret. The pattern is also valid for Rust's regular expressions (polars).
+#: A text that does not match contains no secret. The pattern is also valid for Rust's regular expressions (polars).
 SUSPICIOUS: Final = (
     rf"(?i){_WORDS}|pass(?:[^a-z]|$)|(?:^|[^a-z0-9])(?:pw|creds?)(?:[^a-z]|$)"
     r"|bearer|://|private key|scram-sha|md5[0-9a-f]|eyj|akia|asia|gh[pousr]_"
@@ -38,12 +38,12 @@ MARKERS: Final = (
 
 _SUSPICIOUS: Final = re.compile(SUSPICIOUS)
 _NAME: Final = re.compile(rf"(?i){STEM}")
-#: Settings of PostgreSQL that state how secrets are stored and hold none.
+#: Settings of PostgreSQL about the storage of secrets, which contain none.
 _HARMLESS: Final = re.compile(r"(?i)(?:^|\.)(?:password_encryption|md5_password_warnings)$")
 
 
 def is_suspicious(text: str) -> bool:
-    """Whether a text may hold a secret; false means that it holds none."""
+    """Whether a text may contain a secret; false means that it contains none."""
     # The pattern takes ten times as long; outside ASCII, the lower case of other letters can be a letter of a marker.
     if text.isascii():
         lower = text.lower()

@@ -57,9 +57,9 @@ def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = ""
 
     Args:
         text: the whole text.
-        place: where the value begins.
+        place: beginning of the value.
         stop: pattern that ends a value outside of literals.
-        enclosing: quotes that are open there and so may end it too.
+        enclosing: quotes that are open at this place, which also end the value.
     """
     if masked := _MASKED.match(text, place):
         return masked.span()
@@ -111,7 +111,7 @@ def _run_end(text: str, place: int, stop: re.Pattern[str], enclosing: str) -> in
 
 
 def _bracket_end(text: str, place: int) -> int:
-    """The place after the bracket that closes the one at a place."""
+    """The end of the brackets that open at a place."""
     depth = 0
     while match := _BRACKETED.search(text, place):
         place = match.end()
