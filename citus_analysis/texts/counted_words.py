@@ -86,7 +86,7 @@ def size_text(workers: int) -> str:
 
 
 def threads_text(threads: int) -> str:
-    """The load of a run; server logs without a benchmark do not tell it.
+    """The load of a run; 0 if it is unknown, as for server logs without a benchmark.
 
     Example:
         >>> threads_text(16), threads_text(0)

@@ -1,4 +1,4 @@
-"""Names in the order in which a person counts: w2 before w10.
+"""Names sorted by the numbers in them: w2 before w10.
 
 Example:
     >>> sorted(["w10-t4", "w2-t16", "w2-t4"], key=natural_key)

@@ -35,20 +35,20 @@ _DIGITS: Final = 4
 #: Digits of the median value of a column, and the fewest of any value.
 _COLUMN_DIGITS: Final = 3
 _FEWEST_DIGITS: Final = 2
-#: Numbers below the one, and from the other on, are written with an exponent.
+#: Numbers below the first limit, and from the second on, are written with an exponent.
 _SMALL: Final = 1e-4
 _LARGE: Final = 1e12
-#: Differences below this are those of floating point.
+#: Differences below this are rounding errors of floating point.
 _ROUNDING: Final = 1e-9
 #: From this number of microseconds on, times are given in milliseconds.
 _LONG_TIME_US: Final = 10_000.0
-#: p-values are not told apart below this.
+#: p-values below this are not distinguished.
 _SMALLEST_P: Final = 0.001
 _US_PER_MS: Final = 1_000.0
 
 
 def readable(value: float) -> str:
-    """About four significant digits, thousands separated, no exponent where it can be avoided.
+    """About four significant digits, thousands separated, no exponent if it can be avoided.
 
     Example:
         >>> [readable(v) for v in (62741.3, 1234.56, 98.7654, 0.0277285, 0.0001044, float("inf"))]
@@ -81,8 +81,7 @@ def aligned(value: float) -> str:
 def in_column(values: Iterable[float | None]) -> list[str]:
     """The cells of a column of an HTML table: the same decimals throughout, three digits of the median value.
 
-    A value of which these decimals would show fewer than two digits has more of them; one of more than four digits has
-    fewer.
+    A value that would show fewer than two digits has more decimals; a value of more than four digits has fewer.
 
     Example:
         >>> in_column([93.69, 86.08, 100.0, None]), in_column([12.97, 1161.355, 0.072, 0.0])
@@ -110,7 +109,7 @@ def _exact(value: float, decimals: int) -> bool:
 
 
 def _decimals(size: float, digits: int) -> int:
-    """Decimals with which a positive number shows so many digits."""
+    """Number of decimals with which a positive number shows the given number of digits."""
     return max(0, digits - 1 - math.floor(math.log10(size)))
 
 
@@ -152,7 +151,7 @@ def in_full(value: float) -> str:
 
 
 def interval_words(estimate: float, low: float | None = None, high: float | None = None) -> str:
-    """A ratio or rate with its interval, as a sentence gives it; the estimate alone where there is no interval.
+    """A ratio or rate with its interval, for a sentence; the estimate alone if there is no interval.
 
     Example:
         >>> interval_words(3.127, 2.81, 3.44), interval_words(0.691, 0.58, 0.83), interval_words(2.0, None, None)
@@ -191,7 +190,7 @@ def _ends(estimate: float, low: float | None, high: float | None) -> tuple[str, 
 
 
 def _short(value: float, like: float) -> str:
-    """As many decimals as an estimate of that size deserves: two below 2, one below 20, none above."""
+    """A value with decimals by the size of an estimate (`like`): two below 2, one below 20, none above."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
     decimals = 2 if abs(like) < 2 else 1 if abs(like) < 20 else 0
@@ -199,9 +198,9 @@ def _short(value: float, like: float) -> str:
 
 
 def with_readable_times(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with its times in milliseconds instead of microseconds where any of them has five digits or more.
+    """The table with its times in milliseconds instead of microseconds, if any of them has five digits or more.
 
-    A column's name says its unit: `mean_us` becomes `mean_ms`, and the ends of its interval `mean_us_low` become
+    A column's name contains its unit: `mean_us` becomes `mean_ms`, and the end of its interval `mean_us_low` becomes
     `mean_ms_low`.
 
     Example:

@@ -38,9 +38,9 @@ def file_name_problem(name: str) -> str | None:
 
 
 def partition_folder(key: str, value: str) -> str:
-    """Name of the folder of a hive partition, which every reader of such partitions turns back into the value.
+    """Name of the folder of a hive partition, from which every reader of such partitions restores the value.
 
-    Characters with a special meaning in paths or patterns are percent-encoded. Letters of any script are kept: encoded,
+    Characters with a special meaning in paths or patterns are percent-encoded. Letters of any script are not, because
     each would take up to nine bytes.
 
     Raises:

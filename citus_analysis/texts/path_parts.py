@@ -8,7 +8,7 @@ __all__ = ["differing_parts"]
 
 
 def differing_parts(paths: Sequence[str]) -> dict[str, str]:
-    """Paths -> the parts of them that not all share; a single path keeps its last part.
+    """Path -> its parts that are not in all paths; a single path keeps its last part.
 
     Example:
         >>> differing_parts(["/sys/fs/cgroup/node1/cpu.stat", "/sys/fs/cgroup/node2/cpu.stat"])

@@ -1,4 +1,4 @@
-"""Places named by URLs, and how they differ from paths."""
+"""Names of places: URLs and paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_url(place: str | os.PathLike[str]) -> bool:
 
 
 def place_of(text: str) -> Path | str:
-    """A folder as a path; a URL as it is typed, for a path would lose one of its slashes.
+    """A folder as a path; a URL as it is typed, because a path would lose one of its slashes.
 
     Example:
         >>> place_of("s3://bucket/out")
@@ -34,7 +34,7 @@ def place_of(text: str) -> Path | str:
 
 
 def resolved_place(place: Path | str) -> Path | str:
-    """What all ways to name a folder or a URL have in common.
+    """The same result for all names of a folder or a URL.
 
     Example:
         >>> resolved_place("s3://bucket/out/"), resolved_place(Path("/tmp/../tmp")) == Path("/tmp").resolve()
