@@ -23,7 +23,7 @@ class Chunk:
     """Whole records.
 
     Attributes:
-        offset: where it begins in the source.
+        offset: offset of its first byte in the source.
         text: its bytes, or the block from which they can be read.
         tail: number of bytes after the text that belong to its only record (or stray line), which is capped.
         fresh: only blank lines precede it in the source.

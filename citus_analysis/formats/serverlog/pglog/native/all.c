@@ -1,4 +1,4 @@
-/* The scanner as one file, which is what gets built: the compiler can inline functions across the files. */
+/* The scanner as one file. Only this file is built, so that the compiler can inline functions of the others. */
 #define INTERNAL static inline
 
 #include "assembly.c"

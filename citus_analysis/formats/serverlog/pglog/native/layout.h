@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x3cd7db5b3b68f3ef
+#define LAYOUT_HASH 0x1e87fdcdfb50a010
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -179,7 +179,7 @@ typedef struct {
 } chunk_t;
 
 typedef struct {
-    int64_t lines; /* number of lines, a last one without line end included; limit of records */
+    int64_t lines; /* number of lines, a last one without line end included */
     int32_t ascii; /* whether all bytes are ASCII */
     int32_t zeros; /* whether some byte is 0 */
 } text_facts_t;
@@ -205,7 +205,7 @@ typedef struct {
     column_t kind;
     column_t phase;
     column_t statement_kind;
-    column_t capped; /* in `values`, too, one bit per row */
+    column_t capped; /* `values` also has one bit per row */
     stretch_t *distinct_texts[8];
     stretch_t *messages;
     stretch_t *strays;
@@ -221,7 +221,7 @@ typedef struct {
 
 typedef struct {
     const int32_t *pids;
-    const byte_t *pids_valid; /* NULL if all are valid; so is lines_valid */
+    const byte_t *pids_valid; /* NULL if all are valid; likewise lines_valid */
     const int64_t *lines;
     const byte_t *lines_valid;
     const byte_t *severities;
@@ -240,11 +240,11 @@ typedef struct {
 } source_times_t;
 
 typedef struct {
-    const byte_t *timed; /* by kind and phase: record_event of a record with a duration */
-    const byte_t *untimed; /* the same without a duration */
-    const byte_t *parses; /* by kind and phase: whether a parse phase */
-    const byte_t *extended; /* whether a statement over the extended protocol */
-    const byte_t *statements; /* whether a statement line */
+    const byte_t *timed; /* record_event by kind and phase, for records with a duration */
+    const byte_t *untimed; /* the same for records without a duration */
+    const byte_t *parses; /* whether a kind and phase are a parse phase */
+    const byte_t *extended; /* whether they are a statement over the extended protocol */
+    const byte_t *statements; /* whether they are a statement line */
     const int32_t *nodes; /* node of each source */
     const int64_t *nodeids; /* nodeid of each source's node */
     source_times_t *times; /* times of each source's records */
