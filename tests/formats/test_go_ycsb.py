@@ -154,7 +154,7 @@ def test_raw_latencies_behind_the_end(tmp_path: Path) -> None:
 def test_a_file_of_raw_latencies_alone(tmp_path: Path) -> None:
     text = (RECORDED / "1.0.1-raw.csv").read_text(encoding="utf-8")
     result = parsed(tmp_path, text.replace("READ,1795429297494869,", "READ_ERROR,1795429297494869,") + "READ,17954\n")
-    assert result.rejects["reason"].to_list() == ["no line of go-ycsb"]
+    assert result.rejects["reason"].to_list() == ["not a line of go-ycsb"]
     assert result["clients"].is_empty()
     failed = result["client_latencies"].filter("failed")
     assert failed.select("section", "latency_us").rows() == [("READ-FAILED", 134.0)]

@@ -340,8 +340,8 @@ def test_what_the_client_did_not_print_is_rejected(tmp_path: Path) -> None:
     lines = b"[OVERALL], RunTime(ms), 5\nJoin\n\tat nowhere\n[READ], 95thPercentileLatency(us), 4\n[READ], 5001, 1.5\n"
     result = read_bytes(FORMAT, tmp_path, lines)
     assert result.rejects.select("byte_offset", "reason").rows() == [
-        (26, "no line of a YCSB client"),
-        (lines.index(b"[READ], 5001"), "no bucket of a histogram that YCSB records"),
+        (26, "not a line of a YCSB client"),
+        (lines.index(b"[READ], 5001"), "not a bucket of a histogram that YCSB records"),
     ]
 
 

@@ -56,8 +56,8 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str) -> pl.Da
 
     Example:
         >>> from citus_analysis.formats import line_frame
-        >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "no line of it").select("kind", "reason").rows()
-        [('tps', None), (None, 'no line of it')]
+        >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "not a line of it").select("kind", "reason").rows()
+        [('tps', None), (None, 'not a line of it')]
     """
     return lines.with_columns(_kinds(lines["text"], kinds)).with_columns(
         reason=pl.when(~pl.col("terminated"))

@@ -64,7 +64,7 @@ _RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({_N}),([0-9]{{1,15}}),([0-9
 _WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{_N}){{9,12}}$"
 #: The summary's names, used for number, mean and extremes of each transaction's latencies in the raw file.
 _RAW_METRICS: Final = ("Measured Requests", "Average Latency", "Minimum Latency", "Maximum Latency")
-_UNKNOWN: Final = "no line of this file of BenchBase"
+_UNKNOWN: Final = "not a line of this file of BenchBase"
 _TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
 #: Headings of a window -> column of `client_series`.
 _COLUMNS: Final = {

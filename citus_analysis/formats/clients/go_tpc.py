@@ -91,7 +91,7 @@ _TOTALS: Final = {"tpmC": "1/min", "tpmTotal": "1/min", "efficiency": "%"}
 _SERIES: Final = {"Avg": "mean_us", "Max": "max_us", "90th": "p90_us", "99th": "p99_us", "99.9th": "p999_us"}
 #: With `--ignore-error`, some failures are printed but not counted.
 _FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
-_UNKNOWN: Final = "no line of go-tpc"
+_UNKNOWN: Final = "not a line of go-tpc"
 _SECOND: Final = "output of a second run in the same file; put each run's output into a file of its own"
 _S_PER_MIN: Final = 60
 

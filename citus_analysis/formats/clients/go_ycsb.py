@@ -92,7 +92,7 @@ _SECTION_NAME: Final = (
     .replace({"TOTAL": OVERALL})
     .str.replace(r"^READ_MODIFY_WRITE", COMPOUND)
 )
-_UNKNOWN: Final = "no line of go-ycsb"
+_UNKNOWN: Final = "not a line of go-ycsb"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
 _MAX_COUNT: Final = 10**15
 _MAX_CLIENTS: Final = 2**31 - 1

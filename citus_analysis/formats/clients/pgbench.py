@@ -79,7 +79,7 @@ _SIGNS: Final = Signs(
     ),
     (b"pgbench", b"progress: ", b"transaction type: ", b"tps = ", b" tables...", b"generating data ("),
 )
-_UNKNOWN: Final = "no line of a pgbench report"
+_UNKNOWN: Final = "not a line of a pgbench report"
 _OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
 _REJECTED: Final = "rejected"
 #: Longer run times are times since 1970 (`--progress-timestamp`).

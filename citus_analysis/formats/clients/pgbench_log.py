@@ -72,7 +72,7 @@ _INTERVAL_COLUMNS: Final = ("start", "operations", "sum_us", "sum_of_squares", "
 #: Places after the columns above: four for the lag, then these; the last ones are failures by kind.
 _SKIPPED, _RETRIES, _FAILED = 4, 6, 7
 _LONG: Final = "too long for a line of a pgbench log"
-_ODD: Final = "no line of a pgbench log"
+_ODD: Final = "not a line of a pgbench log"
 
 
 class PgbenchLog(Format):

@@ -87,7 +87,7 @@ _KINDS: Final = {
     "error": r"^(?:FATAL|ALERT|CRITICAL|ERROR|WARNING): |^PANIC: ",
     "continuation": r"^\t",
 }
-_UNKNOWN: Final = "no line of sysbench's report"
+_UNKNOWN: Final = "not a line of sysbench's report"
 _SECOND: Final = "report of a second run in the same file; put each run's report into a file of its own"
 #: Kinds of lines with values of the report.
 _VALUES: Final = ("value", "percentile", "fairness", "bucket")

@@ -55,4 +55,4 @@ RESULTS: Final = (
     *("version", "result", "setting", "users", "query", "queries", "counter", "listed", "user", "summary"),
     *("procedure", "values", "timed", "timing"),
 )
-UNKNOWN: Final = "no line of HammerDB"
+UNKNOWN: Final = "not a line of HammerDB"

@@ -53,7 +53,7 @@ _KINDS: Final = {
     r'"Interval_Compressed_Histogram"$',
 }
 _PARTS: Final = ("tag", "start_s", "length_s", "longest", "encoded")
-_UNKNOWN: Final = "no line of an HdrHistogram log"
+_UNKNOWN: Final = "not a line of an HdrHistogram log"
 _BROKEN: Final = "its histogram cannot be decoded"
 _QUANTILES: Final = {"p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
 

@@ -36,9 +36,9 @@ _TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "lau
 #: Number of status lines kept to find repetitions: a day at one per second.
 _REMEMBERED: Final = 100_000
 _REJECTED: Final = "rejected"
-_UNKNOWN: Final = "no line of a YCSB client"
+_UNKNOWN: Final = "not a line of a YCSB client"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
-_NO_BUCKET: Final = "no bucket of a histogram that YCSB records"
+_NO_BUCKET: Final = "not a bucket of a histogram that YCSB records"
 _TOO_LONG: Final = "too long for a line of a YCSB client"
 
 
