@@ -1,6 +1,6 @@
-"""Tables of the bottleneck report as a reader compares them: one row per configuration, few columns.
+"""Tables of the bottleneck report for readers: one row per configuration, few columns.
 
-The analyses give long tables, a row per node or measure, for programs; the CSV files of the report hold those.
+The CSV files of the report contain the long tables of the analyses, with one row per node or measure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _CONFIGURATION: Final = ("resource", "operation", "threads")
-#: So many systems are named in a row; of more, the number is given.
+#: Systems named in a row; of more, the number is given.
 _NAMED: Final = 3
 _SWITCHES: Final = "switches"
 
@@ -37,13 +37,13 @@ def threshold_rows(thresholds: pl.DataFrame) -> pl.DataFrame:
 
 
 def absent_measurements(matrix: pl.DataFrame) -> pl.DataFrame:
-    """Missing measurements, a row for each, with the systems that lack it.
+    """Missing measurements, one row each, with the systems that lack them.
 
     Args:
         matrix: `resource`, `part`, `aspect`, `not_measured` (null where it was measured).
 
     Returns:
-        `part`, `aspect`, `not_measured` and `systems`, those that most systems lack first.
+        `part`, `aspect`, `not_measured` and `systems`; measurements that most systems lack come first.
 
     Example:
         >>> parts = {"part": "memory", "aspect": "errors", "not_measured": "logs"}
@@ -71,7 +71,7 @@ def _systems(names: list[str], everything: int) -> str:
 
 
 def demand_rows(demands: pl.DataFrame) -> pl.DataFrame:
-    """The cost of an operation, a row for each configuration and node, the demands in columns with their units.
+    """The cost of an operation: one row per configuration and node, one column per demand, with its unit.
 
     Args:
         demands: result of :func:`citus_analysis.scaling.resource_demands`.
@@ -83,7 +83,7 @@ def demand_rows(demands: pl.DataFrame) -> pl.DataFrame:
 
 
 def node_spread(balance: pl.DataFrame) -> pl.DataFrame:
-    """How even the nodes' loads are, a row for each configuration and measure, with the extreme nodes.
+    """Balance of the nodes' loads: one row per configuration and measure, with the extreme nodes.
 
     Args:
         balance: `resource`, `operation`, `threads`, `measure`, `node`, `share_percent`, `jain_index`,
@@ -98,7 +98,7 @@ def node_spread(balance: pl.DataFrame) -> pl.DataFrame:
 
 
 def session_spread(balance: pl.DataFrame) -> pl.DataFrame:
-    """How evenly clients' sessions are spread over nodes, a row for each configuration, the least even first.
+    """Balance of client sessions over nodes: one row per configuration, the least even first.
 
     Args:
         balance: `resource`, `operation`, `threads`, `node`, `sessions`, `jain_index`, `p_value`, `method`.
@@ -138,7 +138,7 @@ def separator_rows(separators: pl.DataFrame) -> pl.DataFrame:
 
 
 def variance_rows(study: BottleneckStudy) -> pl.DataFrame:
-    """Run-to-run variance by source, shares in per cent; no row where it is not split."""
+    """Run-to-run variance by source, shares in per cent; no rows if it was not split."""
     if study.run_variance is None:
         return pl.DataFrame()
     shares = (pl.col("share") * 100).alias("share_percent"), (pl.col("by_chance") * 100).alias("by_chance_percent")

@@ -40,7 +40,7 @@ __all__ = [
     "what_if_table",
 ]
 
-#: So many configurations get a sentence of their own; the table has all.
+#: Configurations with a sentence of their own; the table has all.
 _MOST: Final = 4
 _WORDS: Final = {
     "connections": "the number of connections",
@@ -49,7 +49,7 @@ _WORDS: Final = {
     "locks": "locks",
     "checkpoints": "frequent checkpoints",
     "WAL": "writing WAL",
-    "one node": "that all sessions are on one node",
+    "one node": "the one node that has all sessions",
     "CPU": "the CPU",
     "device": "a device",
 }
@@ -61,7 +61,7 @@ _UNITS: Final = {"throughput": "ops_s", "response": "us"}
 def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
     """The number of configurations by first limit, then a sentence for at most `most` of them, the surest first.
 
-    Where there are more configurations than that, one of each limit is described; the table has the others.
+    If there are more configurations, one of each limit is described; the table has the others.
     """
     counts: dict[str, int] = {}
     for one in study.verdicts:
@@ -96,7 +96,8 @@ def _sentence(verdict: Verdict) -> str:
     else:
         limit = f"{_WORDS[verdict.limit]}{where}"
         first = f"{who}: the first limit is {limit}, confidence {verdict.confidence}: {evidence}."
-    return f"{first} What would decide: {'; '.join(verdict.decide)}." if verdict.decide else first
+    advice = "; ".join(verdict.decide)
+    return f"{first} {advice[0].upper()}{advice[1:]}." if advice else first
 
 
 def generator_sentence(study: BottleneckStudy) -> str:
@@ -105,19 +106,19 @@ def generator_sentence(study: BottleneckStudy) -> str:
     of = counted(len(study.verdicts), "configuration")
     if mine:
         names = listed([str(one.configuration["resource"]) for one in mine[:_MOST]])
-        return f"Is it the load generator? Yes in {len(mine)} of {of}: {names}."
+        return f"The load generator is the first limit in {len(mine)} of {of}: {names}."
     unknown = study.matrix.filter((pl.col("part") == _GENERATOR) & pl.col("not_measured").is_not_null())
     asked = unknown.filter(pl.col("aspect") == "utilisation")["resource"].n_unique()
     if asked:
         return (
-            f"Is it the load generator? Nothing says so in any of {of}, but {counted(asked, 'resource')} "
-            f"{'has' if asked == 1 else 'have'} no snapshots of sessions, which would decide."
+            f"There is no sign that the load generator is the first limit in any of {of}, but "
+            f"{counted(asked, 'resource')} {'has' if asked == 1 else 'have'} no snapshots of sessions, which would decide."
         )
-    return "Is it the load generator? " + ("No." if len(study.verdicts) == 1 else f"In none of {of}.")
+    return f"The load generator is not the first limit{'' if len(study.verdicts) == 1 else f' in any of {of}'}."
 
 
 def demand_sentences(first: pl.DataFrame) -> list[str]:
-    """Where the nearest bound is: the configuration that is closest to it.
+    """One sentence on the configuration that is closest to its bound.
 
     Args:
         first: result of :func:`citus_analysis.scaling.queueing.resource_demands.first_to_saturate`.
@@ -127,14 +128,14 @@ def demand_sentences(first: pl.DataFrame) -> list[str]:
     row = first.sort("of_bound_percent", descending=True).row(0, named=True)
     where = "" if row["node"] is None else f" of node {row['node']}"
     return [
-        f"Closest to its bound is {row['resource']}: {row['demand']}{where} would be used up at "
+        f"{row['resource']} is closest to its bound: {row['demand']}{where} would be used up at "
         f"{readable(row['bound_ops_s'])} operations/s; {readable(row['throughput_ops_s'])} were measured, "
         f"{row['of_bound_percent']:.0f} % of that, at {readable(row['per_operation'])} {row['unit']} an operation."
     ]
 
 
 def balance_sentences(study: BottleneckStudy) -> list[str]:
-    """The least even spread over nodes, by measure, and the least even spread over shards that a test rejects."""
+    """The least even spread over nodes for each measure, and the run whose shards are least likely to be used evenly."""
     even = study.node_balance.drop_nulls("jain_index")
     found = [
         _uneven(rows, words)
@@ -150,7 +151,7 @@ def balance_sentences(study: BottleneckStudy) -> list[str]:
             f"{row['executions']:,} executions over {row['shards']} shards, {row['most_over_mean']:.1f} times "
             f"the mean, shard {row['least_used']} has {row['least']} ({test})."
         )
-    return found or ["Nothing was recorded of several nodes."]
+    return found or ["No measurement covers several nodes."]
 
 
 def _uneven(rows: pl.DataFrame, words: str) -> str:
@@ -158,7 +159,7 @@ def _uneven(rows: pl.DataFrame, words: str) -> str:
     row = first.row(0, named=True)
     return (
         f"Least even in {words}: {row['resource']}, Jain's index {row['jain_index']:.2f}; "
-        f"node {row['node']} has {row['share_percent']:.0f} % of all {first.height} nodes."
+        f"node {row['node']} has {row['share_percent']:.0f} % of the sum over {first.height} nodes."
     )
 
 
@@ -176,7 +177,7 @@ def node_load_figures(study: BottleneckStudy) -> list[go.Figure]:
 
 
 def shown_run(study: BottleneckStudy) -> str:
-    """The first run of the configuration that is least even; empty where no measure has several nodes."""
+    """The first run of the least even configuration; empty if no measurement covers several nodes."""
     even = study.node_balance.drop_nulls("jain_index")
     for measure in MEASURES:
         rows = even.filter(pl.col("measure") == measure).sort("jain_index", "resource")
@@ -187,7 +188,7 @@ def shown_run(study: BottleneckStudy) -> str:
 
 
 def run_variance_sentences(study: BottleneckStudy) -> list[str]:
-    """Run-to-run variance by source with the runs needed, or why it is not split."""
+    """Run-to-run variance by source with the runs needed, or the reason why it was not split."""
     found = study.run_variance
     if found is None:
         return ["There are too few repeated runs to find the causes of their differences."]
@@ -204,7 +205,7 @@ def what_if_sentences(found: Sequence[WhatIf], most: int = _MOST) -> list[str]:
 
 
 def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
-    """Those with a prediction first, then by the number of thread counts."""
+    """Set-ups with a prediction first, then by the number of thread counts."""
     return sorted(found, key=lambda one: (one.refused is not None, -len(one.thread_counts)))
 
 
@@ -241,9 +242,9 @@ def _what_if(one: WhatIf) -> str:
     if one.refused is None:
         known = [(change.factor, change) for change in changes if change.factor is not None]
         best = max(known, key=lambda pair: pair[0], default=None)
-        return "no change is decided by the runs." if best is None else _largest(one, best[1])
+        return "the runs do not decide the effect of any change." if best is None else _largest(one, best[1])
     least = min(changes, key=_response, default=None)
-    return f"no network predicts it ({one.refused}).{'' if least is None else _blocked(one, least)}"
+    return f"no network predicts this set-up ({one.refused}).{'' if least is None else _blocked(one, least)}"
 
 
 def _response(change: Predicted) -> float:
@@ -254,7 +255,7 @@ def _largest(one: WhatIf, change: Predicted) -> str:
     rate = change.throughput_ops_s
     ends = "" if rate is None else f" [{readable(rate.low)}, {readable(rate.high)}]"
     middle = "" if rate is None else f"{readable(rate.estimate)}{ends} operations/s, "
-    return f"at {one.threads} threads most would come of {change.change}: {middle}{change.factor:.2f}-fold."
+    return f"at {one.threads} threads the largest gain is that of {change.change}: {middle}{change.factor:.2f}-fold."
 
 
 def _blocked(one: WhatIf, change: Predicted) -> str:
@@ -266,7 +267,7 @@ def _blocked(one: WhatIf, change: Predicted) -> str:
     said += f"{readable(_response(change) / 1000)} ms instead of {readable(now / 1000)} ms"
     if rate is None:
         return f"{said}."
-    return f"{said}, and throughput be {readable(rate.estimate)} instead of {_rate(one)} operations/s."
+    return f"{said}, and throughput would be {readable(rate.estimate)} instead of {_rate(one)} operations/s."
 
 
 def _rate(one: WhatIf) -> str:
@@ -286,7 +287,7 @@ def what_if_table(found: Sequence[WhatIf]) -> pl.DataFrame:
 
 
 def curve_sentences(found: Sequence[WhatIf]) -> list[str]:
-    """Which set-ups have a curve of a queueing network, and why the others have none, each reason once."""
+    """The number of set-ups with a curve of a queueing network, and the reasons why the others have none."""
     if not found:
         return ["No queueing network: no run has both traced statements and the client's latencies."]
     reasons: dict[str, int] = {}
@@ -303,16 +304,16 @@ def _reason(refused: str) -> str:
     if "are needed" in refused:
         return "fewer thread counts than the three that a validation needs"
     if "throughput falls" in refused:
-        return "throughput falls with more threads, which it does in no network of queues with constant demands"
+        return "throughput falls with more threads, which no queueing network with constant demands can predict"
     if "sampling slows" in refused:
         return "the sampled statements take longer than the client's cycle, because sampling slows them down"
     if "misses" in refused:
-        return "the best network misses a thread count that it was not fitted to by more than is tolerated"
+        return "the best network misses a thread count that it was not fitted to by more than the tolerance"
     return refused
 
 
 def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
-    """Curves of throughput against threads of each set-up that has a validated network, beside Amdahl's and the USL."""
+    """Throughput against threads of each set-up with a validated network, with curves of Amdahl's law and the USL."""
     parts = [
         throughput_curves(one, level=level).select(pl.lit(_name(one)).alias("set_up"), pl.all())
         for one in _ordered(found)
@@ -322,7 +323,7 @@ def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFram
 
 
 def curve_figures(curves: pl.DataFrame, most: int = _MOST) -> list[go.Figure]:
-    """A figure of each set-up of :func:`curve_table`, at most so many."""
+    """A figure for each set-up of :func:`curve_table`, at most `most`."""
     if curves.is_empty():
         return []
     parts = curves.partition_by("set_up", as_dict=True, maintain_order=True)

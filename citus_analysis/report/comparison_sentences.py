@@ -17,7 +17,7 @@ __all__ = ["alone_sentences", "comparison_sentences", "order_warnings"]
 
 
 def comparison_sentences(study: ComparisonPanels) -> list[str]:
-    """Each variant beside the base in three to six sentences; the clearest differences come first."""
+    """Each variant compared with the base in three to six sentences, the clearest differences first."""
     total, base = study.ratios.height, base_words(study.base)
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
@@ -31,16 +31,16 @@ def comparison_sentences(study: ComparisonPanels) -> list[str]:
 
 
 def _unequal(study: ComparisonPanels) -> list[str]:
-    """In how many comparisons more than the set-up differs, as the table says."""
+    """The number of comparisons in which more than the set-up differs."""
     unequal = study.ratios.filter(pl.col("also_differs") != "").height
     if not unequal:
         return []
     where = "In this comparison" if study.ratios.height == 1 else f"In {unequal} of {study.ratios.height} comparisons"
-    return [f"{where} more differs than the set-up's name says; the table lists what."]
+    return [f"{where} the runs differ in more than the set-up's name; the table lists the differences."]
 
 
 def _compared(study: ComparisonPanels, base: str) -> list[str]:
-    """The set-ups that were compared with the base; for a single comparison, both means, too."""
+    """The number of set-ups compared with the base; for a single comparison also both means."""
     number = study.ratios["variant"].n_unique()
     if study.ratios.height > 1:
         were = "was" if number == 1 else "were"
@@ -65,8 +65,8 @@ def order_warnings(study: ComparisonPanels) -> list[str]:
     share = f"In {apart.height} of {study.ratios.height} comparisons"
     where = share if not all_of else "In this comparison" if apart.height == 1 else "In all comparisons"
     return [
-        f"{where}, as start times show, the runs of one side were all made before those of the other"
-        f"{which}: a drift of the machine meanwhile looks like a difference, and is not excluded."
+        f"{where}, all runs of one side started before those of the other"
+        f"{which}: a drift of the machine over time would look like a difference, and cannot be excluded."
     ]
 
 
@@ -96,9 +96,9 @@ def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
 
 
 def _other_differences(found: Sequence[Comparison]) -> str:
-    """What else differs from the base, such as the number of records, in any of these comparisons."""
+    """Other differences from the base in these comparisons, such as the number of records."""
     differences = dict.fromkeys(str(c.stratum["differs"]) for c in found if c.stratum["differs"])
-    return f"; it differs in more than its name says ({'; '.join(differences)})" if differences else ""
+    return f"; other differences: {'; '.join(differences)}" if differences else ""
 
 
 def _equivalent(study: ComparisonPanels) -> list[str]:
@@ -112,7 +112,7 @@ def _equivalent(study: ComparisonPanels) -> list[str]:
 
 
 def _undecided(study: ComparisonPanels) -> list[str]:
-    """How many comparisons are open, between which ratios, and why."""
+    """The number of inconclusive comparisons, the range of their ratios, and the reason."""
     rows = study.ratios.filter(pl.col("verdict") == "inconclusive").sort("ratio")
     if rows.is_empty():
         return []
@@ -124,9 +124,9 @@ def _undecided(study: ComparisonPanels) -> list[str]:
     if study.ratios.height == 1:
         missing = rows["runs_missing"][0]
         more = f"; about {counted(missing, 'more run')} of each would decide" if missing else ""
-        return [f"The one comparison decides nothing ({span}){why or more}."]
-    decide = "decides" if rows.height == 1 else "decide"
-    return [f"{rows.height} of {study.ratios.height} comparisons {decide} nothing ({span}){why}."]
+        return [f"The only comparison is inconclusive ({span}){why or more}."]
+    are = "is" if rows.height == 1 else "are"
+    return [f"{rows.height} of {study.ratios.height} comparisons {are} inconclusive ({span}){why}."]
 
 
 def _place(c: Comparison) -> str:
@@ -139,8 +139,8 @@ def _size(c: Comparison) -> str:
 
 
 def alone_sentences(study: ComparisonPanels) -> list[str]:
-    """Which set-ups could not be compared with the base, in one sentence; none if all could."""
+    """One sentence with the set-ups that could not be compared with the base; none if all could."""
     if not study.alone:
         return []
     place = "operation, number of workers and number of threads"
-    return [f"Not compared with {base_words(study.base)}, which shares no {place} with them: {', '.join(study.alone)}."]
+    return [f"Not compared with {base_words(study.base)}, for lack of a common {place}: {', '.join(study.alone)}."]

@@ -1,9 +1,9 @@
-"""Set-ups side by side: each with the base where both ran the same operation at the same size and load.
+"""Set-ups compared with a base, where both ran the same operation at the same size and load.
 
 A *variant* is a set-up apart from its size: system, family of the resource, number of load generators, the client's
-protocol, the rate it was limited to, and server settings (:mod:`citus_analysis.runs`). Runs are compared where the
-rest of their configuration agrees, but for the size of the table and the number of operations, which are pooled; what
-differs in them, or in the node that clients connect to, is stated beside the ratio. The equivalent command is
+protocol, the rate it was limited to, and server settings (:mod:`citus_analysis.runs`). Runs are compared if the rest of
+their configuration agrees. Table sizes and numbers of operations are pooled; differences in them, or in the node that
+clients connect to, are stated beside the ratio. The equivalent command is
 `compare DIR --by variant --pool records,scale_factor,operations`.
 """
 
@@ -47,7 +47,7 @@ _SAID: Final = {
     "operations": "operations",
     "entry": "clients connect to the",
 }
-#: How the runs of both sides lay in time.
+#: Order in time of the runs of both sides.
 APART: Final = "one after the other"
 _IN_TURNS: Final = "in turns or unknown"
 _NUMBERS: Final = {
@@ -66,9 +66,9 @@ class ComparisonPanels:
     Attributes:
         base: name of the base variant.
         found: the comparisons, cell by cell.
-        means: per cell that is compared and variant: n, mean, sd, low, high; of all cells where none is compared.
-        ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, what else
-            differs, and whether the runs were made in turns with those of the base (`order`).
+        means: per compared cell and variant: n, mean, sd, low, high; of all cells if none is compared.
+        ratios: per cell and variant other than the base: ratio with interval, verdict, runs still needed, other
+            differences, and whether the runs alternated with those of the base (`order`).
         alone: variants with no cell in common with the base.
         margin: relative difference that counts as none.
     """
@@ -82,14 +82,14 @@ class ComparisonPanels:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The comparisons of `ratios`; the stratum names the cell of each, and other differences there."""
+        """The comparisons of `ratios`, each with its cell and other differences in `stratum`."""
         return tuple(_placed(self.found.comparisons, self.found.runs))
 
     def plot(self, *, most: int = 25) -> list[go.Figure]:
         """Ratios to the base with their intervals, one figure for each operation.
 
         Args:
-            most: at most this many variants a figure: those furthest from 1.
+            most: number of variants per figure; the ratios furthest from 1 are kept.
         """
         figures = []
         for operation in self.operations():
@@ -159,7 +159,7 @@ def in_order(names: Collection[str]) -> tuple[str, ...]:
 
 
 def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> RunComparison:
-    """As `compare DIR --by variant --base BASE --pool ...` compares; nothing where no cell has two variants."""
+    """The result of `compare DIR --by variant --base BASE --pool ...`; empty if no cell has two variants."""
     try:
         return compare_runs(runs, METRIC, "variant", base, pool=POOLED, level=level, margin=margin)
     except InsufficientDataError:
@@ -167,7 +167,7 @@ def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> Run
 
 
 def base_variant(selection: Selection, base: str) -> str:
-    """The variant that a base names: its whole name, or the first part of it (which figures show) if it is unique.
+    """The variant named by `base`: its whole name, or its first part (which figures show) if that is unique.
 
     Raises:
         UnknownNameError: no variant has that name.
@@ -191,7 +191,7 @@ def _resolved_base(base: str, names: Sequence[str]) -> str:
 
 
 def _placed(comparisons: Sequence[Comparison], runs: pl.DataFrame) -> Iterator[Comparison]:
-    """Comparisons that say by `stratum` to which cell they belong, and what else differs there."""
+    """Comparisons with their cell and other differences in `stratum`."""
     for one in comparisons:
         same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in one.stratum.items()]
         cell = runs.filter(same) if same else runs
@@ -207,7 +207,7 @@ def _differs(mine: pl.DataFrame, reference: pl.DataFrame) -> str:
         if a != b and a and b:
             left, right = (" or ".join(map(_value_text, values)) for values in (a, b))
             found.append((f"{left} against {right}", words))
-    # A load inserts its records: their number is its number of operations.
+    # A load inserts each record once: its records and operations have the same number.
     merged = {values: " and ".join(words for other, words in found if other == values) for values, _ in found}
     return "; ".join(f"{words} {values}" for values, words in merged.items())
 

@@ -64,7 +64,7 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
 
 
 def _sizes(study: ProfileStudy) -> list[str]:
-    """Per kind, how many times as long a remote statement takes on the largest cluster as on the smallest."""
+    """Per kind, the time of a remote statement on the largest cluster relative to that on the smallest."""
     sentences = []
     for kind in sorted({str(c.stratum["kind"]) for c in study.sizes}):
         mine = [c for c in study.sizes if c.stratum["kind"] == kind]
@@ -87,7 +87,7 @@ def _sizes(study: ProfileStudy) -> list[str]:
 
 
 def _times(comparison: Comparison) -> str:
-    """A ratio in words that go on with `as long as`; an equivalent one lies within the margin."""
+    """A ratio in words that can be followed by `as on ...`."""
     if comparison.verdict == "equivalent":
         return "as long, within the margin,"
     return f"{comparison.ratio.estimate:.2f} times as long"
@@ -108,7 +108,7 @@ def _with_threads(comparisons: Sequence[Comparison]) -> str:
 
 
 def _places(study: ProfileStudy) -> list[str]:
-    """How the place of execution changes a SELECT's time, where the runs decide it."""
+    """The effect of the place of execution on a SELECT's time, if the runs decide it."""
     decided = [c for c in study.places if c.verdict != "inconclusive"]
     if not study.places:
         return []
@@ -135,7 +135,7 @@ def _outside(study: ProfileStudy) -> list[str]:
     window, notes = study.window, []
     if window.outside:
         every = len(window.runs_outside)
-        all_of = f" They are all that {counted(every, 'run')} had." if every else ""
+        all_of = f" They are all statements of {counted(every, 'run')}." if every else ""
         notes.append(
             f"{window.outside:,} of {window.outside + window.rows.height:,} sampled statements began before or ended "
             f"after the time in which all main clients of their run ran, and are left out.{all_of} The latencies that "
@@ -168,7 +168,7 @@ def _missing_records(study: ProfileStudy) -> list[str]:
 def _hidden_commits(study: ProfileStudy) -> list[str]:
     """The times that contain the commit's WAL flush."""
     shown = study.profile.filter(pl.col("threads") == study.threads).drop_nulls("warning")
-    # Time that C lacks is in L, and time that T lacks is lacking in P: each is said once.
+    # Time missing from C is part of L, and time missing from T is missing from P, too: one note is enough.
     shown = shown.filter(pl.col("quantity").cast(pl.String).is_in(["T", "C"]))
     keys = ["statement_kind", "executed", "family"]
     notes = []

@@ -19,7 +19,7 @@ __all__ = ["band_sentence", "findings_table", "monitoring_sentence", "published_
 
 
 def published_sentences(study: PublishedStudy, table: str) -> list[str]:
-    """Findings of the audit, and of the new computation of one table."""
+    """Findings of the audit, and of one table computed again."""
     return [_audited(study), *_contradictions(study), _narrow(study, table), f"{_grown(study)} {_modelled(study)}"]
 
 
@@ -91,17 +91,17 @@ def monitoring_sentence(comparison: Comparison) -> str:
     """The cost of monitoring according to table 5.3."""
     ratio = comparison.ratio
     needed = (
-        "" if comparison.runs_needed is None else f"; it would take about {counted(comparison.runs_needed, 'run')} each"
+        "" if comparison.runs_needed is None else f"; a decision needs about {counted(comparison.runs_needed, 'run')} each"
     )
     return (
-        f"Verdict on throughput with monitoring: {comparison.verdict} by {counted(comparison.mean_a.n, 'run')} each; "
-        f"with over without monitoring it is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
+        f"Verdict on throughput with monitoring: {comparison.verdict}, from {counted(comparison.mean_a.n, 'run')} each; "
+        f"the ratio to throughput without monitoring is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
         f"the margin is ± {percent(comparison.margin)}{needed}."
     )
 
 
 def findings_table(findings: pl.DataFrame) -> pl.DataFrame:
-    """Findings of the audit with fewer, wider columns: the place in one, and the expected beside the stated value."""
+    """Findings of the audit with fewer, wider columns: the place in one, the expected value beside the stated one."""
     place = pl.format("{}, {}", pl.col("source"), _place_expr())
     words = pl.col("check").cast(pl.String).str.replace_all("_", " ").str.replace("littles law", "Little's law")
     return findings.select("severity", "row", "stated", "expected", "explanation", place=place, check=words).select(
@@ -116,9 +116,9 @@ def _place_expr() -> pl.Expr:
 
 
 def band_sentence(fit: ScalingFit, level: float) -> str:
-    """The models that the band of a figure of fitted curves represents."""
+    """One sentence on the models that the band of a figure of fitted curves covers."""
     if not fit.candidates:
-        return "No band is shown: the means reject each model."
+        return "No band is shown: the means reject every model."
     if fit.decided is not None:
         return f"The {percent(level)} band is that of {model_name(fit.decided)}, the model that the means select."
     names = listed([model_name(name) for name in fit.candidates])
@@ -126,7 +126,7 @@ def band_sentence(fit: ScalingFit, level: float) -> str:
 
 
 def published_warnings(study: PublishedStudy) -> list[str]:
-    """How the numbers of the new computation may be read."""
+    """Caveats for the numbers that were computed again."""
     notes = [
         "The models are fitted to values constructed from the published means and standard deviations, "
         "not to measurements."

@@ -14,9 +14,9 @@ from citus_analysis.texts.path_parts import differing_parts
 
 __all__ = ["resource_sentences", "shown_throttling", "throttling_warnings"]
 
-#: Fewer samples than this on one side are not worth a mean.
+#: A mean needs at least this many samples.
 _ENOUGH: Final = 5
-#: From this share of CPU time on, a sentence states that hardly any was idle.
+#: Busy CPU time from which a sentence states that hardly any was idle.
 _NEARLY_ALL_PERCENT: Final = 90.0
 _PARTS: Final = {"kernel": "the kernel", "other": "other code"}
 #: A time or share during checkpoints that differs by less than this factor is not called longer or shorter.
@@ -38,14 +38,14 @@ def _connections(connections: pl.DataFrame) -> list[str]:
     client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges.values())
     nodes = counted(medians.height, "node")
     return [
-        f"Each of the {nodes} of {connections['resource'][0]} held {client} connections of clients and {internal} of "
+        f"Each of the {nodes} of {connections['resource'][0]} had {client} connections from clients and {internal} from "
         "other nodes (medians over time)."
     ]
 
 
 def _cpu(cpu: pl.DataFrame) -> list[str]:
     if cpu.is_empty():
-        return ["No sample of CPU time with a time of its own was taken during a run."]
+        return ["No sample of CPU time with a timestamp was taken during a run."]
     ordered = cpu.sort("busy_percent")
     least, most = ordered.row(0, named=True), ordered.row(-1, named=True)
     full = cpu.filter(pl.col("busy_percent") >= _NEARLY_ALL_PERCENT).height
@@ -78,7 +78,7 @@ def _contrast(contrast: CpuContrast) -> str:
 
 def _device(devices: pl.DataFrame) -> str:
     if devices.is_empty():
-        return "No sample of a device with a time of its own was taken during a run."
+        return "No sample of a device with a timestamp was taken during a run."
     row = devices.row(0, named=True)
     waiting = "" if row["await_ms"] is None else f"; a request took {row['await_ms']:.2f} ms on average"
     mean, largest = (f"{row[name]:.0f} %" for name in ("utilization_percent", "largest_utilization_percent"))
@@ -130,7 +130,7 @@ def _perf(study: ResourceStudy) -> str:
 
 
 def throttling_warnings(held: pl.DataFrame) -> list[str]:
-    """The effect of a limit that the kernel held the servers to; nothing where there was none.
+    """The effect of a limit that the kernel set on the servers' CPU time; empty if there was none.
 
     Args:
         held: result of :func:`citus_analysis.bottleneck.throttling_over_time`.
@@ -142,17 +142,17 @@ def throttling_warnings(held: pl.DataFrame) -> list[str]:
     number = held["control_group"].n_unique()
     share = f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
     return [
-        f"The kernel held {counted(number, 'control group')} to a share of CPU time and stopped "
-        f"{'it' if number == 1 else 'them'} in {share} % of its periods (means of runs). A server that is stopped goes "
-        "on at the beginning of the next period: times of statements are longer in steps of a period, and samples of a "
-        "whole machine's CPUs do not show how busy a node was."
+        f"The kernel limited {counted(number, 'control group')} to a share of CPU time and stopped "
+        f"{'it' if number == 1 else 'them'} in {share} % of its periods (means of runs). A stopped server continues at "
+        "the beginning of the next period: times of statements grow in steps of a period, and samples of a whole "
+        "machine's CPUs do not show how busy a node was."
     ]
 
 
 def shown_throttling(study: ResourceStudy) -> pl.DataFrame:
-    """Control groups of one run over time: of the run that is shown in detail, or of the first that was held.
+    """Control groups over time of the run shown in detail, or else of the first run that was limited.
 
-    Each `control_group` is named by the parts of its path in which it differs from the others.
+    Each `control_group` is named by the parts of its path that differ from those of the others.
     """
     held, detail = study.throttling, study.detail
     mine = held.filter(resource=detail.resource, iteration=detail.iteration) if detail else held.head(0)

@@ -1,7 +1,7 @@
 """The tables of the scalability report: a scaling study laid out by operation and series.
 
-What forms a curve, its points, comparisons and models are those of :func:`citus_analysis.scaling.scale_runs`, as the
-command `scale` prints them.
+The curves with their points, comparisons and models are those of :func:`citus_analysis.scaling.scale_runs`, which the
+command `scale` prints.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Axis = Literal["workers", "threads"]
 Quantity = Literal["throughput", "speedup", "efficiency", "models"]
 
 _OTHER: Final[dict[Axis, Axis]] = {"workers": "threads", "threads": "workers"}
-#: Name of a series of which no column is known.
+#: Name of a series without a known column.
 _UNNAMED: Final = "runs"
 _ENDS: Final = ("", "_low", "_high")
 _PLACE: Final = {"operation": pl.String(), "series": pl.String()}
@@ -62,8 +62,8 @@ class Panel:
         operation: the clients' operation.
         series: the whole name: set-up, and value of the other axis.
         curve: its points, comparisons and models.
-        set_up: the part of the name that says the set-up; empty where there is one only. One figure each.
-        line: the rest: "16 threads" along workers.
+        set_up: the set-up in the name; empty if there is only one. Each set-up has its own figure.
+        line: the rest of the name, such as "16 threads" along workers.
     """
 
     operation: str
@@ -125,7 +125,7 @@ class ScalingPanels:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Each value against the base; `stratum` holds operation, series and value of the axis."""
+        """Comparisons of each value with the base; `stratum` contains operation, series and value of the axis."""
         return tuple(
             replace(one, stratum={"operation": p.operation, "series": p.series, self.axis: int(one.label_a)})
             for p in self.panels
@@ -136,7 +136,7 @@ class ScalingPanels:
     def relative(self) -> pl.DataFrame:
         """Per operation, series and value: speedup, efficiency and psi with their intervals, and the verdict.
 
-        Intervals of speedup and efficiency hold together over all comparisons of an operation, as the verdicts do.
+        Intervals of speedup and efficiency are simultaneous over all comparisons of an operation, as the verdicts are.
         """
         numbers = dict.fromkeys((f"{q}{end}" for q in ("speedup", "efficiency", "psi") for end in _ENDS), pl.Float64())
         schema = {**_PLACE, self.axis: pl.Int32(), **numbers, **_DECISION, "n": pl.Int64()}
@@ -171,14 +171,14 @@ class ScalingPanels:
 
         Args:
             quantity: `throughput`, `speedup`, `efficiency` or `models`.
-            most: at most this many figures; those of the set-ups with the most curves come first.
+            most: largest number of figures; set-ups with the most curves come first.
         """
         return scaling_figures(self, quantity)[:most]
 
     def table(self, quantity: Quantity = "throughput") -> pl.DataFrame:
         """A wide table for readers: one row per operation and series, one column per size, intervals in the cells.
 
-        Of models: one row per curve and model. :attr:`means`, :attr:`relative` and :attr:`models` have the numbers.
+        For models, one row per curve and model. :attr:`means`, :attr:`relative` and :attr:`models` have the numbers.
         """
         return scaling_table(self, quantity)
 
@@ -213,14 +213,14 @@ def scaling_panels(
         axis: the quantity that grows along a series.
         base: value that speedup refers to; 0: the smallest of each series.
         level: confidence level of every interval and test.
-        method: of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
+        method: method of the intervals of means (`log-t`, which stays positive, `t`, or the study's `normal`).
         margin: relative difference that counts as none.
 
     Raises:
-        UnknownNameError: nothing was measured at the base.
+        UnknownNameError: no run was made at the base.
     """
     check_base(selection, axis, base)
-    # A single server is no cluster of 0 workers, but another system.
+    # A single server is another system, not a cluster of 0 workers.
     runs = _placed(selection.runs).drop_nulls("operation").filter(pl.col(axis) > 0)
     study = ScalingStudy(axis, METRIC, ())
     if base in (0, *runs[axis]) and not runs.is_empty():
@@ -231,10 +231,10 @@ def scaling_panels(
 
 
 def check_base(selection: Selection, axis: Axis, base: int) -> None:
-    """Refuse a base that nothing was measured at.
+    """Refuse a base at which no run was made; 0 means no base.
 
     Raises:
-        UnknownNameError: no run has that number of workers or threads; 0 means none.
+        UnknownNameError: no run has that number of workers or threads.
     """
     measured = selection.runs[axis].drop_nulls().unique().sort()
     if base and base not in measured:
@@ -242,7 +242,7 @@ def check_base(selection: Selection, axis: Axis, base: int) -> None:
 
 
 def outside_series(selection: Selection, shown: Sequence[ScalingPanels]) -> pl.DataFrame:
-    """Configurations that belong to no series, because nothing with the same set-up was measured beside them."""
+    """Configurations in no series, because no other configuration has the same set-up."""
     inside = pl.concat([panels.runs.select("run_id", "resource") for panels in shown])
     return (
         _placed(selection.runs)
@@ -276,7 +276,7 @@ def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
 
 
 def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
-    """The set-up of a curve; the other axis is null where it changes along the curve."""
+    """The set-up of a curve; the other axis is null if it changes along the curve."""
     row = curve.runs.head(1).select({"operation", *keys})
     changing = [name for name in keys if curve.runs[name].n_unique() > 1]
     return row.with_columns(pl.lit(None, row.schema[name]).alias(name) for name in changing)

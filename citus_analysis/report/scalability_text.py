@@ -50,7 +50,7 @@ def _entered(selection: Selection) -> str:
 
 
 def growth_sentences(study: ScalingPanels) -> list[str]:
-    """Per operation and set-up: the largest size relative to the smallest, in the words of the verdicts.
+    """Sentences per operation and set-up on the largest size relative to the smallest, in the words of the verdicts.
 
     The set-up with the most series comes first.
     """
@@ -105,9 +105,9 @@ def _undecided(panels: Sequence[Panel], few: int, many: int, axis: Axis) -> list
         f"{_with(p).strip()} ({times_of(p.curve.growth)} times, {range_of(p.curve.growth)})".strip() for p in found
     ]
     if len(found) < len(panels):
-        return [f"{listed(places)} these runs cannot tell"]
+        return [f"{listed(places)} these runs are inconclusive"]
     sizes = f"{spelled(many)} {noun_for(many, _noun(axis))} do more or less work than {spelled(few)}"
-    return [f"these runs cannot tell whether {sizes} {listed(places)}"]
+    return [f"these runs do not show whether {sizes} {listed(places)}"]
 
 
 def _with(panel: Panel) -> str:
@@ -119,7 +119,7 @@ def _noun(axis: Axis) -> str:
 
 
 def model_sentences(study: ScalingPanels) -> list[str]:
-    """One sentence per operation: the models that its series support, reject, or could not be fitted to."""
+    """One sentence per operation on the models that its series support, reject, or are too short for."""
     sentences = []
     for operation in study.operations():
         found: dict[str, list[str]] = {}
@@ -174,7 +174,7 @@ def _are(number: int) -> str:
 
 
 def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:
-    """Sentences on other changes along a series than its axis: the node that clients connect to.
+    """Sentences on changes along a series besides its axis: the node that clients connect to.
 
     Args:
         runs: runs that belong to series, with `entry` and the columns of the set-up.

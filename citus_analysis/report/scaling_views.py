@@ -46,14 +46,14 @@ def _group_figure(study: ScalingPanels, group: Group, quantity: Quantity) -> go.
 
 
 def _used(order: list[str], rows: pl.DataFrame) -> list[str]:
-    """The order of all lines, cut after the last one that is drawn: colours stay, and marks keep close together."""
+    """Names of lines up to the last one drawn: each keeps its colour, and marks stay close together."""
     drawn = set(rows["series"])
     last = max((place for place, name in enumerate(order) if name in drawn), default=-1)
     return order[: last + 1]
 
 
 def _of(group: Group, table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a group, with the line's name for the series'."""
+    """The rows of a group; series are named by their lines."""
     lines = {panel.series: panel.line or panel.series for panel in group.panels}
     rows = table.filter(pl.col("operation") == group.operation, pl.col("series").is_in(list(lines)))
     return rows.with_columns(pl.col("series").replace(lines))

@@ -17,11 +17,11 @@ _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
 
 def with_model_names(sentence: str) -> str:
-    """A sentence with the models of scalability by the names that figures give them.
+    """A sentence with the models of scalability named as in figures.
 
     Example:
-        >>> with_model_names("amdahl and usl cannot be told apart")
-        'Amdahl and USL cannot be told apart'
+        >>> with_model_names("amdahl and usl cannot be distinguished")
+        'Amdahl and USL cannot be distinguished'
     """
     return _MODEL.sub(lambda model: model_name(model[0]), sentence)
 
@@ -66,7 +66,7 @@ def interval_text(interval: Interval, digits: int = 2) -> str:
 
 
 def decided_text(comparison: Comparison, digits: int = 2) -> str:
-    """A ratio with the interval of the test that decided; that of equivalence has a level of its own, which is stated.
+    """A ratio with the interval of the deciding test, and the level of a test of equivalence, which differs.
 
     Example:
         >>> from citus_analysis.stats import compare

@@ -34,14 +34,14 @@ _MOST_CHARACTERS: Final = 90
 
 
 def server_sentences(profile: ServerProfile, comparison: ServerComparison | None = None) -> list[str]:
-    """Extent of the logs, the statements that take the time, errors, and the servers' other reports."""
+    """Extent of the logs, the statements that take the most time, errors, and the servers' other reports."""
     sentences = [_extent(profile), *_largest(profile), *_longest(profile), _errors(profile), _activity(profile)]
     extra = change_sentences(comparison)[:1] if comparison is not None else _parts(profile)
     return [*sentences[: 6 - len(extra)], *extra]
 
 
 def change_sentences(comparison: ServerComparison) -> list[str]:
-    """The verdicts of a comparison: all of them counted, then each that is decided."""
+    """The number of comparisons by verdict, then a sentence for each that is decided."""
     if not comparison.n:
         return ["No statement has enough durations in both windows to be compared."]
     counts = Counter(one.verdict for one in comparison.comparisons).most_common()
@@ -66,7 +66,7 @@ def _change(one: Comparison, texts: dict[tuple[object, ...], str | None]) -> str
 
 def _short(text: str | None) -> str:
     if text is None:
-        return "a statement whose text is not to be had"
+        return "a statement whose text is not available"
     plain = " ".join(text.split()).rstrip("; ")
     return plain if len(plain) <= _MOST_CHARACTERS else f"{plain[: _MOST_CHARACTERS - 1]}…"
 
@@ -133,7 +133,7 @@ def _activity(profile: ServerProfile) -> str:
         f"{counted(counts['temporary files'], 'temporary file')}" + (f" ({readable(size)} MB)" if size else ""),
         f"{counted(counts['sessions ended'], 'session')} ended",
     ]
-    return f"The servers logged {listed(parts)}; events that they are not set up to log may have happened all the same."
+    return f"The servers logged {listed(parts)}; other events may have occurred that they are not configured to log."
 
 
 def _parts(profile: ServerProfile) -> list[str]:
@@ -155,12 +155,12 @@ def _parts(profile: ServerProfile) -> list[str]:
     return [f"{one} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
 
 
-#: The columns that a reader looks at first in a table of statements; the others follow.
+#: The first columns of a table of statements; the others follow.
 _FIRST: Final = ("text", "statements", "total_s", "share_percent", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
 
 
 def shown_statements(table: pl.DataFrame) -> pl.DataFrame:
-    """Statements by fingerprint in the order in which a reader looks at them; the fingerprint as hexadecimal text."""
+    """Statements by fingerprint, the columns for readers first; the fingerprint as hexadecimal text."""
     known = table["fingerprint"].to_list()
     names = pl.Series("fingerprint", [None if value is None else f"{value:016x}" for value in known], pl.String)
     shown = table.with_columns(names, pl.col(pl.Enum).cast(pl.String))
@@ -169,7 +169,7 @@ def shown_statements(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def shown_percentiles(profile: ServerProfile) -> pl.DataFrame:
-    """Percentiles of statements with their intervals, in ms, a row for each statement, its text first."""
+    """Percentiles of statements with their intervals, in ms: one row per statement, its text first."""
     known = profile.percentiles.with_columns(pl.col(pl.Enum).cast(pl.String))
     rows = known.select("text", "sent_by", "n").unique(["text", "sent_by"], maintain_order=True)
     for (percentile,), part in known.group_by("percentile", maintain_order=True):
@@ -189,14 +189,14 @@ def percentile_notes(profile: ServerProfile) -> list[str]:
     return [*general, *(few if absent else [])]
 
 
-#: Columns that a table of statements leaves to the CSV file: extremes in time, and marks for programs.
+#: Columns of statements that only the CSV file has: extremes in time, and identifiers for programs.
 _FOR_PROGRAMS: Final[tuple[str, ...]] = ("min_ms", "first_time", "last_time", "fingerprint", "statement_kind")
 
 
 def reader_columns(table: pl.DataFrame) -> pl.DataFrame:
     """A table of statements without columns that readers do not compare: repeated counts, extremes in time.
 
-    The number of timed statements is left out where it is that of all, the number of failed ones where none failed.
+    The number of timed statements is left out if all are timed, the number of failed ones if none failed.
     """
     others = table.columns[1:]
     dropped = [name for name in _FOR_PROGRAMS if name in others]
@@ -208,7 +208,7 @@ def reader_columns(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:
-    """Statements by kind, database, user ..., for the columns of which the logs state a value."""
+    """Statements by kind, database, user ..., for the columns that have a value in the logs."""
     return {
         name: table.with_columns(pl.col(pl.Enum).cast(pl.String))
         for name, table in profile.by_group.items()
@@ -217,7 +217,7 @@ def group_tables(profile: ServerProfile) -> dict[str, pl.DataFrame]:
 
 
 def distributed_notes(distributed: pl.DataFrame) -> list[str]:
-    """The parts that times of distributed statements leave out or contain, each once with its statements.
+    """Notes on parts that times of distributed statements leave out or contain, each once with its statements.
 
     Args:
         distributed: `statement_kind`, `executed`, `quantity`, `warning` and `note`.

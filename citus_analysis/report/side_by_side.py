@@ -1,7 +1,7 @@
 """Absolute throughput side by side: systems by workload, hardware by size, with and without monitoring, by intensity.
 
-Ratios and verdicts of everything that shares a size and load are in
-:mod:`citus_analysis.report.comparison_text`; here are means with their intervals, as bars.
+Bars show means with their intervals. Ratios and verdicts of set-ups with the same size and load are in
+:mod:`citus_analysis.report.comparison_text`.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _nothing(x: str, what: str) -> SideBySide:
 def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBySide:
     """Throughput of each system for each operation, at the size and load at which its mean is largest.
 
-    Systems are often measured at loads of their own; the table names those of each bar. The largest of several means is
-    a little too large, so that small differences between bars say nothing.
+    Systems are often measured at different loads; the table names the load of each bar. The largest of several means is
+    a little too large, so small differences between bars mean nothing.
 
     Args:
         selection: runs with their set-up.
@@ -129,8 +129,8 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
 def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
     """Mean, standard deviation, n and interval of the throughput of every configuration, one row each.
 
-    A configuration is named by its operation, set-up (`variant`), workers, threads, and what else of its load differs;
-    `operations` is null where time ended the run.
+    A configuration is named by its operation, set-up (`variant`), workers, threads, and other parts of the load that
+    differ; `operations` is null if the run was limited by time.
 
     Args:
         selection: runs with their set-up.
@@ -151,16 +151,16 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
 def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySide:
     """Throughput by cluster size on each kind of hardware that the descriptions of the systems state.
 
-    Of the hardware on which most runs were made only the set-up with the most runs enters, so that a bar's colour means
-    the hardware and nothing else; on other hardware each set-up enters with its name. Bars share a panel only if they
-    had the same load.
+    On the hardware with the most runs, only the set-up with the most runs is included, so that a bar's colour means the
+    hardware alone; on other hardware every set-up is included, with its name. Bars share a panel only if they have the
+    same load.
 
     Args:
         selection: runs with their set-up.
         level: confidence level.
 
     Returns:
-        Bars by workers, grouped by hardware, one panel per operation and number of threads in which several occur.
+        Bars by workers, grouped by hardware, one panel per operation and load with several kinds of hardware.
     """
     runs = selection.runs.drop_nulls(["operation", "hardware", *_SIZE]).filter(pl.col("workers") > 0)
     usual = runs["hardware"].mode().sort()
@@ -187,7 +187,7 @@ def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySid
 
 
 def distinct_parts(texts: Sequence[str]) -> dict[str, str]:
-    """Texts -> the parts of them, between commas and semicolons, that they do not share.
+    """Texts -> their parts, split at commas and semicolons, without the parts that all texts share.
 
     Example:
         >>> distinct_parts(["2 cores; each node 10 %", "2 cores; each node 20 %"])
@@ -199,7 +199,7 @@ def distinct_parts(texts: Sequence[str]) -> dict[str, str]:
 
 
 def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: float = MARGIN) -> RunComparison | None:
-    """Throughput with the sampled client beside that without it, where both were run; None where none was.
+    """Throughput with the sampled client compared with that without it; None if no set-up was run both ways.
 
     Args:
         selection: runs with their set-up.
@@ -278,7 +278,7 @@ def intensity_table(
         selection: runs with their set-up.
         dataset: gives `statements` and `operation_latencies`.
         level: confidence level.
-        skip_first: statements of each session that do not enter the servers' times.
+        skip_first: statements at the beginning of each session that the servers' times leave out.
 
     Returns:
         operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,

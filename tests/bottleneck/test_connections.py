@@ -46,7 +46,7 @@ def test_the_report_says_how_connections_are_spread(dataset: Dataset) -> None:
     study = study_resources(dataset, "connections-*")
     (sentence,) = [s for s in resource_sentences(study) if "connections of clients" in s]
     assert sentence == (
-        "Each of the 3 nodes of connections-over-time-w2-t6-load held 0 to 4 connections of clients and 3 to 7 of "
+        "Each of the 3 nodes of connections-over-time-w2-t6-load had 0 to 4 connections from clients and 3 to 7 from "
         "other nodes (medians over time)."
     )
     figure = plot_connections(study.connections, of="internal")
@@ -119,5 +119,5 @@ def test_throttled_groups_are_shown_and_warned_of() -> None:
     (warning,) = throttling_warnings(study.throttling)
     assert shown_throttling(study)["control_group"].unique().to_list() == ["node1"]
     assert warning.startswith(
-        "The kernel held 1 control group to a share of CPU time and stopped it in 40 % of its periods"
+        "The kernel limited 1 control group to a share of CPU time and stopped it in 40 % of its periods"
     )

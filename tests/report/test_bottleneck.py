@@ -42,7 +42,7 @@ def test_sentences_name_limit_evidence_and_what_would_decide(study: BottleneckSt
     assert len(bottleneck_sentences(study)) == 6
     head, generator, *each = bottleneck_sentences(study, most=8)
     assert head.startswith("First limits of 8 configurations: ")
-    assert generator == "Is it the load generator? Yes in 1 of 8 configurations: starved-w0-t8-c."
+    assert generator == "The load generator is the first limit in 1 of 8 configurations: starved-w0-t8-c."
     assert len(each) == 8
     said = "\n".join(each)
     assert "the first limit is locks, confidence high: sessions waited for locks 89 % of their time" in said
@@ -51,12 +51,12 @@ def test_sentences_name_limit_evidence_and_what_would_decide(study: BottleneckSt
 
 
 def test_whether_it_is_the_load_generator_needs_sessions(limited: Dataset) -> None:
-    assert generator_sentence(study_bottleneck(limited, "lock-*")) == ("Is it the load generator? No.")
+    assert generator_sentence(study_bottleneck(limited, "lock-*")) == "The load generator is not the first limit."
 
 
 def test_demands_name_the_closest_bound(limited: Dataset, study: BottleneckStudy) -> None:
     (sentence,) = demand_sentences(first_to_saturate(resource_demands(limited, study)))
-    assert sentence.startswith("Closest to its bound is ")
+    assert " is closest to its bound: " in sentence
     assert "CPU time of node 0 would be used up at" in sentence
     assert "are not known" in demand_sentences(pl.DataFrame())[0]
 

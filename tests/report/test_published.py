@@ -61,7 +61,7 @@ def test_the_band_of_the_figure_is_named_for_the_models_it_stands_for(study: Pub
     decided = replace(study.fit, decided="usl")
     assert band_sentence(decided, 0.9) == "The 90 % band is that of USL, the model that the means select."
     none_left = replace(study.fit, decided=None, rejected=dict.fromkeys(study.fit.fits, "lack of fit"))
-    assert band_sentence(none_left, 0.95) == "No band is shown: the means reject each model."
+    assert band_sentence(none_left, 0.95) == "No band is shown: the means reject every model."
 
 
 def test_the_page_opens_with_what_was_found(study: PublishedStudy) -> None:

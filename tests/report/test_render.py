@@ -236,7 +236,7 @@ def test_a_file_that_is_no_notebook_is_named(text: str, dataset: Path, tmp_path:
     with pytest.raises(InputError, match=r"mine.ipynb: there is no such notebook"):
         render_report(str(tmp_path / "mine.ipynb"), dataset, tmp_path / "out")
     (tmp_path / "mine.ipynb").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=r"mine.ipynb: is no notebook of a report"):
+    with pytest.raises(InputError, match=r"mine.ipynb: is not the notebook of a report"):
         render_report(str(tmp_path / "mine.ipynb"), dataset, tmp_path / "out")
 
 

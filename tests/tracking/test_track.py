@@ -121,7 +121,7 @@ def test_frames_and_json_hold_the_same(changed: Track) -> None:
 def test_sentences_name_the_change_and_its_company(changed: Track) -> None:
     sentences = track_sentences(changed)
     assert 3 <= len(sentences) <= 6
-    assert "to the worse; there too: shared_buffers from 128MB to 64MB" in sentences[1]
+    assert "for the worse; also changed there: shared_buffers from 128MB to 64MB" in sentences[1]
 
 
 def test_wrong_calls_are_refused() -> None:

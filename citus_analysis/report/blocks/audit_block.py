@@ -14,7 +14,7 @@ from citus_analysis.texts.counted_words import counted, noun_for
 __all__ = ["ADVICE", "audit_block", "latency_warnings", "runs_by_severity", "shared_doubts"]
 
 _COLUMNS: Final = ("severity", "check", "source", "row", "expected", "stated", "explanation")
-#: Severity -> the words about a run whose worst finding it is (one run, several).
+#: Severity of the worst finding -> the words about one run, and about several.
 _WORDS: Final = {
     "red": ("contradicts itself", "contradict themselves"),
     "amber": ("is doubtful", "are doubtful"),
@@ -43,7 +43,7 @@ _OF_LATENCIES: Final = {
     "coarse_percentiles": "Coarse percentiles: {row} has {stated}, known to 1 ms only; {explanation}.",
 }
 _MOST_RED: Final = 5
-#: Where runs are fewer, a doubt about all of them is listed for each.
+#: With fewer runs, a doubt about all of them is listed for each run.
 _SEVERAL: Final = 3
 #: A doubt about this share of the runs, or more, concerns the experiment and not single runs.
 _SHARED: Final = 0.9
@@ -51,13 +51,13 @@ _ALL: Final = "Findings of the audit; a row that combines several shows the wors
 
 
 def runs_by_severity(result: AuditResult, *, without: Sequence[str] = ()) -> dict[str, int]:
-    """How many runs have red, amber and green as their worst finding; checks of configurations count for none.
+    """The number of runs by their worst finding (red, amber, green); findings about configurations are not counted.
 
-    Every run has a finding of the check `run_status`, whose row is the run; rows of latencies name its operation too.
+    Every run has a finding of the check `run_status`, whose row is the run; rows of latencies also name the operation.
 
     Args:
         result: the findings of the audit.
-        without: checks whose doubts are not counted; a contradiction always is.
+        without: checks whose doubts are not counted; contradictions always are.
     """
     found = _of_runs(result)
     counted_ones = found.filter((pl.col("severity") == "red") | ~pl.col("check").is_in(list(without)))
@@ -67,7 +67,7 @@ def runs_by_severity(result: AuditResult, *, without: Sequence[str] = ()) -> dic
 
 
 def shared_doubts(result: AuditResult) -> list[str]:
-    """Checks that find (nearly) every run doubtful: stated once, they do not hide the faults of single runs."""
+    """Checks that find (nearly) every run doubtful; stated once, they do not hide the faults of single runs."""
     found = _of_runs(result)
     runs = found["run"].n_unique()
     doubtful = found.filter(severity="amber").group_by("check", maintain_order=True).agg(pl.col("run").n_unique())
@@ -120,8 +120,8 @@ def _shared_sentence(check: str, result: AuditResult) -> str:
     many = f"all {runs}" if doubtful == runs else f"{doubtful} of {runs}"
     worst = result.findings.filter(check=check, severity="amber").row(0, named=True)
     return (
-        f"Doubtful in {many} runs is their {check.replace('_', ' ')}: {worst['stated']} against {worst['expected']} in "
-        f"the worst case, {worst['explanation']}. {ADVICE.get(check, '')}".rstrip()
+        f"The check {check.replace('_', ' ')} finds {many} runs doubtful: {worst['stated']} against "
+        f"{worst['expected']} in the worst case, {worst['explanation']}. {ADVICE.get(check, '')}".rstrip()
     )
 
 

@@ -1,4 +1,4 @@
-"""A page within a page: a document of its own in a frame that can reach neither the page around it nor a network."""
+"""An HTML document within a page, in a frame that can reach neither the page around it nor a network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["framed_page"]
 
-#: The frame's document draws itself by its own script, which the sandbox keeps from everything else.
+#: The document may run its own script; the sandbox denies everything else.
 _SANDBOX: Final = "allow-scripts"
 _LOOK: Final = "width: 100%; height: 46rem; border: 1px solid #d9dee4; background: #fff"
 
@@ -15,8 +15,8 @@ _LOOK: Final = "width: 100%; height: 46rem; border: 1px solid #d9dee4; backgroun
 def framed_page(document: str, title: str) -> str:
     """An element that shows a whole HTML document.
 
-    The document is in the attribute itself, so that one file holds both. Its own content security policy holds in the
-    frame, and so does that of the page around it.
+    The document is the value of an attribute, so that one file contains both. Its own content security policy and that
+    of the page around it apply in the frame.
 
     Args:
         document: the document, with everything that it shows.
@@ -26,6 +26,6 @@ def framed_page(document: str, title: str) -> str:
         >>> print(framed_page('<p title="a">&amp;</p>', "A & B").rpartition(" srcdoc=")[2])
         '<p title="a">&amp;amp;</p>'></iframe>
     """
-    # A page full of JSON has many double quotes: within single ones they stay as they are.
+    # JSON has many double quotes, which need no escape within single ones.
     source = document.replace("&", "&amp;").replace("'", "&#39;")
     return f'<iframe title="{escape(title)}" sandbox="{_SANDBOX}" style="{_LOOK}" srcdoc=\'{source}\'></iframe>'

@@ -1,7 +1,7 @@
 """Frames as HTML tables a person can read: units in the header, sensible digits, intervals beside their estimates.
 
-The HTML is written here, not by great-tables: a table of 20 rows takes it 15 kB, because each table brings a style
-sheet of its own, against 3 kB here, where the page has one for all; its import takes 0.7 s.
+great-tables is not used: it writes 15 kB for a table of 20 rows, because each of its tables has its own style sheet,
+against 3 kB here, where the page has one for all; its import takes 0.7 s.
 
 Example:
     >>> import polars as pl
@@ -34,23 +34,23 @@ from citus_analysis.units import label
 
 __all__ = ["html_table"]
 
-#: Columns with texts longer than this many characters get a minimal width, so that lines hold several words.
+#: Columns with texts longer than this many characters get a minimal width, so that several words fit on a line.
 _LONG: Final = 36
-#: Texts of at most so many characters, such as a ratio with its interval, stay on one line.
+#: Texts of at most this many characters, such as a ratio with its interval, stay on one line.
 _SHORT: Final = 22
-#: So do names without a space of at most so many.
+#: The same limit for names without a space.
 _NAME: Final = 40
 #: Cell of a cluster without workers.
 _SINGLE: Final = "one server"
-#: In tables of so many rows or more, a text that all rows share is stated once.
+#: In tables with at least this many rows, a text that all rows share is stated once.
 _SEVERAL: Final = 3
-#: So few rows are shown, too, rather than left out.
+#: Up to this many rows too many are shown rather than left out.
 _SPARED: Final = 5
-#: Tables of more columns are printed across the sheet.
+#: Tables with more columns are printed in landscape format.
 _WIDE: Final = 11
-#: Tables of more columns are printed in smaller letters.
+#: Tables with more columns are printed in smaller letters.
 _MANY: Final = 7
-#: Columns whose names in tables are short -> the words that a reader sees.
+#: Names of columns -> their headings for readers.
 _HEADINGS: Final = {
     "cliffs_delta": "Cliff's delta",
     "cpu_per_node": "cores per node",
@@ -71,7 +71,7 @@ _HEADINGS: Final = {
 }
 #: Columns of a configuration that follow from the name of the system; they are left to the CSV file.
 _IMPLIED: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
-#: Columns of whole numbers that name something: they are not grouped by thousands.
+#: Columns of whole numbers that are identifiers, written without thousands separators.
 _NUMBERS_OF_THINGS: Final = frozenset({"least_used", "most_used", "pid", "shard", "shard_id"})
 _INTERVAL: Final = re.compile(r"\[([^\s\]]+), ([^\s\]]+)\]")
 #: Names of an estimate whose interval is in the columns `low` and `high`, with its unit.
@@ -98,7 +98,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     Args:
         frame: the table.
         caption: description of its content; the number of rows left out is added.
-        rows: how many rows are shown; a few more are, rather than left out.
+        rows: number of rows to show; a few more are shown rather than left out.
     """
     if frame.is_empty():
         return f'<p class="none"><b>{escape(caption.rstrip("."))}</b>: none.</p>'
@@ -203,7 +203,7 @@ def _without_values(frame: pl.DataFrame) -> list[str]:
 def _intervals(frame: pl.DataFrame) -> dict[str, tuple[str, str]]:
     """Estimate -> its two ends, for every estimate whose ends are columns of the same frame."""
     named = {name: _ends_of(name) for name in frame.columns if set(_ends_of(name)) <= set(frame.columns)}
-    # An interval without the estimate's name has its unit: `estimate_ms`, `low_ms`, `high_ms`.
+    # Ends without the estimate's name have its unit: `estimate_ms`, `low_ms`, `high_ms`.
     for unit in (name.removeprefix("low") for name in frame.columns if re.fullmatch("low(_ms|_us|_s|_percent)?", name)):
         plain = next((f"{one}{unit}" for one in _ESTIMATES if f"{one}{unit}" in frame.columns), None)
         if plain and plain not in named and f"high{unit}" in frame.columns:

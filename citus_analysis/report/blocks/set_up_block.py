@@ -33,7 +33,7 @@ _AXES: Final = {
     "records": "Records",
     "drivers": "Load generators",
 }
-#: Names of descriptions that would read like variables.
+#: Entries of descriptions whose names would read like variables -> their names in the table.
 _NAMES: Final = {
     "cpu_per_node": "CPU per node [cores]",
     "order": "Order of runs",
@@ -46,7 +46,7 @@ _MOST: Final = 8
 
 
 def measured_line(runs: pl.DataFrame) -> str:
-    """The amount and the time of the measurements.
+    """The number of runs and their dates.
 
     Example:
         >>> time = datetime(2026, 11, 20, 21, 30)
@@ -69,7 +69,7 @@ def _day(time: datetime) -> str:
 
 
 def set_up_rows(runs: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
-    """The set-up of runs: a row per property, with its values and how many systems have each.
+    """The set-up of runs: one row per property, with its values and the number of systems with each value.
 
     Args:
         runs: the table `runs`.
@@ -119,7 +119,7 @@ def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
 
 
 def _values(rows: pl.DataFrame, systems: int) -> str:
-    """The values of one property, the most frequent first; how many systems have each, unless all have the same."""
+    """The values of one property, the most frequent first, with their numbers of systems if there are several values."""
     counts = rows.with_columns(pl.col("value").map_elements(_short, pl.String))["value"].value_counts(sort=True)
     if counts.height > _MOST:
         return f"{counts.height} different values"

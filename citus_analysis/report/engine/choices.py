@@ -29,7 +29,7 @@ __all__ = ["check_choices"]
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a report's parameters; each is asked for by the type that the notebook declares for it."""
+    """The values of a report's parameters, in the types that the notebook declares."""
 
     given: Mapping[str, Scalar]
 
@@ -50,12 +50,12 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
     """Refuse values that a report could not use on this dataset.
 
     Args:
-        name: of the report; one that is not of this library is not checked.
+        name: name of the report; of other notebooks, only the ranges of numbers are checked.
         dataset: the dataset to be shown.
         given: parameters in their types; the others have their defaults.
 
     Raises:
-        UnknownNameError: a resource, workload, base, publication ... that is not there; the message has the closest.
+        UnknownNameError: a resource, workload, base, publication ... is unknown; the message names the closest one.
         UsageError: a number outside its range.
         InsufficientDataError: the values are known, but no run that is ok has them all.
     """

@@ -1,7 +1,7 @@
-"""Numbers of figures in as few bytes as a screen can show.
+"""Numbers of figures with the precision that a screen can show.
 
-plotly writes arrays as base64 of their 8 bytes a number. Seven digits are more than any screen resolves, and 4 bytes
-hold them; where a number would lose more (a time in milliseconds since 1970), 8 bytes stay.
+plotly writes arrays as base64 with 8 bytes per number. Four bytes keep seven digits, more than any screen resolves;
+arrays that would lose more (times in milliseconds since 1970) keep 8 bytes.
 
 Example:
     >>> import base64, struct
@@ -26,7 +26,7 @@ _LOSS: Final = 1e-6
 
 
 def slim(value: Json) -> Json:
-    """A part of a figure, with arrays of 8 bytes a number as arrays of 4 where that cannot be seen."""
+    """A part of a figure, with 4 instead of 8 bytes per number in arrays where the difference is invisible."""
     if isinstance(value, list):
         return [slim(one) for one in value]
     if not isinstance(value, dict):
@@ -38,7 +38,7 @@ def slim(value: Json) -> Json:
 
 
 def _narrow(numbers: str) -> dict[str, Json]:
-    """The changed parts of an array; none where 4 bytes a number would lose too much."""
+    """The changed parts of an array; none if 4 bytes per number would lose too much."""
     values = np.frombuffer(b64decode(numbers), dtype="<f8")
     with np.errstate(over="ignore"):
         short = values.astype("<f4")

@@ -1,7 +1,7 @@
 """An executed notebook as one self-contained HTML page: no code, no request to any network.
 
-The page holds plotly.js and the data of all figures (:mod:`citus_analysis.report.engine.packed_text`). A content
-security policy in its head forbids any connection, so that a file passed on by e-mail shows the same as it does here.
+The page contains plotly.js and the data of all figures (:mod:`citus_analysis.report.engine.packed_text`). A content
+security policy in its head forbids any connection, so a file sent by e-mail looks the same as on this machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 #: The blank between a number and its sign, at which no line ends: 88 %, < 0.001.
 _BEFORE_SIGN: Final = re.compile(r"(?<=\d) (?=%)|(?<=&lt;) (?=\d)")
 
-#: plotly's bar of tools would lie on the marks; the page has buttons of its own beside each figure.
+#: plotly's toolbar would cover marks; the page has buttons of its own beside each figure.
 _CONFIG: Final = {"responsive": True, "displayModeBar": False, "displaylogo": False}
 
 
@@ -85,7 +85,7 @@ def index_html(
     left_out: Mapping[str, str] | None = None,
     further: str = "",
 ) -> str:
-    """The page that links the reports, in the order in which they are read.
+    """The page that links the reports in reading order.
 
     Args:
         title: title of the page.

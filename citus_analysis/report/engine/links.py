@@ -1,4 +1,4 @@
-"""Links of a page to files beside it: a page whose links are dead is no finished report.
+"""Links of a page to files beside it, and the check that none is dead.
 
 An index also links the reports in folders below its own, such as one on runs that went wrong.
 """
@@ -20,7 +20,7 @@ __all__ = ["check_links", "further_pages", "index_of", "link_from_above", "linke
 
 _BLOCK: Final = re.compile(r'<section class="further".*?</section>', re.DOTALL)
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.DOTALL)
-#: The title of a page is within so many characters.
+#: Characters at the beginning of a page that contain its title.
 _HEAD: Final = 2_000
 
 
@@ -34,7 +34,7 @@ class _Hrefs(HTMLParser):
 
 
 def linked_files(html: str) -> list[str]:
-    """Paths of the files that a page links, as it names them; links elsewhere and within the page are left out.
+    """Paths of the files that a page links, as written there; links to other sites and within the page are left out.
 
     Example:
         >>> linked_files('<a href="profile/spans.csv">x</a> <a href="#top">x</a> <a href="https://a.org/b">x</a>')
@@ -47,7 +47,7 @@ def linked_files(html: str) -> list[str]:
 
 
 def check_links(page: Path, *, folder: Path | None = None, expected: Collection[str] = ()) -> None:
-    """Refuse a page that links a file which is not there.
+    """Refuse a page with a link to a missing file.
 
     Args:
         page: an HTML file.
@@ -83,8 +83,8 @@ def _title(page: Path) -> str:
 
 
 def index_of(folder: Path) -> str:
-    """The index of reports that pages in a folder link: the one beside them, or else above; empty if there is none."""
-    # Of the folder above by its own name: the pages' folder may still have to be made.
+    """The link of pages in a folder to their index: beside them, or else in the folder above; empty if there is none."""
+    # The parent is tested by its own path, because the pages' folder may not exist yet.
     places = {"index.html": folder, "../index.html": folder.parent}
     return next((link for link, place in places.items() if _is_index(place / "index.html")), "")
 

@@ -1,7 +1,7 @@
 r"""The JSON document of a notebook, as far as reports read or write it.
 
-The format is nbformat 4.5; a notebook may hold more than is named here. Texts of several lines are written as a list of
-lines, or as one text.
+The format is nbformat 4.5; a notebook may contain more fields than are named here. Texts of several lines are written
+as a list of lines, or as one text.
 
 Example:
     >>> cell: Cell = {"cell_type": "markdown", "metadata": {}, "source": ["# Title\n", "Words."]}
@@ -45,7 +45,7 @@ class Place(TypedDict, total=False):
         row: name that figures side by side share.
         section: title of the section that begins with this output.
         facts: facts of the data.
-        empty: nothing was found or measured here.
+        empty: whether the output shows neither a finding nor a measurement.
     """
 
     name: str

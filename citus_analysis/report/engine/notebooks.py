@@ -1,10 +1,9 @@
 """The report notebooks: where they are, which parameters they take, and how they stay diffable.
 
-A report notebook has one cell tagged `parameters` that holds nothing but annotated assignments of typed
-scalars, each followed by its meaning, which ends with the choices if there are any. A value is a literal or,
-for what the whole library has one default of, a name that the cell imports from :mod:`citus_analysis.core.defaults`.
-papermill's own inspection (`papermill --help-notebook`) reads the same lines; a type of another form it would not
-know::
+A report notebook has one cell tagged `parameters` that contains only annotated assignments of typed scalars, each
+followed by its meaning, which ends with the choices if there are any. A value is a literal or, for defaults of the
+whole library, a name that the cell imports from :mod:`citus_analysis.core.defaults`. papermill's own inspection
+(`papermill --help-notebook`) reads the same lines, and knows types of this form only::
 
     from citus_analysis.core.defaults import LEVEL
 
@@ -50,7 +49,7 @@ __all__ = [
 
 Scalar = str | int | float | bool
 
-#: A report whose name ends so is the notebook of that path.
+#: A report's name with this ending is the path of a notebook.
 _NOTEBOOK: Final = ".ipynb"
 #: Parameters that the rendering sets itself: the dataset's folder, and the folder for the tables as CSV.
 RESERVED: Final = ("dataset", "tables")
@@ -125,10 +124,10 @@ _OF_SEVERAL: Final = ("track",)
 
 
 def report_names(*, of_several: bool = False) -> list[str]:
-    """Names of the reports, in reading order: the notebooks that do not begin with a number (`00_tour` does).
+    """Names of the reports, in reading order: the notebooks whose names do not begin with a digit (`00_tour` does).
 
     Args:
-        of_several: also those that need several datasets.
+        of_several: include the reports that need several datasets.
     """
     names = sorted(path.stem for path in shipped("notebooks").glob("[!0-9]*.ipynb"))
     names = [name for name in names if of_several or name not in _OF_SEVERAL]
@@ -136,7 +135,7 @@ def report_names(*, of_several: bool = False) -> list[str]:
 
 
 def report_label(name: str) -> str:
-    """The stem of the names of a report's files: its name, or for a notebook named by its path, the file's.
+    """The stem of the names of a report's files: its name, or the stem of the notebook's path.
 
     Example:
         >>> report_label("profile"), report_label("mine/orders.ipynb")
@@ -150,7 +149,7 @@ def find_notebook(name: str) -> Path:
 
     Raises:
         UnknownNameError: there is no notebook of that name.
-        InputError: there is none of that path.
+        InputError: there is no notebook of that path.
     """
     if name.endswith(_NOTEBOOK):
         if not Path(name).is_file():
@@ -173,7 +172,7 @@ def report_parameters(name: str) -> tuple[Parameter, ...]:
 
     Raises:
         UnknownNameError: there is no report of that name.
-        InputError: the file is no notebook, or its cell of parameters holds something else.
+        InputError: the file is no notebook, or its cell of parameters contains something else.
     """
     path = find_notebook(name)
     try:
@@ -182,15 +181,16 @@ def report_parameters(name: str) -> tuple[Parameter, ...]:
         sources = [text_of(cell["source"]) for cell in tagged][:1]
         return tuple(p for source in sources for p in parameters_in(source) if p.name not in RESERVED)
     except (ValueError, SyntaxError, LookupError, TypeError, AttributeError) as error:
-        raise InputError(f"is no notebook of a report: {error}", path=path) from error
+        raise InputError(f"is not the notebook of a report: {error}", path=path) from error
 
 
 def parameters_in(source: str) -> tuple[Parameter, ...]:
     """The parameters that a parameters cell declares.
 
     Raises:
-        ValueError: the cell holds anything but annotated assignments of scalars, or a default is not among its choices.
-        AttributeError: the name of a default is none of :mod:`citus_analysis.core.defaults`.
+        ValueError: the cell contains other code than annotated assignments of scalars, or a default is not among its
+            choices.
+        AttributeError: a default's name is not in :mod:`citus_analysis.core.defaults`.
     """
     lines = source.splitlines()
     found = []
@@ -243,7 +243,7 @@ def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar
 
 
 def strip_notebook(document: Notebook) -> Notebook:
-    """A notebook without outputs, counters and stray metadata, with stable cell ids: version control stays quiet."""
+    """A notebook without outputs, counters and stray metadata, with stable cell ids, as kept in version control."""
     cells = [_stripped(cell, f"cell-{number:02d}") for number, cell in enumerate(document["cells"])]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {

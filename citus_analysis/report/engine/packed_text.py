@@ -1,6 +1,6 @@
 """Text packed into a page: compressed, and written in characters that HTML leaves alone.
 
-plotly.js is 4.8 MB, and a page holds it whole so that it works from a file without any network. Compressed (DEFLATE)
+plotly.js is 4.8 MB, and a page contains all of it, so that it works from a file without any network. Compressed (DEFLATE)
 and in base 85 it is a third of that; every browser since 2023 unpacks it itself (`DecompressionStream`).
 
 Example:
@@ -39,7 +39,7 @@ def plotly_library() -> str:
 
 
 def plotly_script() -> str:
-    """The same as it is written."""
+    """The same script, not packed."""
     from plotly.offline import get_plotlyjs
 
     return without_map_worker(str(get_plotlyjs()))

@@ -95,7 +95,7 @@ class Page:
         _show(f'<section class="findings" aria-label="Findings"><ul>{items}</ul></section>', "\n".join(sentences))
 
     def note(self, sentences: str | Sequence[str], *, warning: bool = False) -> None:
-        """Show a remark, or a warning about how the numbers beside it may be read; nothing for no sentences."""
+        """Show a remark, or a warning about the numbers beside it; without sentences, show nothing."""
         lines = [sentences] if isinstance(sentences, str) else list(sentences)
         if lines:
             kind = "warning" if warning else "note"
@@ -130,11 +130,11 @@ class Page:
         """Show a table and write all of it as `name`.csv.
 
         Args:
-            name: of the CSV file.
-            table: what is written.
+            name: name of the CSV file, without its ending.
+            table: the table to write.
             caption: description of the table.
-            shown: the same facts in a form for readers, such as a row per configuration; the table itself if None.
-            rows: how many rows are shown.
+            shown: the same facts in a form for readers, such as a row per configuration; None: the table itself.
+            rows: number of rows to show.
             folded: whether the table is shown on request only.
         """
         self._write(name, table)
@@ -147,7 +147,7 @@ class Page:
     def embed(self, name: str, view: View, caption: str) -> None:
         """Show a page of its own in a frame and write its table as `name`.csv.
 
-        The frame is sandboxed, and the policies of both pages hold in it: nothing reaches a network, or the report.
+        The frame is sandboxed, and the policies of both pages apply in it: its page reaches no network, nor the report.
         """
         self._write(name, view.table)
         framed = f"{framed_page(view.html, caption)}<figcaption>{escape(caption)}</figcaption>"
@@ -174,7 +174,7 @@ class Page:
         self._write("set_up", rows)
         path = getattr(self.dataset, "path", None)
         name = Path(path).name if path else ""
-        # "Dataset dataset" would say nothing.
+        # Avoids "Dataset dataset".
         facts = {"dataset": "" if name == "dataset" else name, "measured": measured_line(runs)}
         place = {"section": "Set-up", "facts": facts, "csv": "set_up.csv"}
         plain = "\n".join(f"{name}: {value}" for _, name, value in rows.iter_rows())
@@ -187,7 +187,7 @@ class Page:
 
 
 def _flat(table: pl.DataFrame) -> pl.DataFrame:
-    """CSV holds no lists: they become text joined by `; `."""
+    """A table for CSV, which has no lists: they become texts joined by `; `."""
     lists = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.List)]
     return table.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join("; ") for name in lists)
 

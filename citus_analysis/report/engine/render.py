@@ -93,7 +93,7 @@ def render_report(
 ) -> ReportResult:
     """Execute a report's notebook on a dataset.
 
-    Writes `OUT/NAME.ipynb`, `OUT/NAME.html` and `OUT/NAME/*.csv`, each at once when it is complete.
+    Writes `OUT/NAME.ipynb`, `OUT/NAME.html` and `OUT/NAME/*.csv`, each in one step when it is complete.
 
     Args:
         name: one of :func:`report_names`, or the path of a notebook (`mine.ipynb`), after which the files are named.
@@ -181,14 +181,14 @@ def render_reports(
 
 
 def _wanted(names: str | Sequence[str], parameters: Mapping[str, object]) -> list[str]:
-    """The reports that are asked for; those over several datasets are among all only where datasets are named."""
+    """The requested reports; `all` includes those over several datasets only if datasets are named."""
     if names == "all":
         return report_names(of_several=DATASETS in parameters)
     return [names] if isinstance(names, str) else list(names)
 
 
 def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path | str, Path]:
-    """Both folders independent of the working directory: a kernel runs in another one."""
+    """Both folders as absolute paths, because a kernel has another working directory."""
     return _absolute(dataset), Path(out).absolute()
 
 
@@ -201,19 +201,19 @@ def _spare_notebooks(names: Sequence[str], out: Path) -> None:
 
 
 def _absolute(dataset: str | PathLike[str]) -> Path | str:
-    """The absolute path of a folder; a URL stays what it is."""
+    """The absolute path of a folder; a URL stays as it is."""
     return str(dataset) if is_url(dataset) else Path(dataset).absolute()
 
 
 def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
-    """The parameters with folders of further datasets independent of the working directory, too."""
+    """The parameters with the folders of further datasets as absolute paths."""
     if not (folders := str(given.get(DATASETS, "")).strip()):
         return given
     return given | {DATASETS: ",".join(fspath(_absolute(one.strip())) for one in folders.split(",") if one.strip())}
 
 
 def _obstacles(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
-    """Report -> why it would have nothing to show with the values that were given; without the others.
+    """Report -> the reason why it has nothing to show with the given values; other reports are left out.
 
     Defaults need no check: the first cell of a report refuses a dataset that lacks its data.
 
@@ -263,7 +263,7 @@ class _Manner:
 
 @contextmanager
 def _kernels(number: int) -> Iterator[Queue[Kernel]]:
-    """Kernels for so many reports at once; they import their libraries while this process checks the parameters."""
+    """Kernels for `number` reports at once; they import their libraries while this process checks the parameters."""
     from citus_analysis.report.engine.execution.kernel import Kernel
 
     with ExitStack() as stack:
@@ -333,7 +333,7 @@ def _scratch(out: Path) -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:
-        # A full disk, most likely; earlier files are only replaced by complete ones.
+        # Most likely the disk is full; earlier files are replaced by complete ones only.
         reason = os.strerror(error.errno) if error.errno else str(error)
         way_out = "make room, or choose another --out, and render again"
         raise ReportError(f"cannot be written: {reason}", path=error.filename or out, way_out=way_out) from error

@@ -1,7 +1,7 @@
 """An executed notebook as sections of a page: headings, prose, figures, tables and notes in their order.
 
-A section begins with a heading of the second level. A markdown cell with the tag `how-to-read` folds. A section that
-shows no figure, table or note has nothing to say and is left out; the page names it at its end.
+A section begins with a heading of the second level. A markdown cell with the tag `how-to-read` folds. A section without
+a figure, table or note is left out; the page names it at its end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MARKDOWN: Final = mistune.create_markdown(escape=True, plugins=["table"])
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: its place in the page and what plotly.js draws."""
+    """One figure: its place in the page and the document that plotly.js draws."""
 
     id: str
     title: str
@@ -68,7 +68,7 @@ class Block:
         figures: figures side by side.
         caption: of the figures.
         csv: name of the CSV file with the numbers.
-        content: something was found or measured here; prose and empty tables are no content.
+        content: whether the block shows a finding or a measurement; prose and empty tables are no content.
     """
 
     html: str = ""
@@ -80,7 +80,7 @@ class Block:
 
 @dataclass
 class Section:
-    """A heading with its content. The first one, without a heading, holds the title and the findings."""
+    """A heading with its content. The first section has no heading; it contains the title and the findings."""
 
     title: str = ""
     anchor: str = ""
@@ -88,7 +88,7 @@ class Section:
 
     @property
     def content(self) -> bool:
-        """The section shows a figure, table or note."""
+        """Whether the section shows a figure, table or note."""
         return any(block.content for block in self.blocks)
 
 
@@ -150,7 +150,7 @@ def introduction_of(notebook: Notebook) -> str:
 
 
 def _prose(cell: Cell, every: list[Section]) -> None:
-    """Text before a heading belongs to the section before."""
+    """Add a markdown cell; text before its first heading belongs to the previous section."""
     folded = HOW_TO_READ in cell.get("metadata", {}).get("tags", ())
     before, *headed = _HEADING.split(text_of(cell["source"]))
     every[-1].blocks += _paragraphs(before, folded=folded)

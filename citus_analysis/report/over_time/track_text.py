@@ -31,18 +31,18 @@ _NAMED: Final = 3
 
 
 def tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
-    """The datasets of a report: those that a parameter names, split by commas, and the one it is made of.
+    """The datasets of a report: the folders in `datasets`, split by commas, and `dataset` itself.
 
     Raises:
         InsufficientDataError: there is only one.
-        DatasetError: a folder holds no dataset.
+        DatasetError: a folder contains no dataset.
     """
     named = [place_of(one.strip()) for one in datasets.split(",") if one.strip()]
     newest = place_of(dataset)
     places = [*named, *([] if resolved_place(newest) in map(resolved_place, named) else [newest])]
     if len(places) < 2:
         raise InsufficientDataError(
-            "changes over time take several datasets",
+            "changes over time need several datasets",
             way_out="name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT",
         )
     return [open_dataset(place) for place in places]
@@ -76,15 +76,17 @@ def track_sentences(found: Track) -> list[str]:
     if not latest:
         sentences = ["No series changed its level."] if judged else ["The series are too short to show a change."]
     sentences += [f"{series.name}: {shift.sentence()}." for series, shift in found.newest[: _NAMED - 1]]
-    chance = f"A quiet series of independent runs raises a false alarm with a chance of {found.alpha * 100:g} %."
+    chance = f"A series of independent runs without a change raises a false alarm in {found.alpha * 100:g} % of cases."
     return [first, *sentences, chance]
 
 
 def _sentence(series: TrackedSeries, change: TrackedChange) -> str:
-    size = f"{change.comparison.change_percent:+.1f} %, to the {'better' if change.better else 'worse'}"
+    size = f"{change.comparison.change_percent:+.1f} %, for the {'better' if change.better else 'worse'}"
     where = f"from run {change.place + 1} on ({change.run_id} in {change.dataset})"
     moved = (
-        f"; there too: {listed(change.moved, most=_NAMED)}" if change.moved else "; nothing else is known to have moved"
+        f"; also changed there: {listed(change.moved, most=_NAMED)}"
+        if change.moved
+        else "; no other change is known there"
     )
     return f"{series.name} changed {where}: {size}{moved}."
 

@@ -1,8 +1,8 @@
-"""An engine of papermill that executes the cells of a notebook in the process that papermill runs in.
+"""An engine of papermill that executes the cells of a notebook in papermill's own process.
 
-A Jupyter kernel of its own costs a second interpreter that imports the same libraries, and every output crosses a
-socket. Reports are executed in a process of their own anyway (`kernel.py`), so IPython's
-shell runs there beside papermill, and displays become outputs of the notebook directly.
+A Jupyter kernel would be a second interpreter that imports the same libraries, with a socket between them. Reports
+already have a process of their own (`kernel.py`), so IPython's shell runs there together with papermill, and displays
+become outputs of the notebook directly.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Publisher(DisplayPublisher):
 
     outputs: list[NotebookNode]
 
-    def publish(  # type: ignore[override] # which output to replace is of no use here
+    def publish(  # type: ignore[override] # outputs are never replaced here
         self, data: dict[str, object], metadata: dict[str, object] | None = None, **_: object
     ) -> None:
         """Add an output; called by IPython's `display`."""
@@ -93,7 +93,7 @@ class _Shell(InteractiveShell):
         return cast(_Publisher, self.display_pub).outputs
 
     def begin_cell(self) -> None:
-        """Collect outputs anew."""
+        """Begin a cell without outputs."""
         cast(_Publisher, self.display_pub).outputs = []
 
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
@@ -117,7 +117,7 @@ class _Stream(TextIOBase):
 
 
 def shell_in(home: str) -> _Shell:
-    """The shell of this process with an empty namespace; IPython's own files belong in the folder `home`."""
+    """The shell of this process with an empty namespace; IPython keeps its own files in the folder `home`."""
     if _Shell.initialized():
         shell = _Shell.instance()
         shell.reset(new_session=True)  # type: ignore[no-untyped-call] # IPython is partly typed
@@ -158,7 +158,7 @@ papermill_engines.register(_ENGINE, _Engine)
 
 
 def _run(shell: _Shell, cell: NotebookNode) -> bool:
-    """Execute a cell; False if it raised an exception, which its last output is then."""
+    """Execute a cell; False if it raised an exception, which then is its last output."""
     if not cell.source.strip():
         return True
     shell.begin_cell()
@@ -182,7 +182,7 @@ def run_notebook(
     Raises:
         PapermillExecutionError: a cell failed.
     """
-    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - nobody answers a notebook
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - a notebook has no input
     os.chdir(folder)
     papermill.execute_notebook(
         _literally(source),
@@ -193,8 +193,8 @@ def run_notebook(
         language="python",
         progress_bar=False,
         autosave_cell_every=0,
-        # Written once, when it is complete or failed: with figures of a megabyte in it, writing it before and
-        # after each cell takes as long as all cells together.
+        # Save it once, at the end: with figures of a megabyte, saving before and after each cell takes as long as
+        # executing all cells.
         request_save_on_cell_execute=False,
         shell=shell,
         watch=watch,
@@ -202,5 +202,5 @@ def run_notebook(
 
 
 def _literally(path: str) -> str:
-    """A path without places for parameters: to papermill `{a}` is the value of a."""
+    """A path with escaped braces: papermill would replace `{a}` by the value of a."""
     return path.replace("{", "{{").replace("}", "}}")

@@ -1,9 +1,8 @@
-"""Execution of notebooks by papermill in a process of this very interpreter.
+"""Execution of notebooks by papermill in another process of the same interpreter.
 
 A fresh virtual environment has no registered kernel, and a user's own `python3` kernel may belong to another
 interpreter. So notebooks are executed in a helper process of `sys.executable`, by an engine of papermill that needs no
-kernel (`in_process.py`), with an IPython folder of its own: nothing of the user's
-configuration is read or written.
+kernel (`in_process.py`), with an IPython folder of its own: the user's configuration is neither read nor written.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 class Kernel:
     """A process that executes notebooks one after the other, each in an empty namespace.
 
-    Imports of statistics and figures take a second or two, as long as a report computes; a process that goes on pays
-    them once, and begins with them as soon as the block is entered.
+    Importing statistics and figures takes a second or two, as long as computing a report. The process imports them
+    once for all notebooks, and begins when the block is entered.
 
     In use::
 
@@ -47,7 +46,7 @@ class Kernel:
         self._helper: Helper | None = None
 
     def __enter__(self) -> Self:
-        # Where no process can be started, the first call says so.
+        # If no process can be started, the first call raises the error.
         with suppress(NoAnswerError):
             self._helper = Helper(_AHEAD)
         return self
@@ -126,7 +125,7 @@ def execute_notebook(
         target: where the executed notebook is written, also when a cell fails.
         parameters: values that replace those of the `parameters` cell.
         folder: working directory of the notebook.
-        watch: called with the number of cells that are done, and of all, after each cell.
+        watch: called after each cell with the number of cells done and the number of all cells.
         kernel: the process to use; None: one for this notebook only.
 
     Raises:

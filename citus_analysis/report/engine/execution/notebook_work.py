@@ -1,6 +1,6 @@
 """Tasks of the process that executes notebooks: to execute one, and to make its page.
 
-The process that calls imports none of the libraries that do it.
+The calling process imports none of the libraries that they need.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Failure", "Finished", "execute", "finish", "prepare"]
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a notebook was not executed to its end: name and message of the exception, and the cell where it was one."""
+    """The exception that ended the execution of a notebook: name, message, and the cell that raised it, if one did."""
 
     kind: str
     message: str
@@ -52,10 +52,10 @@ def prepare() -> None:
 
 
 def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: str, home: str) -> Failure | None:
-    """Execute a notebook and write the executed copy; say how many cells are done, of how many, after each.
+    """Execute a notebook and write the executed copy; after each cell, report the numbers of cells done and of all.
 
     Returns:
-        None, or why it ended before its end.
+        None, or the reason why not all cells were executed.
     """
     from papermill.exceptions import PapermillExecutionError
 
@@ -78,12 +78,12 @@ def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: 
 
 
 def finish(executed: Path, name: str, index: str | None) -> Finished | OSError | ReportError:
-    """Take times and counters that differ between executions out of an executed notebook, and make its page beside it.
+    """Remove times and counters that differ between executions from an executed notebook, and make its page beside it.
 
     Args:
         executed: the notebook.
         name: name of the report.
-        index: the page that the page links back to, empty for none; None: no page is made.
+        index: the index that the page links to, empty for none; None: no page is made.
     """
     from citus_analysis.report.engine.html import export_html
 

@@ -2,8 +2,8 @@
 
 papermill imports clients of object stores, a cluster's file system and GitHub as soon as they are installed, and
 `nbformat` checks notebooks with `jsonschema`, which compiles the grammar of international addresses (RFC 3987) where
-the package `rfc3987_syntax` is there: together seconds of CPU, for notebooks that lie in a folder. Each of them is
-optional to the library that imports it.
+the package `rfc3987_syntax` is installed: together seconds of CPU that notebooks in a folder do not need. Each of them
+is optional for the library that imports it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@
   const unpacked = (id) =>
     new Response(new Blob([bytes(text(id))]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
 
-  // Inks and papers of the figures' theme -> those of the dark scheme. Colours of data stay, but for black.
+  // Inks and papers of the figures' theme -> those of the dark scheme. Colours of data stay, except black.
   const dark = {
     "#1f2933": "#e6e9ed", "#000000": "#e6e9ed", "#000": "#e6e9ed", "black": "#e6e9ed", "white": "#14181d",
     "#fff": "#14181d", "#ffffff": "#14181d", "#e4e7eb": "#2c333b", "#9aa5b1": "#6b7683", "#6b7280": "#98a2ae",
@@ -46,14 +46,14 @@
     dark: () => JSON.parse(light.replace(inks, (_, ink) => `"${dark[ink.toLowerCase()]}"`)),
   };
   const places = [...document.querySelectorAll(".canvas")];
-  // Long names beside an axis would leave no room on a phone: they break into lines, for which the figure grows.
+  // Long names beside an axis would leave no room on a phone: they break into lines, and the figure grows.
   const wrapped = (name, room) => name.split(" ").reduce((lines, word) => {
     const last = lines[lines.length - 1];
     // A unit of one or two letters stays with its number.
     if (lines.length && (word.length <= 2 || last.length + word.length < room)) lines[lines.length - 1] = `${last} ${word}`; else lines.push(word);
     return lines;
   }, []);
-  // Names of a tree stand in front of the axis; where there is no room, each stands above its row.
+  // Names of a tree are in front of the axis; on a narrow screen each is above its row.
   const treeAbove = (layout) => {
     const names = layout.annotations.filter((note) => note.xshift < 0);
     const [left, more] = [layout.margin.l, 16 * names.length];
@@ -75,11 +75,11 @@
     return { ...layout, height: height + more, yaxis: { ...axis, ...ticks, tickfont: { ...axis.tickfont, size: 10 } } };
   };
   let printing = false;
-  // One after the other, so that what is read first is drawn first and the page answers meanwhile.
+  // One after the other: the first figures appear early, and the page answers meanwhile.
   const draw = async (scheme) => {
     const figures = schemes[scheme]();
     for (const place of places) {
-      // Paper is drawn at once, while this may wait for its turn.
+      // For printing, all figures are drawn at once; this loop ends.
       if (printing) return;
       const { data } = figures[place.id];
       await Plotly.react(place, data, fitted(figures[place.id], place.clientWidth), config);
@@ -95,7 +95,7 @@
     if ((breadth > 600) !== (root.clientWidth > 600)) screen();
     breadth = root.clientWidth;
   });
-  // Figures take the width of a sheet before the browser lays it out; it does not wait for anything that is delayed.
+  // Figures take the width of a sheet before the browser lays it out, and at once, because it does not wait.
   const sheet = 660;
   const tallest = 860;
   window.addEventListener("beforeprint", () => {
@@ -104,7 +104,7 @@
     places.forEach((place) => {
       const { data, layout } = figures[place.id];
       const height = Math.min(layout.height || 420, tallest);
-      // Of names that stand too close Plotly leaves out some: smaller ones have room in a figure that is made lower.
+      // Plotly leaves out names that are too close together: smaller ones fit into a lower figure.
       const axis = height < layout.height ? { yaxis: { ...layout.yaxis, tickfont: { size: 9 } } } : {};
       // On screen a figure keeps its place until it is drawn; on paper it may be lower than that.
       place.style.minHeight = `${height}px`;
