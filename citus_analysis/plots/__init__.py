@@ -1,4 +1,4 @@
-"""Figures: functions from tables (polars, pandas or Arrow) to plotly figures, all in one look."""
+"""Figures: functions from tables (polars, pandas or Arrow) to plotly figures in one common theme."""
 
 from citus_analysis.core.displays import public
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance, plot_waits

@@ -1,4 +1,4 @@
-"""The check for the columns that a figure's table must have, and the order of names in figures."""
+"""The check that a figure's table has the required columns, and the order of names in figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["in_natural_order", "with_columns_of"]
 
 
 def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
-    """A caller's table as a polars frame that has the columns a figure is drawn from.
+    """A caller's table as a polars frame with the columns that a figure needs.
 
     Args:
         frame: the table.
@@ -20,7 +20,7 @@ def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
         columns: the columns required.
 
     Raises:
-        UsageError: it lacks a column; the message names those that are missing and those that there are.
+        UsageError: columns are missing; the message names them and the columns of the table.
 
     Example:
         >>> with_columns_of(pl.DataFrame({"mean_us": [1.0]}), "profile", "name", "mean_us")
@@ -36,7 +36,7 @@ def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
 
 
 def in_natural_order(frame: pl.DataFrame, name: str, *then: str) -> pl.DataFrame:
-    """Rows by the numbers within a name, so that node 10 comes after node 9, then by other columns.
+    """Rows sorted by the numbers within a name, so that node 10 comes after node 9, then by other columns.
 
     Example:
         >>> in_natural_order(pl.DataFrame({"node": ["10", "9"]}), "node")["node"].to_list()

@@ -1,4 +1,4 @@
-"""Intervals in figures: drawn where there are any, in words on the marks, and never in command of the axis."""
+"""Intervals in figures: as error bars, in the text of marks, and as limits of axes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from citus_analysis.texts.number_text import readable
 
 __all__ = ["error_bars", "from_zero", "has_interval", "interval_words", "log_range"]
 
-#: An interval of few runs can reach many times beyond what was measured; the axis follows it up to this factor.
+#: An interval of few runs can reach far beyond the measured values; the axis extends to at most this factor of them.
 _REACH: Final = 2.0
 _HEADROOM: Final = 1.05
 #: Ticks of a logarithmic axis of ratios.
 _STEPS: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
-#: Ticks of axes that reach further, such as those of times.
+#: Ticks of axes with larger values, such as times.
 _DECADES: Final = tuple(step * 10**power for power in range(-2, 8) for step in (1, 2, 5))
 
 
 def has_interval(low: str = "low", high: str = "high") -> pl.Expr:
-    """Whether a row has an interval: one run has none."""
+    """Whether a row has an interval; a single run has none."""
     return (pl.col(low).is_finite() & pl.col(high).is_finite()).fill_null(value=False)
 
 
 def error_bars(
     frame: pl.DataFrame, centre: str, low: str = "low", high: str = "high", **style: object
 ) -> dict[str, object]:
-    """Plotly's error bars from the ends of intervals; none where a row has no interval."""
+    """Plotly's error bars from the ends of intervals; rows without an interval have none."""
     known, middle = has_interval(low, high), pl.col(centre)
     lengths = frame.select(
         array=pl.when(known).then(pl.col(high) - middle), arrayminus=pl.when(known).then(middle - pl.col(low))
@@ -39,7 +39,7 @@ def error_bars(
 
 
 def interval_words(low: float | None, high: float | None) -> str:
-    """An interval as a mark's text.
+    """An interval in the text of a mark.
 
     Example:
         >>> interval_words(9.5, 10_250.0), interval_words(None, None)
@@ -51,11 +51,11 @@ def interval_words(low: float | None, high: float | None) -> str:
 
 
 def from_zero(figure: go.Figure, *measured: pl.Series, reach: pl.Series) -> go.Figure:
-    """A y axis from 0 to what was measured, and further to where intervals reach, but not to where they run away.
+    """A y axis from 0 to the largest value, or to the upper end of the intervals, at most twice the largest value.
 
     Args:
         figure: the figure, with a linear y axis of a quantity that is not negative.
-        measured: values that must be seen.
+        measured: values that must be visible.
         reach: upper ends of their intervals.
     """
     largest = max((_largest(values) for values in measured), default=0.0)
@@ -68,14 +68,14 @@ def from_zero(figure: go.Figure, *measured: pl.Series, reach: pl.Series) -> go.F
 def log_range(
     figure: go.Figure, measured: pl.Series, low: pl.Series, high: pl.Series, also: NDArray[np.float64] | None = None
 ) -> go.Figure:
-    """A logarithmic y axis around what was measured, and further to where intervals reach, up to twice as far.
+    """A logarithmic y axis around the measured values and their intervals, extended by at most a factor of two.
 
     Args:
         figure: the figure.
-        measured: positive values that must be seen.
+        measured: positive values that must be visible.
         low: lower ends of their intervals.
         high: upper ends.
-        also: further values that must be seen.
+        also: further values that must be visible.
     """
     values = np.concatenate([_numbers(measured), *([] if also is None else [also])])
     values = values[np.isfinite(values) & (values > 0)]

@@ -16,16 +16,16 @@ from citus_analysis.texts.counted_words import counted
 __all__ = ["plot_percentages", "plot_throughput_curves", "plot_variance", "plot_waits"]
 
 _ROW: Final = 26
-#: Waits with a colour of their own: as many as the palette has.
+#: Waits with a colour of their own: the size of the palette.
 _MOST_WAITS: Final = 7
 _WAITS: Final = ("resource", "run_id", "role", "doing", "event", "average_sessions")
-#: Metrics of logs that stand beside waits, in short.
+#: Metrics of logs that are written after the bars -> short names.
 _LOGGED: Final = {"lock waits longer than deadlock_timeout": "lock waits", "deadlocks": "deadlocks"}
-#: So many times the longest bar is the axis where text stands behind bars.
+#: Length of the axis relative to the longest bar, if there is text after bars.
 _ROOM: Final = 2.0
 #: Characters of a line of a metric's name, which leave room for the cells on a narrow screen.
 _LABEL: Final = 20
-#: Dark enough on white that the number in the cell can be read on either end.
+#: The number in a cell is legible on the colours of both ends.
 _SCALE: Final = ((0.0, "#f7fbff"), (0.5, "#9ecae1"), (0.9, "#E69F00"), (1.0, "#D55E00"))
 #: Above the cells, where the slanted names of the configurations leave it room.
 _SCALE_ABOVE: Final = {
@@ -47,7 +47,7 @@ def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of s
 
     Args:
         matrix: columns `resource`, `part`, `metric`, `value`, `unit`.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(matrix, "matrix", "resource", "part", "metric", "value", "unit")
     shares = frame.filter((pl.col("unit") == "%") & pl.col("value").is_not_null())
@@ -80,9 +80,9 @@ def plot_waits(
 
     Args:
         waits: columns `resource`, `run_id`, `role`, `doing`, `event`, `average_sessions`.
-        matrix: columns `resource`, `metric`, `value`; lock waits and deadlocks that the logs report stand
-            behind the bar of their resource.
-        title: what is shown, in words.
+        matrix: columns `resource`, `metric`, `value`; the numbers of lock waits and deadlocks in the logs are
+            written after the bar of their resource.
+        title: title of the figure.
     """
     means, shown = _mean_waits(with_columns_of(waits, "waits", *_WAITS))
     figure = new_figure(title, height=140 + _ROW * means["resource"].n_unique() + 60)
@@ -104,7 +104,7 @@ def plot_waits(
 
 
 def _mean_waits(waits: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Mean sessions of each resource and series, and the series, the largest first, small ones as one at the end."""
+    """Mean sessions per resource and series, and the series, the largest first; small ones are combined at the end."""
     labelled = waits.with_columns(
         series=pl.format(
             "{}: {}",
@@ -131,7 +131,7 @@ def _mean_waits(waits: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 
 def _add_logged(figure: go.Figure, means: pl.DataFrame, matrix: pl.DataFrame) -> None:
-    """What the logs report of locks, behind the bars: the largest number of a node."""
+    """Write the numbers of lock waits and deadlocks in the logs after the bars: the largest number of any node."""
     words = pl.col("metric").replace_strict(_LOGGED, default=None)
     counts = matrix.filter(pl.col("metric").is_in(list(_LOGGED)) & (pl.col("value") > 0)).sort("value", descending=True)
     said = counts.unique(["resource", "metric"], keep="first", maintain_order=True).with_columns(
@@ -158,11 +158,11 @@ def _add_logged(figure: go.Figure, means: pl.DataFrame, matrix: pl.DataFrame) ->
 
 
 def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figure:
-    """Share of each term of Var(T), side by side for each configuration and kind of statement; a covariance may be < 0.
+    """Share of each term of Var(T), one bar per configuration and kind of statement; covariances may be negative.
 
     Args:
         variance: columns `resource`, `statement_kind`, `term`, `share`.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(variance, "variance", "resource", "statement_kind", "term", "share")
     named = frame.with_columns(
@@ -192,7 +192,7 @@ def plot_throughput_curves(curves: Frame, *, title: str = "Throughput against th
     Args:
         curves: columns `model`, `threads`, `throughput_ops_s`, `low`, `high`, `refused`, as
             :func:`citus_analysis.scaling.throughput_curves` gives them for one set-up.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     columns = ("model", "threads", "throughput_ops_s", "low", "high", "refused")
     frame = with_columns_of(curves, "curves", *columns).drop_nulls("threads")

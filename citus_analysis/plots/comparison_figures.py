@@ -32,9 +32,9 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
 
     Args:
         ratios: columns `name`, `ratio`, `low`, `high`, `verdict`, in the order of the rows.
-        base: what the ratio refers to.
+        base: name of the base.
         margin: the band that counts as no difference, drawn in grey.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(ratios, "ratios", "name", "ratio", "low", "high", "verdict").with_row_index("row")
     figure = new_figure(title or f"Ratio to {base}", height=150 + _ROW * frame.height)
@@ -58,7 +58,7 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
 def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: str) -> None:
     if rows.is_empty():
         return
-    # On a logarithmic axis a bar that begins at 0 has no place either.
+    # On a logarithmic axis, an error bar that begins at 0 cannot be drawn.
     drawn = rows.with_columns(low=pl.when(pl.col("low") > 0).then("low"))
     known = drawn.select(has_interval()).to_series().to_numpy()
     figure.add_scatter(
@@ -80,10 +80,10 @@ def plot_bars(
     """Means as bars from zero with their intervals, grouped along x, one colour per group.
 
     Args:
-        bars: columns `x`, `group`, `mean`, `low`, `high`; the ends are null where there is no interval.
-        metric: what the means are of; its name's suffix gives the unit.
-        x_title: what `x` is.
-        title: what is shown, in words.
+        bars: columns `x`, `group`, `mean`, `low`, `high`; the ends are null if there is no interval.
+        metric: name of the quantity; its suffix gives the unit.
+        x_title: meaning of `x`.
+        title: title of the figure.
         order: names of all groups, so that a group keeps its colour over several figures.
 
     Example:
@@ -112,7 +112,7 @@ def plot_bars(
 
 
 def _wrapped(name: str, most: int = 24) -> str:
-    """A name in lines, broken between words or, in long ones, after what joins their parts; nothing is left out."""
+    """A name in lines, broken between words or, in long words, after separators; no part is left out."""
     lines = [""]
     for word in re.split(r"(?<= )", name):
         parts = [word] if len(word) <= most else re.split(r"(?<=[._=-])", word)

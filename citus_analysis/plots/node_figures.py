@@ -1,4 +1,4 @@
-"""Figures of many nodes over time: a line for each of a few, the middle and the extremes of many, or a heat map."""
+"""Figures of nodes over time: a line for each of a few nodes, median and extremes of many, or a heat map."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from citus_analysis.units import label
 
 __all__ = ["plot_connections", "plot_node_heat_map", "plot_nodes"]
 
-#: More lines than this cannot be told apart.
+#: More lines than this cannot be distinguished.
 _MOST_LINES: Final = 6
-#: Points of a line, and columns of a heat map: more than a screen shows would only make the file larger.
+#: Points of a line, and columns of a heat map; a screen cannot show more.
 _MOST_POINTS: Final = 150
 _MOST_COLUMNS: Final = 60
-#: Checkpoints that are shaded; with more the whole figure would be.
+#: Checkpoints that are shaded; more would shade the whole figure.
 _MOST_SHADES: Final = 80
 _CHECKPOINT: Final = "#E69F00"
 
@@ -35,16 +35,16 @@ def plot_nodes(
 ) -> go.Figure:
     """A metric of several nodes over time.
 
-    Up to six nodes have a line each. Of more, the median and the range over the nodes are drawn, and the nodes with
-    the lowest and the highest mean by name.
+    Up to six nodes have a line each. For more, the figure shows the median and the range over the nodes, and by name
+    the nodes with the lowest and the highest mean.
 
     Args:
         samples: columns `elapsed_s`, `series` and `metric`.
-        metric: what is drawn; the axis has the unit of the name's suffix.
+        metric: the column to draw; the axis has the unit of the name's suffix.
         series: column with the names of nodes, or of devices.
-        checkpoints: columns `start_s`, `end_s`, which are shaded; None: none are.
-        window: seconds from and to which is drawn; None: all.
-        title: what is shown, in words.
+        checkpoints: columns `start_s`, `end_s` of times to shade; None: none.
+        window: first and last second to draw; None: all.
+        title: title of the figure.
     """
     frame = _within(with_columns_of(samples, "samples", "elapsed_s", series, metric), window).drop_nulls(metric)
     figure = new_figure(title or f"{label(metric)} over time", x="elapsed_s", y=metric, height=340)
@@ -57,7 +57,7 @@ def plot_nodes(
         _add_lines(figure, ordered, series, metric)
     else:
         _add_range(figure, ordered, series, metric)
-    # Figures of how busy nodes were stand side by side: all of them have the same axis.
+    # Figures of busy time are shown side by side, so all of them have the same axis.
     return figure.update_yaxes(range=[0, 103] if metric == "busy_percent" else None, rangemode="tozero")
 
 
@@ -66,7 +66,7 @@ def _within(frame: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataF
 
 
 def _thinned(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
-    """Means over stretches of time that are as long as the figure needs, at the stretch's middle."""
+    """Means over stretches of time, placed at their middle, if there are more points than the figure shows."""
     longest = frame.group_by(series).len()["len"].max() if frame.height else 0
     if not isinstance(longest, int) or longest <= _MOST_POINTS:
         return frame
@@ -74,9 +74,9 @@ def _thinned(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
 
 
 def _stretches(frame: pl.DataFrame, series: str, metric: str, at_most: int = _MOST_POINTS) -> pl.DataFrame:
-    """Means of each series over stretches of time, which are as long as the time between its samples at least.
+    """Means of each series over stretches of time, which are at least as long as the time between its samples.
 
-    Nodes are not sampled at the same moments: in shorter stretches, some of them would be missing.
+    Nodes are not sampled at the same moments, so shorter stretches would lack some of them.
     """
     most = min(at_most, max(1, frame.height // frame[series].n_unique()))
     begin, end = frame["elapsed_s"].min(), frame["elapsed_s"].max()
@@ -130,7 +130,7 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
     _add_line(figure, spread["elapsed_s"], spread["middle"], f"median of {count}", {"color": "#000000", "width": 2})
     means = frame.group_by(series, maintain_order=True).agg(value.mean()).sort(metric, maintain_order=True)
     if means[metric][0] == means[metric][-1]:
-        # Samplers on one machine: naming one of equal nodes as the highest would mislead.
+        # Samplers on one machine see the same values; naming one node as the highest would mislead.
         return
     for place, name, colour in (("lowest", means[series][0], COLOURS[0]), ("highest", means[series][-1], COLOURS[1])):
         part = at_once.filter(pl.col(series) == name)
@@ -139,7 +139,7 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
 
 
 def _shade(figure: go.Figure, marks: pl.DataFrame, first: float, last: float) -> None:
-    """Times in which checkpoints were under way, darker where several nodes were at it; a line for an unknown begin."""
+    """Shade the times of checkpoints, darker where they overlap; a line marks the end if the beginning is unknown."""
     spans = marks.select(begin=pl.coalesce("start_s", "end_s"), end="end_s").unique().sort("begin", "end")
     spans = spans.filter((pl.col("begin") <= last) & (pl.col("end") >= first))
     if spans.is_empty():
@@ -159,9 +159,9 @@ def plot_node_heat_map(
 
     Args:
         samples: columns `elapsed_s`, `series` and `metric`.
-        metric: what is drawn; the colour bar has the unit of the name's suffix. Percentages go from 0 to 100.
+        metric: the column to draw; the colour bar has the unit of the name's suffix. Percentages go from 0 to 100.
         series: column with the names of nodes, or of devices.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(samples, "samples", "elapsed_s", series, metric).drop_nulls(metric)
     names = in_natural_order(frame, series)[series].cast(pl.String).unique(maintain_order=True).to_list()
@@ -189,8 +189,8 @@ def plot_connections(connections: Frame, *, of: str = "client", title: str = "")
     Args:
         connections: columns `node`, `elapsed_s` and `of`, as :func:`citus_analysis.bottleneck.connections_over_time`
             gives them for one run.
-        of: `client` (connections of clients) or `internal` (which other nodes opened).
-        title: what is shown, in words.
+        of: `client` (connections of clients) or `internal` (connections opened by other nodes).
+        title: title of the figure.
     """
     words = {"client": "Connections of clients", "internal": "Connections between nodes"}
     return plot_nodes(connections, metric=of, title=title or words.get(of, of)).update_yaxes(title_text="connections")

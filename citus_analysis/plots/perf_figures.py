@@ -23,7 +23,7 @@ _MODULES: Final = {
     "other": "#b8a24a",
     "unknown": GREY,
 }
-#: Pixels of one level of stacks, and the most that a flame graph may be high.
+#: Height of one level of stacks, and largest height of a flame graph, in pixels.
 _LEVEL: Final = 19
 _HIGHEST: Final = 860
 
@@ -31,16 +31,16 @@ _HIGHEST: Final = 860
 def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Functions by share of samples") -> go.Figure:
     """The functions with the largest mean share of samples, coloured by the part of the software they belong to.
 
-    Where there are several recordings, the thin lines reach from the lowest to the highest share in any of them.
+    If there are several recordings, thin lines reach from the lowest to the highest share in any of them.
 
     Args:
         symbols: result of :func:`citus_analysis.bottleneck.mean_symbols` for one group.
         most: number of bars.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     columns = ("symbol", "module", "mean_percent", "lowest_percent", "highest_percent", "recordings")
     frame = with_columns_of(symbols, "symbols", *columns).sort("mean_percent", descending=True, maintain_order=True)
-    # Two functions of one name can be in different objects: the bar's place is its row, not its name.
+    # Functions of one name can be in different objects, so a bar's place is its row, not its name.
     rows = frame.head(most).with_row_index("row")
     figure = new_figure(title, height=130 + 24 * rows.height)
     for name, part in groups(rows, "module"):
@@ -74,11 +74,11 @@ def _short(symbol: str, most: int = 32) -> str:
 def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") -> go.Figure:
     """Stacks as a flame graph: the width of a frame is the share of samples in which it was on the stack.
 
-    The outermost caller is at the bottom; a click on a frame shows only what it called.
+    The outermost caller is at the bottom; a click on a frame shows only the functions that it called.
 
     Args:
         tree: result of :func:`citus_analysis.bottleneck.stack_tree` for one resource and event.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     columns = ("frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent")
     frame = with_columns_of(tree, "tree", *columns)
@@ -94,7 +94,7 @@ def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") 
         ids=["all", *map(str, frame["frame_id"])],
         labels=["all samples", *map(text, frame["frame"])],
         parents=["", *("all" if one is None else str(one) for one in frame["caller_id"])],
-        # What is left of a frame beside its callees: rounded totals could be smaller than the sum of their parts.
+        # The rest of a frame without its callees: rounded totals could be smaller than the sum of their parts.
         values=[0.0, *frame["rest"]],
         branchvalues="remainder",
         customdata=[0.0, *frame["self_percent"].round(3)],
@@ -116,7 +116,7 @@ def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") 
 
 
 def _add_legend(figure: go.Figure, modules: list[str]) -> None:
-    """An icicle has no legend of its own: empty marks stand in for its colours."""
+    """Add empty marks with the colours of the modules, because an icicle has no legend of its own."""
     for name, colour in _MODULES.items():
         if name in modules:
             marker = {"symbol": "square", "size": 11, "color": colour}

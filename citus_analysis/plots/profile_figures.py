@@ -1,4 +1,4 @@
-"""Figures of where a statement's time goes: stacked means, distributions, plans and their tasks."""
+"""Figures of the parts of a statement's time: stacked means, distributions, plans and their tasks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from citus_analysis.units import US_PER_MS
 
 __all__ = ["plot_distribution", "plot_histograms", "plot_plan", "plot_spans", "plot_tasks"]
 
-#: Quantity -> its meaning, which has a colour; stacked in this order, they add up to T.
+#: Quantity -> its part, which has a colour; stacked in this order, P, C and L add up to T.
 _STACK: Final = {"P": "parent", "C": "child", "L": "between", "T": "local"}
 #: Points of a distribution's line; more would only make the file larger.
 _POINTS: Final = 201
-#: Nodes that are drawn of a plan.
+#: Nodes of a plan that are drawn.
 _MOST: Final = 40
-#: Width of a level of a plan's tree, of all its levels at most, of the names with them at most, and about that of a
-#: character.
+#: Widths in pixels: one level of a plan's tree, at most all levels, at most levels and names, and about one character.
 _INDENT_PX: Final = 14
 _LEVELS_PX: Final = 112
 _TREE_PX: Final = 330
@@ -38,12 +37,12 @@ _OF_TASK: Final = {"shard": "shard_id", "on": "worker"}
 
 
 def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a statement") -> go.Figure:
-    """Stacked means: what a statement's time consists of, one bar per group.
+    """Stacked means of the parts of a statement's time, one bar per group.
 
     Args:
         profile: columns `name` (of the bar), `quantity` (`P`, `C`, `L`; `T` for local executions), `mean_us`.
         most: number of bars; if there are more, the title says so.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     needed = with_columns_of(profile, "profile", "name", "quantity", "mean_us")
     frame = needed.with_columns(pl.col("quantity").cast(pl.String))
@@ -75,7 +74,7 @@ def plot_distribution(times: Frame, *, column: str = "total_us", title: str = ""
     Args:
         times: columns `series` and `column`; one row per statement.
         column: the time, in microseconds.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(times, "times", "series", column).drop_nulls(column)
     figure = new_figure(title or "Distribution of statement times")
@@ -92,7 +91,7 @@ def plot_distribution(times: Frame, *, column: str = "total_us", title: str = ""
         )
     for percent in (50, 95, 99):
         figure.add_hline(y=percent, line={"color": "#9aa5b1", "dash": "dot", "width": 1})
-    # 99 would lie upon 95: its line is the upper one.
+    # The label 99 would overlap with 95, so the upper line has none.
     ticks = [0, 25, 50, 75, 95]
     figure.update_yaxes(title_text="share of statements [%]", tickvals=ticks, range=[0, 101])
     return figure.update_xaxes(
@@ -101,12 +100,12 @@ def plot_distribution(times: Frame, *, column: str = "total_us", title: str = ""
 
 
 def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "") -> go.Figure:
-    """Histograms below each other on one axis of time, each with how many statements lie beyond it.
+    """Histograms below each other on one axis of time, each with the share of statements beyond it.
 
     Args:
         histograms: result of :func:`citus_analysis.spans.time_histogram`.
         series: column with the names of the histograms.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     columns = (series, "low_ms", "high_ms", "share_percent", "n", "beyond")
     frame = with_columns_of(histograms, "histograms", *columns)
@@ -145,14 +144,13 @@ def _histogram_title(name: str, part: pl.DataFrame) -> str:
 def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Figure:
     """A plan as a tree, with rows and time beside each node.
 
-    On the left the rows that the planner expected and those that were given, of all executions, on a logarithmic axis
-    (none is drawn at 0.5); on the right the time of each node, without and with the nodes below it, where the plan has
-    times.
+    On the left are the expected and the actual rows over all executions, on a logarithmic axis (0 rows are drawn at
+    0.5); on the right the time of each node, without and with the nodes below it, if the plan has times.
 
     Args:
-        nodes: what `plans.measure_nodes` returned, of one plan.
+        nodes: result of `plans.measure_nodes` for one plan.
         most: number of nodes drawn; if there are more, the title says so.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     table = with_columns_of(nodes, "nodes", *_COLUMNS).sort("plan_node").with_columns(worker_name())
     frame = table.head(most)
@@ -170,9 +168,9 @@ def plot_plan(nodes: Frame, *, most: int = _MOST, title: str = "Plan") -> go.Fig
 
 
 def _add_tree(figure: go.Figure, frame: pl.DataFrame) -> None:
-    """The nodes' names in front of the axis, each further right than its parent's; labels of an axis end at it.
+    """Add the nodes' names in front of the axis, indented by depth, which labels of an axis cannot be.
 
-    A deep plan has narrow levels, and a name that is too long is cut; pointing at it shows the whole. A page that is
+    The levels of a deep plan are narrower, and long names are cut; pointing at a name shows all of it. A page that is
     too narrow for names beside the plot writes each above its row (`page.js`).
     """
     rows = list(frame.select(_NAMED).iter_rows(named=True))
@@ -234,7 +232,7 @@ def _add_times(figure: go.Figure, frame: pl.DataFrame) -> None:
 
 
 def _label(row: dict[str, object]) -> str:
-    """Name of a node below its parents, with the shard and worker of a task."""
+    """Name of a node, with its relation, or the shard and worker of a task."""
     words = [str(row["node_type"])]
     if row["kind"] == "task":
         words += [f"{name} {row[column]}" for name, column in _OF_TASK.items() if row[column] is not None]
@@ -252,8 +250,8 @@ def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:
     """The execution times of tasks, by shard, in the colour of their worker.
 
     Args:
-        tasks: what `plans.measure_tasks` returned, of one plan.
-        title: what is shown, in words.
+        tasks: result of `plans.measure_tasks` for one plan.
+        title: title of the figure.
     """
     columns = ("plan_node", "shard_id", "worker_host", "worker_port", "execution_ms")
     named = with_columns_of(tasks, "tasks", *columns).with_columns(worker_name().fill_null("unknown"))

@@ -1,4 +1,4 @@
-"""Figures of published results beside what their own numbers allow."""
+"""Figures of published results, with intervals and models computed from their numbers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _POINTS: Final = 120
 _APART: Final = 1.035
 
 
-#: Pixels of a row, and of what surrounds the rows.
+#: Height of a row, and of the rest of the figure, in pixels.
 _ROW, _AROUND = 21, 110
 
 
 def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
-    """Published throughputs, a row each, with workload and size beside it; systems differ in colour and mark.
+    """Published throughputs, one row each, labelled with workload and size; systems differ in colour and mark.
 
     Args:
-        rates: as :func:`citus_analysis.published.measured_rates` gives them.
-        title: what is shown, in words.
+        rates: result of :func:`citus_analysis.published.measured_rates`.
+        title: title of the figure.
     """
     frame = with_columns_of(rates, "rates", "system", "source", "table", "label", "value").reverse()
     places = frame.with_row_index("place")
@@ -68,10 +68,10 @@ def plot_stated_intervals(
     """Published means with the interval as stated and with Student's t interval, side by side.
 
     Args:
-        summaries: as :func:`citus_analysis.published.published_summaries` gives them.
+        summaries: result of :func:`citus_analysis.published.published_summaries`.
         x: the column of sizes.
-        metric: what the means are of; its name's suffix gives the unit.
-        title: what is shown, in words.
+        metric: name of the quantity; its suffix gives the unit.
+        title: title of the figure.
     """
     frame = with_columns_of(summaries, "summaries", x, "mean", "n", "stated_low", "stated_high", "low", "high")
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
@@ -102,17 +102,17 @@ def plot_fits(
     title: str = "",
     points: str = "published mean",
 ) -> go.Figure:
-    """Means with their intervals, the fitted curves, and a band where not every model is rejected.
+    """Means with their intervals, the fitted curves, and a band unless every model is rejected.
 
-    The band is that of the model which the runs decide for, else it spans the bands of all that they do not reject
-    (:meth:`citus_analysis.scaling.ScalingFit.band`); around a curve that misses the means a band would say nothing.
+    The band is that of the model which the runs decide for, or else it spans the bands of all models that they do not
+    reject (:meth:`citus_analysis.scaling.ScalingFit.band`). A rejected model has no band.
 
     Args:
-        summaries: as :func:`citus_analysis.published.published_summaries` gives them.
+        summaries: result of :func:`citus_analysis.published.published_summaries`.
         fit: fits over the same sizes.
         x: the column of sizes.
-        metric: what the means are of.
-        title: what is shown, in words.
+        metric: name of the quantity; its suffix gives the unit.
+        title: title of the figure.
         points: name of the means in the legend.
     """
     frame = with_columns_of(summaries, "summaries", x, "mean", "low", "high")
@@ -154,7 +154,7 @@ def _add_band(figure: go.Figure, fit: ScalingFit, grid: Floats) -> None:
 
 
 def model_name(model: str) -> str:
-    """A scalability model's name as a reader knows it.
+    """The name of a scalability model for readers.
 
     Example:
         >>> model_name("usl"), model_name("amdahl")

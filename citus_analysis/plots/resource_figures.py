@@ -1,4 +1,4 @@
-"""Figures of one machine's resources over time: CPU by what it did, and devices with checkpoints."""
+"""Figures of one machine's resources over time: CPU time by kind, and devices with checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from citus_analysis.plots.theme import COLOURS, faded, new_figure
 
 __all__ = ["plot_cpu", "plot_device"]
 
-#: Stacked from the bottom: what was worked first, what was waited for above it.
+#: Stacked from the bottom: times of work, then times of waiting.
 _SHARES: Final = {
     "user_percent": ("user", COLOURS[0]),
     "system_percent": ("system", COLOURS[1]),
@@ -29,7 +29,7 @@ def plot_cpu(samples: Frame, *, title: str = "CPU time over time") -> go.Figure:
     Args:
         samples: columns `elapsed_s`, `user_percent`, `system_percent`, `iowait_percent`, `steal_percent`
             (and `nice_percent`, which is counted as user).
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(samples, "samples", "elapsed_s", *_SHARES).sort("elapsed_s")
     if "nice_percent" in frame.columns:
@@ -63,7 +63,7 @@ def plot_device(
         samples: columns `elapsed_s`, `series` and the metric.
         checkpoints: columns `start_s`, `end_s`; None: none are marked.
         metric: `await_ms`, `utilization_percent`, `write_kb_s` or another column of `device_samples`.
-        window: seconds from and to which is drawn; None: all.
-        title: what is shown, in words.
+        window: first and last second to draw; None: all.
+        title: title of the figure.
     """
     return plot_nodes(samples, metric=metric, series="series", checkpoints=checkpoints, window=window, title=title)

@@ -1,4 +1,4 @@
-"""Figures of how a metric changes with the number of workers or threads.
+"""Figures of a metric against the number of workers or threads.
 
 Each function draws one panel. The frames have one row per series and value of x, with the columns of
 :func:`citus_analysis.stats.summarise_runs` (`mean`, `low`, `high`, `n`) and `series`.
@@ -24,13 +24,13 @@ from citus_analysis.units import label
 
 __all__ = ["plot_latency_load", "plot_relative", "plot_series"]
 
-#: From this ratio of largest to smallest value on, an axis of workers or threads is logarithmic.
+#: Ratio of largest to smallest value from which an axis of workers or threads is logarithmic.
 _LOG_FROM = 8.0
-#: Series are drawn side by side at each size, or their intervals would hide each other: share of the axis per series.
+#: Shift between series at one size, as a share of the axis, so that their intervals do not hide each other.
 _DODGE = 0.012
-#: Single runs are drawn beside their mean, which would hide them otherwise.
+#: Shift of single runs from their mean, which would hide them.
 _BESIDE = 0.006
-#: From this number of microseconds on, latencies are shown in milliseconds.
+#: Latencies of at least this many microseconds are shown in milliseconds.
 _LONG_US = 10_000.0
 _MEAN: Final = ("mean", "low", "high")
 
@@ -46,14 +46,14 @@ def plot_series(
 ) -> go.Figure:
     """Means with their intervals as error bars along x, one line per series, single runs as points.
 
-    Intervals are known at the measured sizes only, so that no band is drawn between them.
+    Intervals are known at the measured sizes only, so no band is drawn between them.
 
     Args:
-        means: columns `series`, x, `mean`, `low`, `high`; the ends are null where there is no interval.
+        means: columns `series`, x, `mean`, `low`, `high`; the ends are null if there is no interval.
         runs: single runs: columns `series`, x, `metric` and, for the hover text, `run_id`; None: no points.
         x: `workers`, `threads` or another numeric column.
-        metric: what is shown; its name's suffix gives the unit.
-        title: what is shown, in words.
+        metric: name of the quantity; its suffix gives the unit.
+        title: title of the figure.
         order: names of all series, so that a series keeps its colour over several panels.
 
     Example:
@@ -93,8 +93,8 @@ def plot_relative(
         relative: columns `series`, x, `mean`, `low`, `high`; rows of the base may be missing.
         x: `workers` or `threads`.
         quantity: `speedup` (ideal: x / base) or `efficiency` (ideal: 1).
-        base: value of x to which everything refers.
-        title: what is shown, in words.
+        base: value of x that speedup and efficiency refer to.
+        title: title of the figure.
         order: names of all series.
     """
     measured = with_columns_of(relative, "relative", "series", x, *_MEAN)
@@ -145,8 +145,8 @@ def plot_latency_load(
 
     Args:
         latency: columns `series`, `threads`, `throughput_ops_s`, `mean`, `low`, `high` (of the latency `metric`).
-        metric: latency column the numbers are of.
-        title: what is shown, in words.
+        metric: name of the latency column.
+        title: title of the figure.
         order: names of all series.
     """
     needed = ("series", "threads", "throughput_ops_s", *_MEAN)
@@ -177,7 +177,7 @@ def plot_latency_load(
 
 
 def _time_unit(values: pl.Series) -> tuple[str, float]:
-    """The unit in which times in microseconds are short, and the factor to it."""
+    """The unit for times in microseconds, `us` or for long ones `ms`, and the factor to it."""
     most = values.cast(pl.Float64).max()
     return ("ms", 1e-3) if isinstance(most, float) and most >= _LONG_US else ("us", 1.0)
 
@@ -237,7 +237,7 @@ def _add_runs(
 
 
 def _dodged(values: pl.Series, axis: pl.Series, index: int, count: int, beside: float = 0.0) -> NDArray[np.float64]:
-    """Places of one of several series at the same sizes, side by side."""
+    """Places on the x axis of one of several series that are drawn side by side."""
     shift = (index - (count - 1) / 2) * _DODGE + beside
     span, numbers = _axis_span(axis), values.cast(pl.Float64).to_numpy()
     return numbers * np.exp(shift * _log_span(axis)) if span is None else numbers + shift * span

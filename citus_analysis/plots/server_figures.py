@@ -1,4 +1,4 @@
-"""Figures of server logs: statements, errors and connections over time, and where the time of statements went."""
+"""Figures of server logs: statements, errors and connections over time, and shares of the time of statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from citus_analysis.units import label
 
 __all__ = ["plot_counts_over_time", "plot_measure_over_time", "plot_shares", "plot_track"]
 
-#: Characters of a statement above its bar; the rest is in the text that a pointer shows.
+#: Characters of a statement above its bar; the hover text has more.
 _MOST_CHARACTERS: Final = 44
 #: Characters of a line of that text, and its lines.
 _WIDTH, _LINES = 90, 8
@@ -30,9 +30,9 @@ def plot_measure_over_time(
 
     Args:
         intervals: columns `time`, `by` and the measures, which have one unit.
-        measures: columns.
+        measures: columns of the measures.
         by: column of the groups.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(intervals, "intervals", "time", by, *measures).sort("time")
     figure = new_figure(title, y=measures[0], height=340)
@@ -75,7 +75,7 @@ def plot_counts_over_time(
         counts: columns `time`, `by` and the value.
         value: column of the counts.
         by: column of the groups.
-        title: what is shown, in words.
+        title: title of the figure.
         words: title of the axis of counts; the column's name by default.
     """
     frame = with_columns_of(counts, "counts", "time", by, value).sort("time")
@@ -100,7 +100,7 @@ def plot_shares(
     Args:
         statements: columns `text`, `statement_kind`, `sent_by`, `total_s` and `share_percent`, in order.
         most: number of bars.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     columns = ("text", "statement_kind", "sent_by", "total_s", "share_percent")
     frame = with_columns_of(statements, "statements", *columns).head(most).with_row_index("row")
@@ -120,7 +120,7 @@ def plot_shares(
             customdata=part["share_percent"].to_list(),
             hovertemplate="%{hovertext}<br>%{x:,.4~r} s, %{customdata:.1f} %<extra></extra>",
         )
-    # Above its bar a statement has the whole width; beside it a phone would have room for nothing else.
+    # A statement is above its bar, where it has the whole width; beside the bar it would fill the screen of a phone.
     for row, name in enumerate(names):
         short = name if len(name) <= _MOST_CHARACTERS else f"{name[: _MOST_CHARACTERS - 1]}…"
         place = {"x": 0, "xref": "paper", "xanchor": "left", "y": row - 0.38, "yref": "y", "yanchor": "middle"}
@@ -134,7 +134,7 @@ def _wrapped(name: str) -> str:
     return "<br>".join(text(line) for line in lines[:_LINES]) + ("…" if len(lines) > _LINES else "")
 
 
-#: With more datasets, names and colours say nothing: all runs are drawn alike.
+#: With more datasets, colours cannot be distinguished: all runs are drawn alike.
 _MOST_NAMED = 8
 
 
@@ -143,9 +143,9 @@ def plot_track(runs: Frame, *, metric: str = METRIC, places: Sequence[int] = (),
 
     Args:
         runs: columns `place`, `dataset`, `value`, `level`.
-        metric: what the values are of; its name's suffix gives the unit.
+        metric: name of the quantity; its suffix gives the unit.
         places: the first run after each change.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(runs, "runs", "place", "dataset", "value", "level").sort("place")
     figure = new_figure(title or label(metric), height=340)

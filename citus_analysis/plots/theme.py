@@ -1,8 +1,8 @@
-"""One look for all figures: fonts that survive print, units on axes, colours that a colour-blind reader can tell.
+"""The theme of all figures: fonts legible in print, units on axes, colours that colour-blind readers can distinguish.
 
-Colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which stay apart under the common
-colour-vision deficiencies; marker symbols and dashes change along with them, so that figures also work in
-grey. Figures have no fixed width: they fill their place, down to a phone's.
+Colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which remain distinct under the common
+colour-vision deficiencies. Marker symbols and dashes change along with them, so that figures also work in grey.
+Figures have no fixed width: they fill the page, also on a phone.
 
 Example:
     >>> figure = new_figure("Throughput by workers", x="workers", y="throughput_ops_s")
@@ -47,7 +47,7 @@ DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "
 GREY: Final = "#6b7280"
 HEIGHT: Final = 420
 
-#: Parts of a statement's time, in the order in which they are stacked: each has this colour in every figure.
+#: Parts of a statement's time, in the order in which they are stacked -> colour in every figure.
 PART_COLOURS: Final = {
     "parent": COLOURS[0],
     "between": COLOURS[1],
@@ -102,7 +102,7 @@ TEMPLATE: Final = go.layout.Template(
         "font": {"family": _FONT, "size": 13, "color": _INK},
         "hoverlabel": {"font": {"family": _FONT, "size": 13}, "align": "left"},
         "hovermode": "closest",
-        # Below the plot, measured from the figure's edge: plotly then reserves its height whatever the width.
+        # Below the plot, measured from the figure's edge: plotly then reserves its height at any width.
         "legend": {
             "orientation": "h",
             "yref": "container",
@@ -124,18 +124,18 @@ TEMPLATE: Final = go.layout.Template(
 
 
 def text(value: object) -> str:
-    """A value as text for a figure. Plotly reads a subset of HTML in every text: names from files are escaped."""
+    """A value as text for a figure, escaped, because Plotly reads a subset of HTML in every text."""
     return escape(str(value), quote=False)
 
 
 def new_figure(title: str, *, x: str | None = None, y: str | None = None, height: int = HEIGHT) -> go.Figure:
-    """An empty figure in the library's look.
+    """An empty figure in the library's theme.
 
     Args:
-        title: what is shown; plain text.
-        x: column on the x axis; its label carries the unit of the name's suffix.
+        title: title of the figure; plain text.
+        x: column on the x axis; its label has the unit of the name's suffix.
         y: column on the y axis.
-        height: pixels; the width is that of the surrounding page element.
+        height: height in pixels; the width is that of the surrounding page element.
     """
     figure = go.Figure(layout={"template": TEMPLATE, "title": {"text": text(title)}, "height": height})
     if x is not None:
@@ -151,11 +151,11 @@ def style_of(number: int) -> tuple[str, str, str]:
 
 
 def colours_of(names: Sequence[str], known: Mapping[str, str] = SYSTEM_COLOURS) -> dict[str, str]:
-    """Colours of names: those that a notion always has, and for other names the free ones of the palette in turn.
+    """Colours of names: fixed colours of known names, and for the others the free colours of the palette in turn.
 
     Args:
-        names: what is drawn, such as systems, in the order of the legend.
-        known: the colours of the notion: `SYSTEM_COLOURS`, `OPERATION_COLOURS` or `PART_COLOURS`.
+        names: names, such as systems, in the order of the legend.
+        known: the fixed colours: `SYSTEM_COLOURS`, `OPERATION_COLOURS` or `PART_COLOURS`.
 
     Example:
         >>> colours_of(["citus", "x", "aurora"]) == {"citus": "#0072B2", "x": "#D55E00", "aurora": "#E69F00"}
@@ -179,9 +179,9 @@ def faded(colour: str, alpha: float = 0.15) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """White or black, whichever stands out more on a colour, on the page's dark scheme, too.
+    """White or black, the one with more contrast to a colour, also in the page's dark scheme.
 
-    That scheme (`report/engine/templates/page.js`) lightens some colours, and turns `#ffffff`, but not `#fffffe`.
+    That scheme (`report/engine/templates/page.js`) lightens some colours, and inverts `#ffffff`, but not `#fffffe`.
 
     Example:
         >>> ink_on("#3b5b7a"), ink_on("#0072B2"), ink_on("#E69F00")
@@ -195,5 +195,5 @@ def ink_on(colour: str) -> str:
 
 
 def groups(frame: pl.DataFrame, by: str) -> Sequence[tuple[str, pl.DataFrame]]:
-    """The parts of a frame by the values of one column, in order of appearance, with their name as figure text."""
+    """The parts of a frame by the values of one column, in order of appearance, with their names as figure text."""
     return [(text(key[0]), part) for key, part in frame.group_by(by, maintain_order=True)]

@@ -1,4 +1,4 @@
-"""Figures of traces: one statement in detail, many statements in sum, and how time and percentile change them."""
+"""Figures of traces: one statement in detail, sums over statements, and their parts over time and by percentile."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PARTS: Final = {
     }.items()
 }
 
-#: Columns of table `statements` from which T is taken apart.
+#: Columns of table `statements` that give the parts of T.
 _PARTS_OF_T: Final = (
     "failed",
     "total_us",
@@ -82,13 +82,13 @@ COMMIT_NOTE: Final = "T of remote writes contains the commit's WAL flush, T of l
 _KIND_COLOURS: Final = {
     "statement": GREY,
     "phase": PART_COLOURS["parent"],
-    # What shows of a task beside its execution lies between parent and child.
+    # The part of a task outside its execution is the time between parent and child.
     "task": PART_COLOURS["between"],
     "remote": PART_COLOURS["child"],
     "local": PART_COLOURS["local"],
     "connect": PART_COLOURS["connect"],
 }
-#: Kinds of spans -> what legends call them, in the words of the other figures.
+#: Kinds of spans -> their names in legends, in the words of the other figures.
 _KIND_WORDS: Final = {
     "phase": "on the parent",
     "task": "task: child and between",
@@ -105,13 +105,13 @@ def plot_waterfall(
 ) -> go.Figure:
     """One statement: its phases, tasks and executions over time.
 
-    Where in its task a remote execution ran is not known to better than a millisecond, and on another clock: it is
-    drawn in the middle of its task.
+    A remote execution is drawn in the middle of its task, because its time is known to a millisecond only, and on
+    another clock.
 
     Args:
         spans: rows of table `spans`.
         trace_id: the trace to show.
-        title: what is shown, in words.
+        title: title of the figure.
 
     Raises:
         UnknownNameError: no span has this trace_id.
@@ -137,7 +137,7 @@ def plot_waterfall(
 
 
 def _short_labels(placed: pl.DataFrame) -> list[str]:
-    """What each span of a waterfall is; shards tell tasks apart where there are several."""
+    """Short names of the spans of a waterfall; several tasks are distinguished by their shards."""
     several = placed.filter(kind="task").height > 1
     labels = []
     for kind, name, label, shard in placed.select("kind", "name", "label", "shard_id").iter_rows():
@@ -156,7 +156,7 @@ def waterfall_rows(spans: Frame, trace_id: int) -> pl.DataFrame:
 
     Returns:
         The spans with `label` (indented, unique), `offset_us` since the statement began and `length_us`; `begin` and
-        `end` are microseconds since 1970 on the parent's clock, as far as it is known.
+        `end` are microseconds since 1970 on the parent's clock, if that is known.
 
     Raises:
         UnknownNameError: no span has this trace_id.
@@ -206,7 +206,7 @@ def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(ordered: pl.DataFrame, depths: Sequence[int]) -> list[str]:
-    """The label of each span. Plotly merges bars of equal labels; invisible characters keep them apart."""
+    """The label of each span, made unique by invisible characters, because Plotly merges bars of equal labels."""
     labels: list[str] = []
     for depth, (kind, name, shard) in zip(depths, ordered.select("kind", "name", "shard_id").iter_rows(), strict=True):
         words = name if kind in ("phase", "task", "connect") else f"{kind} {name}"
@@ -220,11 +220,11 @@ def plot_flame(
     *,
     title: str = "",
 ) -> go.Figure:
-    """Where the time of all statements went, in sum: kind, place of execution, then the parts of T.
+    """Sums of the time of all statements: by kind, then by place of execution, then by part of T.
 
     Args:
         statements: rows of table `statements`.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     sums = summed_time(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
     nodes: list[tuple[str, str, str, float, str]] = []
@@ -252,7 +252,7 @@ def plot_flame(
             textfont={"color": [ink_on(colour) for colour in colours]},
             hovertemplate="%{label}<br>%{value:,.1f} ms in all<br>%{percentParent:.1%} of its parent<extra></extra>",
         )
-    # Names that do not fit their part are left to the pointer, rather than shrunk.
+    # Names that do not fit are hidden, not shrunk; pointing at a part shows its name.
     return figure.update_layout(uniformtext={"minsize": 10, "mode": "hide"})
 
 
@@ -266,10 +266,10 @@ def plot_heat_map(
     """A percentile of T over time and node.
 
     Args:
-        statements: rows of table `statements` of one run: times of several would stretch the axis.
-        percentile: which one, between 0 and 100.
+        statements: rows of table `statements` of one run; several runs would stretch the axis of time.
+        percentile: the percentile, between 0 and 100.
         bins: number of stretches of time.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     frame = with_columns_of(statements, "statements", "node", "executed", "end_time", "total_us")
     binned = percentiles_over_time(frame, percentile=percentile, bins=bins)
@@ -309,8 +309,8 @@ def plot_percentile_profile(
 
     Args:
         profile: result of :func:`citus_analysis.spans.percentile_profile` for one group.
-        relative: shares of T instead of milliseconds.
-        title: what is shown, in words.
+        relative: whether to show shares of T instead of milliseconds.
+        title: title of the figure.
     """
     frame = with_columns_of(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")
     at = [f"p{percentile:g}" for percentile in frame["percentile"]]
@@ -331,7 +331,7 @@ def plot_profile(
     Args:
         statements: rows of table `statements`.
         by: columns to group by.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     needed = ("executed", "includes_commit", *_PARTS_OF_T, *by)
     composed = compose(with_columns_of(statements, "statements", *needed))
@@ -360,12 +360,12 @@ def _stack(figure: go.Figure, at: list[str], frame: pl.DataFrame, total: pl.Seri
 
 
 def plot_tail(profile: TailProfile, *, most: int = 12, title: str = "") -> go.Figure:
-    """Share of each level among the slowest statements and among the rest, most surprising levels on top.
+    """Share of each level among the slowest statements and among the rest, the smallest p-values on top.
 
     Args:
         profile: result of :func:`citus_analysis.spans.tail_profile`.
         most: number of levels shown.
-        title: what is shown, in words.
+        title: title of the figure.
     """
     shown = profile.factors.head(most)
     names = [text(f"{factor}: {level}") for factor, level in shown.select("factor", "level").rows()]

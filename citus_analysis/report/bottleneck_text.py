@@ -112,7 +112,8 @@ def generator_sentence(study: BottleneckStudy) -> str:
     if asked:
         return (
             f"There is no sign that the load generator is the first limit in any of {of}, but "
-            f"{counted(asked, 'resource')} {'has' if asked == 1 else 'have'} no snapshots of sessions, which would decide."
+            f"{counted(asked, 'resource')} {'has' if asked == 1 else 'have'} no snapshots of sessions, "
+            "which would decide."
         )
     return f"The load generator is not the first limit{'' if len(study.verdicts) == 1 else f' in any of {of}'}."
 
@@ -135,7 +136,7 @@ def demand_sentences(first: pl.DataFrame) -> list[str]:
 
 
 def balance_sentences(study: BottleneckStudy) -> list[str]:
-    """The least even spread over nodes for each measure, and the run whose shards are least likely to be used evenly."""
+    """The least even spread over nodes for each measure, and the run with the least even use of shards."""
     even = study.node_balance.drop_nulls("jain_index")
     found = [
         _uneven(rows, words)

@@ -90,13 +90,12 @@ def _modelled(study: PublishedStudy) -> str:
 def monitoring_sentence(comparison: Comparison) -> str:
     """The cost of monitoring according to table 5.3."""
     ratio = comparison.ratio
-    needed = (
-        "" if comparison.runs_needed is None else f"; a decision needs about {counted(comparison.runs_needed, 'run')} each"
-    )
+    runs = comparison.runs_needed
+    needed = "" if runs is None else f"; a decision needs about {counted(runs, 'run')} each"
     return (
-        f"Verdict on throughput with monitoring: {comparison.verdict}, from {counted(comparison.mean_a.n, 'run')} each; "
-        f"the ratio to throughput without monitoring is {ratio.estimate:.3f} [{ratio.low:.2f}, {ratio.high:.2f}], "
-        f"the margin is ± {percent(comparison.margin)}{needed}."
+        f"Verdict on throughput with monitoring: {comparison.verdict}, from {counted(comparison.mean_a.n, 'run')} "
+        f"each; the ratio to throughput without monitoring is {ratio.estimate:.3f} [{ratio.low:.2f}, "
+        f"{ratio.high:.2f}], the margin is ± {percent(comparison.margin)}{needed}."
     )
 
 

@@ -38,8 +38,8 @@ def _connections(connections: pl.DataFrame) -> list[str]:
     client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges.values())
     nodes = counted(medians.height, "node")
     return [
-        f"Each of the {nodes} of {connections['resource'][0]} had {client} connections from clients and {internal} from "
-        "other nodes (medians over time)."
+        f"Each of the {nodes} of {connections['resource'][0]} had {client} connections from clients and {internal} "
+        "from other nodes (medians over time)."
     ]
 
 

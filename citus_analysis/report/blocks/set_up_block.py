@@ -119,7 +119,7 @@ def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
 
 
 def _values(rows: pl.DataFrame, systems: int) -> str:
-    """The values of one property, the most frequent first, with their numbers of systems if there are several values."""
+    """The values of one property, the most frequent first; of several values, with the number of systems."""
     counts = rows.with_columns(pl.col("value").map_elements(_short, pl.String))["value"].value_counts(sort=True)
     if counts.height > _MOST:
         return f"{counts.height} different values"

@@ -1,7 +1,7 @@
 """Text packed into a page: compressed, and written in characters that HTML leaves alone.
 
-plotly.js is 4.8 MB, and a page contains all of it, so that it works from a file without any network. Compressed (DEFLATE)
-and in base 85 it is a third of that; every browser since 2023 unpacks it itself (`DecompressionStream`).
+plotly.js is 4.8 MB, and a page contains all of it, so that it works from a file without any network. Compressed
+(DEFLATE) and in base 85 it is a third of that; every browser since 2023 unpacks it itself (`DecompressionStream`).
 
 Example:
     >>> import base64, zlib
