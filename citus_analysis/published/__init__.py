@@ -2,9 +2,9 @@
 
 - `published`, `read_published`: the transcribed tables, and tables of users;
 - `audit`, `audit_runs`: contradictions in tables of results, and in runs of our own;
-- `published_numbers`, `published_systems`: what is published, at a glance;
-- `new_orders`: new orders a minute of recorded runs of HammerDB, and those that others published;
-- `measured_rates`, `rates_not_measured`: throughputs that were measured, and those that are claims or contradicted;
+- `published_numbers`, `published_systems`: overviews of the published numbers and systems;
+- `new_orders`: new orders a minute of HammerDB, recorded and published;
+- `measured_rates`, `rates_not_measured`: throughputs that were measured, and others, which are claims or contradicted;
 - `published_summaries`, `runs_like`: published means in the form that statistics and models take;
 - `study_published`, `reproduced`, `monitoring_comparison`: a published table computed again.
 

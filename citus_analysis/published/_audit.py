@@ -1,4 +1,4 @@
-"""Audit tables of results and runs: do they contradict themselves?"""
+"""Audit tables of results and runs for contradictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FINDINGS: Final = TABLES["findings"]
 
 @dataclass(frozen=True, repr=False)
 class AuditResult(Shown):
-    """What an audit found.
+    """The findings of an audit.
 
     Attributes:
         findings: frame of ``schema.TABLES["findings"]``, red first, short enough for the top of a report.
@@ -39,7 +39,7 @@ class AuditResult(Shown):
 
     @property
     def has_red(self) -> bool:
-        """Something contradicts itself; the command line then exits with 1."""
+        """Whether there is a contradiction; the command line then exits with 1."""
         return self.count("red") > 0
 
     def count(self, severity: str) -> int:
@@ -52,11 +52,11 @@ class AuditResult(Shown):
 
     @property
     def verdict(self) -> str:
-        """The worst severity there is; `green` where nothing was found."""
+        """The worst severity of all findings; `green` if there is none."""
         return next((severity for severity in ("red", "amber") if self.count(severity)), "green")
 
     def summary_lines(self) -> list[str]:
-        """How many findings there are of each severity."""
+        """The number of findings by severity."""
         return [f"{self.count('red')} red, {self.count('amber')} amber, {self.count('green')} green"]
 
     def summary_table(self) -> pl.DataFrame:
@@ -104,18 +104,18 @@ def audit_runs(
     client_series: Frame | None = None,
     client_metrics: Frame | None = None,
 ) -> AuditResult:
-    """Check runs for contradictions, as :func:`audit` does tables; every report begins with the result.
+    """Check runs for contradictions, as :func:`audit` checks tables; every report begins with the result.
 
     Args:
         runs: the table `runs`.
         clients: the table `clients`, to check that load generators add up and which runs were throttled.
         operation_latencies: the table of that name, for Little's law and the order of percentiles.
         client_series: the table of that name, to check that series integrate to totals.
-        client_metrics: the table of that name, to check that percentiles are what their names say.
+        client_metrics: the table of that name, to check that the names of percentiles are right.
 
     Returns:
-        Findings whose `source` is the resource and whose `row` is the run or the configuration. All findings of one
-        check that are not red are one row per severity: it states the worst and counts them.
+        Findings whose `source` is the resource and whose `row` is the run or the configuration. Findings of one check
+        that are not red are combined into one row per severity, which states the worst of them and their number.
 
     Example:
         >>> runs = pl.DataFrame({
@@ -147,7 +147,7 @@ def _as_frame(findings: Sequence[Finding]) -> pl.DataFrame:
 
 
 def _together(findings: pl.DataFrame, by: Sequence[str], first: str) -> pl.DataFrame:
-    """One row per group: its first finding, and in `row` how many there are."""
+    """One row per group: its first finding, and in `row` their number."""
     several = pl.len() > 1
     counted = pl.format("{} ({} of {})", pl.col("row").first(), pl.lit(first), pl.len())
     names = _FINDINGS.names()

@@ -62,7 +62,7 @@ def read_published(path: str | PathLike[str]) -> pl.DataFrame:
         cell that looks like a number and cannot be read has no `value`; :func:`audit` names it.
 
     Raises:
-        PublishedDataError: the file lacks a column, repeats one, or holds a value that is no number; the message
+        PublishedDataError: the file lacks a column, repeats one, or has a value that is no number; the message
             names file, line and column.
     """
     return _records(read_sheet(Path(path)))
@@ -73,10 +73,10 @@ def frame_published(frame: Frame, name: str) -> pl.DataFrame:
 
     Args:
         frame: polars, pandas (an index with a name is a column) or Arrow table.
-        name: what `source` and `table` default to.
+        name: default of `source` and `table`.
 
     Raises:
-        PublishedDataError: as :func:`read_published`; lines are counted as in a file, the header being line 1.
+        PublishedDataError: as in :func:`read_published`; lines are counted as in a file, and the header is line 1.
         UsageError: the object is no frame.
 
     Example:

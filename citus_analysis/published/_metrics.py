@@ -32,7 +32,7 @@ class Metric:
     Attributes:
         stem: its name without unit suffix.
         dimension: `time` (base unit s), `rate` (1/s), `percent`, `data_rate` (bytes/s), or empty.
-        factor: what a value is multiplied with to get the base unit.
+        factor: factor that converts a value to the base unit.
     """
 
     stem: str
@@ -69,7 +69,7 @@ _OTHER_NAMES: Final[dict[str, str]] = {
     "target": "target_throughput target_rate rate_limit",
 }
 _ALIASES: Final = {name: stem for stem, names in _OTHER_NAMES.items() for name in names.split()}
-#: Sections that tools put in front of a name of their summary, and that add nothing to it.
+#: Sections that tools write in front of the names of their summary, without further meaning.
 _SECTION: Final = re.compile(r"^(?:overall|latency_distribution)_(?=\w)")
 #: Stems whose dimension is known although the name carries no unit.
 _DIMENSIONS: Final = {"throughput": "rate", "base_throughput": "rate"}
@@ -81,14 +81,14 @@ _COUNTED: Final = (
 )
 #: Quantities that are counted or set, not measured: their digits are exact.
 COUNTS: Final = frozenset(_COUNTED.split())
-#: Quantities that follow from others of the table.
+#: Quantities that are computed from others of the table.
 RATIOS: Final = frozenset(["scale_factor", "speedup", "efficiency", "change", "penalty", "difference", "variation"])
 _SPREAD_STEMS: Final = ("sigma", "interval_low", "interval_high", "interval_half", "standard_error", "variation")
 _SPREADS: Final = {name: stem for name, stem in _ALIASES.items() if stem in _SPREAD_STEMS} | {
     stem: stem for stem in _SPREAD_STEMS
 }
 _MEASURED: Final = r"throughput|tps|qps|ops|\w*latency"
-#: `throughput_std` is the spread of a throughput; the dimension tells of which mean.
+#: `throughput_std` is the spread of a throughput; the dimension shows the mean that it belongs to.
 _SPREAD_OF: Final = re.compile(rf"^(?P<of>{_MEASURED})_(?P<spread>{'|'.join(_SPREADS)})$")
 _OF_SPREAD: Final = re.compile(rf"^(?P<spread>{'|'.join(_SPREADS)})_(?:of_)?(?P<of>{_MEASURED})$")
 _MEAN_OF: Final = re.compile(r"^(?P<of>throughput|tps|\w*latency)_(?:mean|avg|average)$")
@@ -115,14 +115,14 @@ _NO_SUFFIX: Final = frozenset(
 _LONGEST_UNIT: Final = 3
 _BRACKETED: Final = re.compile(r"^(?P<name>.*?)\s*(?:[(\[{]\s*(?P<unit>[^()\[\]{}]*?)\s*[)\]}]|,\s*(?P<after>\S+))\s*$")
 _IN_UNIT: Final = re.compile(r"^(?P<name>.*\w)\s+in\s+(?P<unit>\S+)$", re.IGNORECASE)
-#: What such a number is of where its unit is one of throughputs.
+#: Stem -> the stem of the same number if its unit is one of throughputs.
 _OF_RATES: Final = {"mean": "throughput", "latency_min": "throughput_min", "latency_max": "throughput_max"}
 _PER_SECOND: Final = re.compile(r"^(?P<name>.*\w)\s*/\s*(?:s|secs?|seconds?)$", re.IGNORECASE)
 _SECONDS: Final = Unit("time", 1.0)
 #: The level of an interval in its name: `95 % CI`.
 _LEVEL_IN_NAME: Final = re.compile(r"\d{2}(?:[.]\d)?\s*%")
 _INTERVAL_NAME: Final = re.compile(r"\bCI\b|conf|interval", re.IGNORECASE)
-#: `95%` in front of a latency is a percentile.
+#: `95%` in front of a latency means a percentile.
 _PERCENT_OF_LATENCY: Final = re.compile(r"(?<!\d)(\d{2,5})\s*%\s*-?(?:i?le|tile)?\s*(?=lat|resp|\(|$)", re.IGNORECASE)
 _PLAIN_MULTIPLES: Final = {"k": 1e3, "thousand": 1e3, "thousands": 1e3, "x1000": 1e3, "m": 1e6, "million": 1e6}
 #: Stems that a check can use without a unit.
@@ -175,7 +175,7 @@ def level_in(name: str) -> float | None:
 
 
 def is_understood(metric: Metric) -> bool:
-    """Whether some check can look at such a number: at least its unit is known, or what it counts.
+    """Whether a check can use the metric: its unit is known, or its name.
 
     Example:
         >>> is_understood(metric_of("p99.9 (ms)")), is_understood(metric_of("flux"))
@@ -211,7 +211,7 @@ def _multiple_in(name: str) -> tuple[str, float]:
 
 
 def _plain(name: str) -> str:
-    """Lower case, `_` for all that is no letter or digit, percentiles as in `p999`."""
+    """The name in lower case, with `_` for characters that are no letter or digit, and percentiles as in `p999`."""
     text = re.sub(r"[µμ](?=s\b)", "u", name)
     text = re.sub(r"(?<=\d)[.](?=\d)", "", text)
     text = _LEVEL_IN_NAME.sub("", text) if _INTERVAL_NAME.search(text) else _PERCENT_OF_LATENCY.sub(r"\1th ", text)
@@ -221,7 +221,7 @@ def _plain(name: str) -> str:
 
 
 def _without_suffix(plain: str) -> tuple[str, Unit | None]:
-    """The name without the unit that it ends in; a name that is a rate and nothing else is the throughput's."""
+    """The name without the unit at its end; a name that is only a rate means the throughput."""
     if _is_throughput(plain):
         return "throughput", printed_unit(plain)
     if plain.endswith("_iops"):

@@ -44,7 +44,7 @@ _CELL: Final = re.compile(
     rf"[~<>≈]?\s*(?P<number>{_PLAIN})\s*(?P<multiple>{_MULTIPLE})?\s*%?\+?"
     rf"(?:\s*(?:±|\+/-|\+-)\s*(?P<spread>{_PLAIN})\s*(?P<spread_multiple>{_MULTIPLE})?\s*%?)?"
 )
-#: Digits that count even where they are zeros: nobody prints 1000 for 800.
+#: Leading digits that count even if they are zeros: 800 is not printed as 1000.
 _SURE_DIGITS: Final = 2
 
 
@@ -80,13 +80,13 @@ class Range:
         return self * Range.exact(factor)
 
     def overlaps(self, other: Range) -> bool:
-        """Some value satisfies both statements."""
+        """Whether a value satisfies both statements."""
         slack = 1e-9 * max(abs(self.high), abs(other.high))
         return self.low <= other.high + slack and other.low <= self.high + slack
 
 
 def numbers_in(text: str) -> tuple[float, ...]:
-    """The number that a cell states, and the one that follows it after ±; nothing where it states none.
+    """The number that a cell states, and the number after ± if there is one; empty for other cells.
 
     Example:
         >>> numbers_in("12.3k"), numbers_in("12,345 ± 120"), numbers_in("12 nodes")
@@ -122,10 +122,10 @@ def significant_digits(stated: str) -> int:
 
 
 def column_resolution(values: Sequence[float], stated: Sequence[str]) -> list[float]:
-    """The step of the last printed digit of each number of a column, which is read together.
+    """The step of the last printed digit of each number of a column.
 
     Numbers of a column are rounded to the same step (2,500 beside 5,568 is not rounded to hundreds), or to the same
-    number of significant digits (12,300 beside 456 may be). Zeros at the end count as rounding where both allow it.
+    number of significant digits (12,300 beside 456 may be). Zeros at the end count as rounding if both rules allow it.
 
     Args:
         values: the numbers.
@@ -142,7 +142,7 @@ def column_resolution(values: Sequence[float], stated: Sequence[str]) -> list[fl
     texts = [text if padded else _TRAILING.sub("", text) for text in stated]
     own = [resolution(value, text) for value, text in zip(values, texts, strict=True)]
     finest = min((step for step in own if step), default=0.0)
-    # Printed with an exponent, a number has lost the zeros at its end: they may have been significant.
+    # A number printed with an exponent lacks the zeros at its end, which may have been significant.
     return [
         step
         if APPROXIMATE in text
@@ -152,21 +152,21 @@ def column_resolution(values: Sequence[float], stated: Sequence[str]) -> list[fl
 
 
 def _last_digit(value: float, stated: str) -> float:
-    """The step of the last printed digit, be it a zero."""
+    """The step of the last printed digit, even if that is a zero."""
     return resolution(value, stated, zeros=True)
 
 
 def _step_at(value: float, digits: int) -> float:
-    """The last of so many significant digits of a number."""
+    """The step of the last of `digits` significant digits of a number."""
     return 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits) if value else 0.0
 
 
-#: `.0` at the end: how tables of floating-point numbers print a whole number.
+#: `.0` at the end, as in whole numbers of floating-point columns.
 _TRAILING: Final = re.compile(r"(?<=\d)[.]0+(?![\deE])")
 
 
 def _zeros_are_printed(stated: Sequence[str]) -> bool:
-    """Whether zeros after the point were printed on purpose: the column has the same number of decimals throughout."""
+    """Whether zeros after the point are significant: all numbers of the column have the same number of decimals."""
     decimals = {len(text.partition(".")[2]) for text in stated}
     return len(decimals) == 1 and not all(_TRAILING.search(text) for text in stated)
 
@@ -174,13 +174,13 @@ def _zeros_are_printed(stated: Sequence[str]) -> bool:
 def resolution(value: float, stated: str, *, zeros: bool = False) -> float:
     """The step between two neighbouring numbers of the printed precision, in the unit of `value`.
 
-    Zeros at the end of a whole number are taken for rounding, but two digits always count. An approximation
+    Zeros at the end of a whole number count as rounding, but two digits are always significant. An approximation
     (``~`` in front) has only the digits before its zeros.
 
     Args:
         value: the number.
         stated: its text.
-        zeros: the zeros at the end are digits like all others.
+        zeros: whether zeros at the end are significant.
 
     Example:
         >>> resolution(16_600, "16,600"), resolution(9_000, "9,000"), resolution(9_000, "~9,000")
@@ -206,12 +206,12 @@ def resolution(value: float, stated: str, *, zeros: bool = False) -> float:
 
 
 def stated_range(value: float, stated: str, step: float | None = None) -> Range:
-    """The values that print as `stated`, whether the publication rounds or cuts off.
+    """The values that print as `stated`, by rounding or truncation.
 
     Args:
         value: the number.
         stated: its text.
-        step: printed precision where it is known better than from this text alone (from the column it stands in).
+        step: printed precision, if the number's column shows it better than this text alone.
     """
     step = resolution(value, stated) if step is None else step
     away = math.copysign(1, value)

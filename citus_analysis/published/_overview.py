@@ -13,24 +13,24 @@ from citus_analysis.operations import OVERALL
 
 __all__ = ["measured_rates", "new_orders", "published_numbers", "published_systems", "rates_not_measured"]
 
-#: Statements without a measurement behind them in the same publication: capacities promised, or quoted from others.
+#: Statements that the publication bases on no measurement of its own: promised capacities, and quotations.
 _CLAIMS: Final = {
     ("citus_docs", "rates per day"): "a capacity stated without a measurement",
     ("citus_docs", "checklist"): "a rule of thumb",
     ("sigmod", "1"): "a typical requirement of applications",
     ("thesis", "section 2.2"): "quoted from others",
 }
-#: Checks whose red finding says that the rate itself is wrong, not another number of its row.
+#: Checks whose red finding means that the rate itself is wrong, not another number of its row.
 _OF_RATES: Final = ("littles_law", "per_day", "product", "units_plausible", "throughput_identity")
 _EXTRAPOLATED: Final = r"extrapolated|multiplication"
 _REPEATED: Final = r"^stated again"
-#: Metrics that say how large the system was -> their words behind the number.
+#: Metrics that are sizes of the system -> the words after the number.
 _SIZES: Final = {"workers": "workers", "servers": "servers", "connections": "connections"}
 
 
 @in_callers_kind
 def published_systems(published: Frame) -> pl.DataFrame:
-    """Per system in the publications: how much is known of it, and the range of its published throughputs."""
+    """Per system in the publications: its number of published numbers, and the range of its throughputs."""
     throughput = pl.col("value").filter(pl.col("metric") == METRIC)
     return (
         as_polars(published)
@@ -49,7 +49,7 @@ def published_systems(published: Frame) -> pl.DataFrame:
 
 @in_callers_kind
 def published_numbers(published: Frame, metrics: Sequence[str] = (METRIC, "latency_ms", "nopm")) -> pl.DataFrame:
-    """The published rates and latencies, with the place each was read from; never part of a computed number."""
+    """The published rates and latencies with their places; they never enter a computed number."""
     columns = ["system", "source", "table", "row", "metric", "value", "unit", "n", "note"]
     stated = as_polars(published).filter(pl.col("metric").is_in(list(metrics)))
     return stated.select(columns).sort("system", "source", "table", "row")
@@ -57,7 +57,7 @@ def published_numbers(published: Frame, metrics: Sequence[str] = (METRIC, "laten
 
 @in_callers_kind
 def new_orders(client_metrics: Frame, published: Frame) -> pl.DataFrame:
-    """New orders a minute of recorded runs of HammerDB, and behind them those that others published.
+    """New orders a minute of recorded runs of HammerDB, followed by published ones.
 
     Args:
         client_metrics: the table of that name.
@@ -65,8 +65,8 @@ def new_orders(client_metrics: Frame, published: Frame) -> pl.DataFrame:
 
     Returns:
         Columns `known_from` (`recorded` or `published`), `system` (of a recorded run its resource), `source` (of a
-        published number), `row` (run, or row of a published table), `new_orders_min` and `note`, the largest first. It
-        is empty where no run has new orders.
+        published number), `row` (run, or row of a published table), `new_orders_min` and `note`, the largest first;
+        empty if no run has new orders.
 
     Example:
         >>> from citus_analysis.published import published
@@ -93,15 +93,15 @@ def new_orders(client_metrics: Frame, published: Frame) -> pl.DataFrame:
 
 @in_callers_kind
 def measured_rates(published: Frame, red: Frame) -> pl.DataFrame:
-    """The published throughputs that somebody measured, each with its workload and the size of the system.
+    """The published throughputs that were measured, each with its workload and the size of the system.
 
     Args:
         published: rows of :func:`published`.
         red: the red findings of :func:`audit` on them.
 
     Returns:
-        Columns `system`, `source`, `table`, `label` (workload and size in words), `value`, `note`, by system and size
-        of the value. What is left out is in :func:`rates_not_measured`.
+        Columns `system`, `source`, `table`, `label` (workload and size in words), `value`, `note`, sorted by system and
+        value. :func:`rates_not_measured` has the others.
 
     Example:
         >>> from citus_analysis.published import audit, published
@@ -123,7 +123,7 @@ def measured_rates(published: Frame, red: Frame) -> pl.DataFrame:
 
 @in_callers_kind
 def rates_not_measured(published: Frame, red: Frame) -> pl.DataFrame:
-    """The published throughputs that are no measurements, with the reason: claims, extrapolations, contradictions."""
+    """The published throughputs that were not measured, with the reason: claims, extrapolations, contradictions."""
     judged = _judged(as_polars(published), as_polars(red)).filter(
         pl.col("reason").is_not_null(), pl.col("reason") != _AGAIN
     )
@@ -134,7 +134,7 @@ _AGAIN: Final = "stated again"
 
 
 def _judged(published: pl.DataFrame, red: pl.DataFrame) -> pl.DataFrame:
-    """The throughputs with the reason why each is no measurement; null for those that are."""
+    """The throughputs with the reason why each is not a measurement, null for measurements."""
     place = ["source", "table", "row"]
     wrong = red.filter(pl.col("check").is_in(_OF_RATES)).select(*place, check=pl.col("check")).unique(place)
     claims = pl.DataFrame(
@@ -160,7 +160,7 @@ def _judged(published: pl.DataFrame, red: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sizes(published: pl.DataFrame) -> pl.DataFrame:
-    """How large the system of each row was, as text: its number of workers, servers, or else connections."""
+    """The size of each row's system as text: its number of workers, servers, or else connections."""
     sized = published.filter(pl.col("metric").is_in(list(_SIZES)), pl.col("value").is_not_null())
     rank = pl.col("metric").replace_strict({name: place for place, name in enumerate(_SIZES)}, return_dtype=pl.Int8)
     words = pl.format("{} {}", pl.col("value").cast(pl.Int64), pl.col("metric").replace_strict(_SIZES))
@@ -169,7 +169,7 @@ def _sizes(published: pl.DataFrame) -> pl.DataFrame:
 
 
 def _label() -> pl.Expr:
-    """Workload and size of a rate, of which the row's words usually name one or both."""
+    """Workload and size of a rate, unless the row's words already name them."""
     row, workload = pl.col("row"), pl.col("workload").fill_null("")
     named = row.str.to_lowercase().str.contains(workload.str.to_lowercase(), literal=True)
     what = pl.when(named).then(row).otherwise(pl.format("{}, {}", row, workload.str.to_uppercase()))

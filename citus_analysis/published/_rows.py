@@ -1,4 +1,4 @@
-"""Published numbers as the audit sees them: tables of rows, each number with the range its digits allow."""
+"""Published numbers for the audit: tables of rows, each number with the range that its digits allow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cells(TypedDict):
 _LINE: Final = re.compile(r" \(line \d+\)$")
 _NUMERALS: Final = re.compile(r"[-+\d.,eE~\s]")
 _DIGITS_AND_PLURALS: Final = re.compile(r"\d[\d.,]*|s\b")
-#: Unit that a finding prints where the table leaves it to the metric's name.
+#: Dimension and factor -> unit in findings, if the table has it only in the metric's name.
 _UNITS: Final = {
     ("rate", 1.0): "operations/s",
     ("time", 1.0): "s",
@@ -47,7 +47,7 @@ _UNITS: Final = {
     ("percent", 1.0): "%",
     ("data_rate", 1e6): "MB/s",
 }
-#: Stems whose spread a sigma or an interval may describe, in order of preference.
+#: Stems of means that a sigma or an interval may belong to, in order of preference.
 _MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
 
 
@@ -56,14 +56,14 @@ class Number:
     """One stated number in base units (seconds, 1/s, bytes/s).
 
     Attributes:
-        metric: what it is.
-        name: what the table calls it.
+        metric: its quantity.
+        name: its name in the table.
         value: its value in the base unit.
-        range: what its digits allow, in the base unit.
+        range: the values that its digits allow, in the base unit.
         stated: its text as printed.
         unit: printed unit.
         note: remark of the transcriber.
-        transcribed: it has a place in a publication, as against a user's own table.
+        transcribed: whether it comes from a publication, and not from a user's table.
     """
 
     metric: Metric
@@ -81,13 +81,13 @@ class Number:
         return f"{text} {self.unit}".strip() if bare else text
 
     def printed(self, value: float) -> str:
-        """Another value of the same quantity, in the unit this one is printed in."""
+        """Another value of the same quantity, in the printed unit of this one."""
         return f"{readable(value / self.metric.factor)} {self.unit}".strip()
 
 
 @dataclass(frozen=True)
 class Row:
-    """All numbers that one row of a table, or one sentence, states of one subject."""
+    """All numbers of one subject in one row of a table, or in one sentence."""
 
     source: str
     table: str
@@ -113,23 +113,23 @@ class Row:
         return number
 
     def states(self, *stems: str) -> bool:
-        """The row states a number for each of the stems."""
+        """Whether the row states a number for each of the stems."""
         return all(stem in self.numbers for stem in stems)
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """What the row is about apart from its size: rows of one group are points of one series."""
+        """The subject of the row without its size: rows of one group are points of one series."""
         label = _LINE.sub("", self.label)
         words = re.sub(r"\W+", " ", _DIGITS_AND_PLURALS.sub("", label)).strip().lower()
         return self.system or "", self.workload or "", words
 
     @property
     def concurrency(self) -> Number | None:
-        """Requests that the client can have under way: its connections, or where it names none its threads."""
+        """The client's largest number of simultaneous requests: its connections, or else its threads."""
         return self.get("connections") or self.get("threads")
 
     def mean_for(self, spread: Number) -> Number | None:
-        """The mean whose spread a sigma or an interval's end describes: the one of the same dimension."""
+        """The mean that a sigma or an interval's end belongs to: the one of the same dimension."""
         present = [self[stem] for stem in _MEANS if self.states(stem)]
         same = [number for number in present if number.metric.dimension == spread.metric.dimension]
         candidates = same or ([] if spread.metric.dimension else present)
@@ -185,7 +185,7 @@ def _row(members: Sequence[_Member]) -> Row:
         stem = number.metric.stem
         beside = held.get(stem)
         if beside and not _same_quantity(beside[0], number):
-            # Another quantity of the same name: MB/s beside operations/s, queries/s beside transactions/s.
+            # Another quantity with the same name, such as MB/s and operations/s, or queries/s and transactions/s.
             stem = f"{stem} ({number.name})"
         held[stem].append(number)
     first = members[0].cells
@@ -222,7 +222,7 @@ def _stated(cells: Cells) -> str:
 
 
 def _column_steps(numbers: Sequence[Cells]) -> list[float]:
-    """Printed precision of each number, derived from its column; 240k is not printed like 246,396."""
+    """Printed precision of each number, from the numbers of its column in the same style (240k and 246,396 differ)."""
     columns: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, cells in enumerate(numbers):
         style = _NUMERALS.sub("", _stated(cells))

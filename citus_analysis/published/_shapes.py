@@ -1,4 +1,4 @@
-"""Sheets of results in the shapes that people use, as records of the table `published`.
+"""Sheets of results in several shapes, as records of the table `published`.
 
 *Long*: one number per line, with the columns `metric` and `value`. *Wide*: one line per row of the original table, a
 header that names metrics. *Transposed*: one line per metric, named in the column `metric`, and one column per row.
@@ -42,7 +42,7 @@ def records_of(sheet: Sheet) -> Iterator[Record]:
     """The records of a sheet, in its order.
 
     Raises:
-        PublishedDataError: a column is missing, or a cell is no number where the others of its column are.
+        PublishedDataError: a column is missing, or a cell is no number in a column of numbers.
     """
     if "value" in sheet.header or ("metric" in sheet.header and not _is_transposed(sheet)):
         return _long(sheet)
@@ -92,7 +92,7 @@ def _wide(sheet: Sheet) -> Iterator[Record]:
     unread = [m for m in metrics if m not in numbers and _ought_to_be_numbers(m, sheet)]
     if not numbers:
         raise sheet.fault(
-            "no column holds numbers",
+            "no column contains numbers",
             1,
             way_out="separate cells by commas and name metrics, such as tps, in the header",
         )
@@ -103,7 +103,7 @@ def _wide(sheet: Sheet) -> Iterator[Record]:
         shared: Record = {name: cells.get(name) or None for name in _LABELS}
         said = ", ".join(cells[name] for name in words if cells[name])
         label = cells.get("row") or said or f"{numbers[0]} {cells[numbers[0]]}"
-        # Two lines with the same words are two rows (repetitions), not one row stated twice.
+        # Lines with the same words are repetitions, not one row stated twice.
         subject = (label, cells.get("system"), cells.get("workload"), cells.get("table"), cells.get("source"))
         shared["row"] = f"{label} (line {line})" if subject in seen else label
         seen.add(subject)
@@ -113,7 +113,7 @@ def _wide(sheet: Sheet) -> Iterator[Record]:
 
 
 def _ought_to_be_numbers(name: str, sheet: Sheet) -> bool:
-    """Whether a column without a readable number should hold some: judged by its name and its cells."""
+    """Whether a column without a readable number should contain numbers, judging by its name and its cells."""
     filled = [cells[name] for _, cells in sheet.lines if cells[name].lower() not in _MISSING]
     if not filled or _DESCRIBING.search(name.lower()):
         return False
@@ -122,7 +122,7 @@ def _ought_to_be_numbers(name: str, sheet: Sheet) -> bool:
 
 
 def _cell(shared: Record, sheet: Sheet, line: int, column: str, metric: str, text: str) -> Iterator[Record]:
-    """The records of a cell of a column of numbers; none where it is empty."""
+    """The records of a cell in a column of numbers; none if it is empty."""
     if text.lower() in _MISSING:
         return
     if numbers_in(text) or not _NUMBER_LIKE.fullmatch(text):
@@ -132,7 +132,7 @@ def _cell(shared: Record, sheet: Sheet, line: int, column: str, metric: str, tex
 
 
 def _stated(shared: Record, sheet: Sheet, line: int, column: str, metric: str, text: str) -> Iterator[Record]:
-    """The number of a cell, and the one that follows it after ±."""
+    """The number of a cell, and the number after ± if there is one."""
     values = numbers_in(text)
     if not values:
         raise sheet.fault(f"{text[:40]!r} is not a number", line, column, "write 16600, 16,600 or 16.6k")

@@ -1,4 +1,4 @@
-"""Tables as people keep them: files of separated values or Markdown, and frames, as named lines of text cells."""
+"""Files of separated values, tables in Markdown, and frames as named lines of text cells."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Sheet:
     """A table of text cells that records the place of each cell, for error messages.
 
     Attributes:
-        name: of the file or the frame.
+        name: name of the file or the frame.
         header: names of its columns.
-        lines: number and cells of each line below the header, as the file counts them.
+        lines: number in the file and cells of each line below the header.
         path: the file; None for a frame.
     """
 
@@ -51,7 +51,7 @@ class Sheet:
 
 
 def sheet_of(frame: pl.DataFrame, name: str) -> Sheet:
-    """A frame as a sheet; numbers are written out with the digits they hold, the first line below the header is 2."""
+    """A frame as a sheet; numbers are written with all their digits, and the first line below the header is line 2."""
     columns = {column: [_text(value) for value in frame[column].to_list()] for column in frame.columns}
     rows = zip(*columns.values(), strict=True)
     lines = [(number, dict(zip(columns, cells, strict=True))) for number, cells in enumerate(rows, start=2)]

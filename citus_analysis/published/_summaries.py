@@ -1,4 +1,4 @@
-"""Means, spreads and repetitions of a published table, in the form that statistics and models take."""
+"""Means, spreads and repetitions of a published table, as input of statistics and models."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def published_summaries(rows: Frame, size: str = "workers", level: float = LEVEL
 
     Args:
         rows: frame of ``schema.TABLES["published"]``.
-        size: what grows from row to row, such as `workers` or `connections`.
+        size: the quantity that grows from row to row, such as `workers` or `connections`.
         level: confidence level of `low` and `high`.
 
     Returns:
-        Columns `row`, the size, `mean` and `sd` in base units (operations/s, s), `n` and where it is known from
-        (`n_from`: stated, or the one that the stated interval implies under the normal quantile), the stated
-        interval and the t interval; in the order of size. Rows whose n neither way is known are left out.
+        Columns `row`, the size, `mean` and `sd` in base units (operations/s, s), `n` and its origin (`n_from`: stated,
+        or implied by the stated interval under the normal quantile), the stated interval and the t interval; in the
+        order of size. Rows without n are left out.
 
     Example:
         >>> from citus_analysis.published import published
@@ -82,9 +82,9 @@ def _summary(row: Row, size: str, level: float) -> dict[str, object] | None:
 
 
 def runs_like(mean: float, sd: float, n: int) -> NDArray[np.float64]:
-    """Values that have exactly this mean and standard deviation: what a fit needs where only summaries are known.
+    """Values with exactly this mean and standard deviation, for a fit to summaries.
 
-    They are normal scores (Blom's), shifted and scaled; nobody measured them.
+    They are normal scores (Blom's), shifted and scaled; they were not measured.
 
     Raises:
         InsufficientDataError: fewer than two values have no standard deviation.

@@ -34,7 +34,7 @@ class PublishedStudy:
         relative: speedup and efficiency of each size against the smallest, with t intervals.
         fit: models fitted to values that have the published means and standard deviations.
         audit: findings on all published tables.
-        size: what grows along the table.
+        size: the quantity that grows along the table.
     """
 
     numbers: pl.DataFrame
@@ -55,7 +55,7 @@ class PublishedStudy:
         )
 
     def models(self) -> pl.DataFrame:
-        """Parameters of each model with their bootstrap intervals, and the weight the data give it."""
+        """Parameters of each model with their bootstrap intervals, and the model's weight."""
         rows = [
             {
                 "model": one.model,
@@ -73,7 +73,7 @@ class PublishedStudy:
 
 
 def study_published(source: str, table: str, size: str = "workers", level: float = LEVEL) -> PublishedStudy:
-    """Compute a published table again and audit everything that is transcribed.
+    """Compute a published table again and audit all transcribed tables.
 
     Args:
         source: publication, such as `thesis`.
@@ -128,7 +128,7 @@ def _triple(row: dict[str, float]) -> tuple[float, float, int]:
 
 
 def monitoring_comparison(margin: float = MARGIN, level: float = LEVEL) -> Comparison:
-    """The thesis's table 5.3 as a comparison: does monitoring cost throughput, and what could four runs show?"""
+    """Table 5.3 of the thesis as a comparison of throughput with and without monitoring, four runs each."""
     rows = published_summaries(published("thesis", "5.3"), level=level).iter_rows(named=True)
     stated = {row["row"]: _triple(row) for row in rows}
     on, off = "monitored", "not monitored"
@@ -138,8 +138,8 @@ def monitoring_comparison(margin: float = MARGIN, level: float = LEVEL) -> Compa
 def reproduced(numbers: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
     """The transcribed tables as printed: a name for the file, a caption, and a frame of printed texts.
 
-    A table has a row per row and a column per metric; a number that the publication repeats
-    elsewhere is listed once. Numbers in the text of a publication form one list.
+    A table has one row per printed row and one column per metric; a number that the publication repeats elsewhere is
+    listed once. Numbers in the text of a publication form one list.
     """
     in_text = pl.col("table").str.contains(_IN_TEXT)
     for (source, table), part in numbers.filter(~in_text).group_by("source", "table", maintain_order=True):
@@ -160,7 +160,7 @@ def _slug(words: str) -> str:
 
 
 def published_identity() -> str:
-    """Names the content of the published tables, as the footer does for a dataset."""
+    """The identity of the published tables by the hash of their content, like a dataset's in the footer."""
     digest = blake2b(digest_size=16)
     paths = sorted(shipped("published").glob("*.csv"))
     for path in paths:

@@ -232,12 +232,12 @@ class TestOwnTables:
 
     def test_unit_slips_are_named(self, tmp_path: Path) -> None:
         result = of(tmp_path, "tps,clients,latency_ms\n9000,64,7100\n")
-        assert "a unit mistaken" in found(result, check="littles_law")["explanation"][0]
+        assert "wrong unit" in found(result, check="littles_law")["explanation"][0]
 
     def test_a_quantity_where_the_others_give_none_is_found(self, tmp_path: Path) -> None:
         result = of(tmp_path, "tps,operations,sampling_percent,samples\n10,0,1,5\n")
         (text,) = found(result, check="product", severity="red")["explanation"]
-        assert text == "samples is not 0, which the other numbers give"
+        assert text == "samples is not 0, the value that the other numbers give"
 
     def test_frames_of_any_kind(self) -> None:
         frame = published("thesis", "5.6")

@@ -102,7 +102,7 @@ class TestRecordings:
         row = details(honest, "throughput_identity").filter(severity="amber").row(0, named=True)
         assert row["source"] == "w2-drivers2-select"
         assert row["expected"] == "80,000 operations"
-        assert "overstates by 4.7 %" in row["explanation"]
+        assert "too large by 4.7 %" in row["explanation"]
 
     def test_a_throughput_that_counts_failures(self, recorded: Tables) -> None:
         half = pl.when(resource="w2-all-f").then(pl.col("operations_done") // 2).otherwise("operations_done")

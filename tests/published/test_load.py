@@ -74,7 +74,7 @@ def test_wide_table_of_a_user(tmp_path: Path) -> None:
         ("metric,value\na,1,2\n", "line 2", "has 3 cells"),
         ("metric,value,n\na,1,2.5\n", "line 2, column 'n'", "repetitions"),
         ('metric,value\na,"1\n', "line 2", "not CSV"),
-        ("set-up,remark\na,b\n", "line 1", "no column holds numbers"),
+        ("set-up,remark\na,b\n", "line 1", "no column contains numbers"),
         ("set-up,tps\na,1\nb,oops\n", "line 3, column 'tps'", "'oops' is not a number"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The checks of the audit. Importing this package enters all of them in :data:`CHECKS`."""
+"""The checks of the audit. Importing this package registers all of them in :data:`CHECKS`."""
 
 from citus_analysis.published.checks import (
     copies,

@@ -1,7 +1,7 @@
 """The definition of a check, and the table of all checks.
 
-A check is one function: it takes the result tables and yields a finding for everything it could look at, green
-where the numbers agree. :func:`check` enters it in :data:`CHECKS`.
+A check is one function: it takes the result tables and yields a finding for each row that it applies to, green if the
+numbers agree. :func:`check` registers it in :data:`CHECKS`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Check:
     """A named check.
 
     Attributes:
-        name: as `findings.check` gives it.
-        question: what it asks, in one sentence.
+        name: its name in `findings.check`.
+        question: its question in one sentence.
         run: the function.
     """
 
@@ -53,7 +53,7 @@ CHECKS: Final[dict[str, Check]] = {}
 def check(
     name: str, question: str
 ) -> Callable[[Callable[[Tables], Iterator[Finding]]], Callable[..., Iterator[Finding]]]:
-    """Enter the decorated function in :data:`CHECKS`."""
+    """Register the decorated function in :data:`CHECKS`."""
 
     def enter(run: Callable[[Tables], Iterator[Finding]]) -> Callable[..., Iterator[Finding]]:
         CHECKS[name] = Check(name, question, run)

@@ -25,7 +25,7 @@ class Weighted(NamedTuple):
 
 @dataclass(frozen=True)
 class RunTables:
-    """The tables of a dataset that the checks look at; absent ones are empty."""
+    """The tables of a dataset that the checks read; absent ones are empty."""
 
     runs: pl.DataFrame
     clients: pl.DataFrame

@@ -1,4 +1,4 @@
-"""The same numbers in two places, and two numbers in the same place."""
+"""Checks for the same numbers in two places, and for two numbers in the same place."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from citus_analysis.published.checks.interval_checks import implied_n, stated_in
 
 __all__: list[str] = []
 
-#: Two standard deviations that agree in so many digits do so by copying.
+#: Two standard deviations that agree in this many digits are copies.
 _TELLING_DIGITS: Final = 4
 _TELLING_VALUES: Final = 2
 
 
 @check("copied_sigma", "Does the same column of standard deviations occur in two tables?")
 def copied_sigma(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """Standard deviations of different experiments do not agree to four digits, twice."""
+    """Standard deviations of two experiments that agree to four digits in two or more rows are copies."""
     columns = [(table, _sigmas(table)) for table in tables]
     for (one, left), (other, right) in combinations([c for c in columns if len(c[1]) >= _TELLING_VALUES], 2):
         shared = [text for text in left if text in right]
@@ -64,18 +64,18 @@ def stated_twice(tables: Sequence[ResultTable]) -> Iterator[Finding]:
                     yield finding("amber", "stated_twice", row, "one value", texts, text)
 
 
-#: Independent digits by which two rows agree: chance makes so many equal once in ten thousand, once in a thousand.
+#: Independent equal digits of two rows; by chance 4 are equal once in ten thousand, 3 once in a thousand.
 _COPIED, _SUSPICIOUS = 4, 3
-#: Numbers that follow from one another, and so agree together: they count once.
+#: Numbers that determine one another and so agree together; they count once.
 _TOGETHER: Final = frozenset({"throughput", "latency", "client_latency", "runtime", "nopm", "base_throughput"})
-#: What an experimenter sets, and what is computed from the rest.
+#: Stems that describe spreads; and stems that an experimenter sets or that are computed from others.
 _SPREADS: Final = frozenset({"sigma", "standard_error", "interval_low", "interval_high", "interval_half", "mean"})
 _NOT_MEASURED: Final = COUNTS | RATIOS | {"think_time", "target", "warm_up"}
 
 
 @check("copied_row", "Do two rows of a table have numbers of their own?")
 def copied_row(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """What is measured twice does not agree in every number digit by digit."""
+    """Two measurements do not agree in every number digit by digit."""
     for table in tables:
         for one, other in combinations(table.rows, 2):
             shared = _agreeing(one, other)
@@ -98,20 +98,20 @@ def _agreeing(one: Row, other: Row) -> list[str]:
 
 
 def _is_measured(number: Number) -> bool:
-    """A rate, a time or a spread; gauges of memory and the like stay the same from run to run."""
+    """Whether a number is a rate, a time or a spread; gauges such as memory stay the same from run to run."""
     stem = number.metric.stem
     return stem not in _NOT_MEASURED and (number.metric.dimension in ("rate", "time") or stem in _SPREADS)
 
 
 def _independent_digits(row: Row, stems: Sequence[str]) -> int:
-    """Digits beyond the first, which neighbouring rows share anyway; zeros and failures (-1) tell nothing."""
+    """Number of digits after the first, which neighbouring rows often share; zeros and failures (-1) do not count."""
     digits_by_stem = {stem: max(0, significant_digits(row[stem].stated) - 1) for stem in stems if row[stem].value > 0}
     together = max((digits_by_stem[stem] for stem in digits_by_stem if stem in _TOGETHER), default=0)
     return together + sum(digits for stem, digits in digits_by_stem.items() if stem not in _TOGETHER)
 
 
 def _is_same_subject(one: Row, other: Row) -> bool:
-    """The rows differ in nothing that was set: the same measurement may be listed twice."""
+    """Whether the rows have the same settings, so that the same measurement may be listed twice."""
     counts = [{stem: row[stem].value for stem in row.numbers if stem in COUNTS} for row in (one, other)]
     return one.group == other.group and counts[0] == counts[1]
 
@@ -121,7 +121,7 @@ def _digits(number: Number) -> str:
 
 
 def _sigmas(table: ResultTable) -> list[str]:
-    """The telling standard deviations of a table, in order."""
+    """The standard deviations of a table with enough digits to recognise copies, in order."""
     texts = [_digits(row["sigma"]) for row in table.rows if row.states("sigma")]
     return [text for text in texts if len(text.replace(".", "").strip("0")) >= _TELLING_DIGITS]
 
@@ -133,7 +133,7 @@ def _means(table: ResultTable, sigma: str) -> set[float]:
 
 
 def _misfits(table: ResultTable) -> int:
-    """Rows whose standard deviation fits their interval at no number of repetitions."""
+    """The number of rows whose standard deviation does not fit their interval at any number of repetitions."""
     intervals = [interval for row in table.rows if row.states("sigma") and (interval := stated_interval(row))]
     return sum(not implied_n(interval, "normal") and not implied_n(interval, "t") for interval in intervals)
 

@@ -1,4 +1,4 @@
-"""Quantities that define each other: operations, run time and throughput; spread, its error and its share."""
+"""Checks of quantities that define each other: operations, run time and throughput; spreads and their ratios."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from citus_analysis.texts.number_text import percent, readable
 
 __all__: list[str] = []
 
-#: Means of repetitions and warm-up that one number leaves out explain this much.
+#: Difference that means of repetitions, or warm-up that one number leaves out, explain.
 _CLOSE: Final = 0.02
-#: And this much at most; beyond it the numbers are not of the same run.
+#: Largest such difference; numbers further apart are not of the same run.
 _APART: Final = 0.10
 _HUNDRED: Final = 100.0
 
@@ -35,7 +35,7 @@ def throughput_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 
 
 def _operations(row: Row) -> Range | None:
-    """The operations of a run: stated, or the sum of those that returned OK in each section of YCSB's summary."""
+    """The operations of a run: as stated, or the sum of those that returned OK in each section of YCSB's summary."""
     sections = [row[stem].range for stem in row.numbers if stem.endswith("return_ok")]
     if sections:
         return sum(sections, Range.exact(0))
@@ -57,7 +57,7 @@ def _judge(row: Row, rate: Number, runtime: Number, done: Range) -> Finding:
 
 
 def _per_generator(row: Row, rate: Number, implied: Range) -> str:
-    """Words for operations that are counted per load generator while the throughput is that of all."""
+    """An explanation if operations are counted per load generator while the throughput is that of all, else empty."""
     drivers = row.get("drivers")
     if drivers is None or drivers.value <= 1:
         return ""
@@ -81,7 +81,7 @@ def spread_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
                 yield compare("spread_identity", row, "variation", share.scaled(_HUNDRED) if percent else share)
 
 
-#: A number that so far from every other of its column is not measured like them.
+#: A number this many times away from every other of its column probably has another unit.
 _ALONE: Final = 300.0
 _FEW: Final = 3
 #: Logarithm of the largest factor that is shown.
@@ -106,6 +106,6 @@ def _alone(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
         nearest = min(others, key=lambda other: abs(other - here))
         if abs(nearest - here) > math.log(_ALONE):
             factor = math.exp(min(abs(nearest - here), _LARGEST))
-            text = f"{readable(factor)} times away from every other of its column: a unit mistaken?"
+            text = f"{readable(factor)} times away from every other of its column: wrong unit?"
             expected = f"about {row[stem].printed(math.exp(nearest))}"
             yield finding("amber", "same_magnitude", row, expected, f"{stem} {row[stem]}", text)

@@ -1,4 +1,4 @@
-"""Do mean, standard deviation, number of repetitions and interval belong together?"""
+"""Checks that mean, standard deviation, number of repetitions and interval agree."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from citus_analysis.texts.number_text import percent, readable
 __all__ = ["StatedInterval", "implied_n", "stated_interval"]
 
 _MOST_REPEATS: Final = 200
-#: 1.96 for 1.959964 and the rounding of what a paper computed with; n and n + 1 differ by more up to n = 500.
+#: Allows for 1.96 instead of 1.959964 and rounded input; n and n + 1 differ by more up to n = 500.
 _TOLERANCE: Final = 0.001
 _DEFAULT_LEVEL: Final = 0.95
 #: Smaller values are not confidence levels, and their quantiles vanish.
 _LEAST_LEVEL: Final = 0.01
-#: Half-widths above this share of the mean cannot see the differences that papers talk about.
+#: Half-widths above this share of the mean hide the differences that papers discuss.
 _COARSE: Final = 0.10
 _METHODS: Final[tuple[MeanMethod, ...]] = ("normal", "t")
 _NAMES: Final = {"normal": "normal quantile", "t": "Student's t"}
@@ -41,7 +41,7 @@ class StatedInterval:
 
     @property
     def half_width(self) -> Range:
-        """Half the width, with what the digits of the ends allow."""
+        """Half the width, as the range that the digits of the ends allow."""
         return (self.high.range - self.low.range).scaled(0.5)
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class StatedInterval:
 
 
 def stated_interval(row: Row) -> StatedInterval | None:
-    """The interval that a row states, by its ends or by half its width; None where it states none."""
+    """The interval that a row states, by its ends or by half its width; None if it states none."""
     half, low, high = (row.get(stem) for stem in ("interval_half", "interval_low", "interval_high"))
     spread = low if low is not None and high is not None else half
     mean = None if spread is None else row.mean_for(spread)
@@ -65,7 +65,7 @@ def stated_interval(row: Row) -> StatedInterval | None:
 
 
 def _ends_about(mean: Number, half: Number) -> tuple[Number, Number]:
-    """The ends of mean ± half, without the rounding of the mean, which moves both alike."""
+    """The ends of mean ± half, without the rounding of the mean, which shifts both equally."""
     relative = half.stated.endswith("%") or half.metric.dimension == "percent"
     width = half.range.scaled(mean.value / 100) if relative else half.range
     about = Range.exact(mean.value)
@@ -154,7 +154,7 @@ def _needed_sigma(interval: StatedInterval) -> str:
 
 @check("interval_quantile", "Is the interval as wide as Student's t makes it at that n?")
 def interval_quantile(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """A normal quantile at a handful of repetitions promises more than the data hold."""
+    """The normal quantile gives an interval that is too narrow for a handful of repetitions."""
     for interval in _intervals(tables):
         n = _repetitions(interval.row)
         if n is None or not interval.row.states("sigma"):
@@ -171,7 +171,7 @@ def interval_quantile(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 
 @check("interval_resolution", "Which differences can so many repetitions with that spread show?")
 def interval_resolution(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """A mean of few scattered runs cannot carry a claim of no difference."""
+    """A mean of few scattered runs cannot support a claim of no difference."""
     for table in tables:
         for row in table.rows:
             if row.n is not None and row.n < 3 and row.states("throughput"):

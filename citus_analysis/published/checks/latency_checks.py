@@ -1,4 +1,4 @@
-"""Percentiles in order, and no part of a request longer than the whole."""
+"""Checks that percentiles are in order, and that no part of a request is longer than the whole."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _RELATIVE: Final = 2e-3
 def percentiles_ordered(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Minimum ≤ percentiles in order ≤ maximum, and the mean within the bounds that they set.
 
-    Between two quantiles lies a known share of the values, none below the lower and none above the upper: the mean
-    is at least the sum of share × lower, and at most that of share × upper where the maximum is known.
+    A known share of the values lies between two quantiles, so the mean is at least the sum of share × lower quantile,
+    and at most the sum of share × upper quantile if the maximum is known.
     """
     for table in tables:
         for row in table.rows:
@@ -47,7 +47,7 @@ def _judge_order(row: Row, of: str, ordered: list[Number]) -> Finding:
 
 
 def _bucket(a: Number, b: Number) -> float:
-    """How much an extreme, which is exact, may lie on the wrong side of a percentile that names a bucket."""
+    """The tolerated difference in the wrong direction between an exact extreme and a percentile that names a bucket."""
     extremes = [number.metric.stem.endswith(("_min", "_max")) for number in (a, b)]
     buckets = [number.metric.dimension == "time" and _is_bucket(number.value) for number in (a, b)]
     return _BUCKET_S if extremes[0] != extremes[1] and any(buckets) and a.metric.factor < _BUCKET_S else 0.0
@@ -77,12 +77,12 @@ def _judge_mean(row: Row, of: str, mean: Number, known: Mapping[float, Number]) 
     return finding("green", "percentiles_ordered", row, expected, stated, "the mean lies between its bounds")
 
 
-#: Half of such a share of the values would have to carry all of the mean.
+#: Percentiles from here on are below the mean only if a few values are extreme.
 _HIGH: Final = 95.0
 
 
 def _mean_bounds(known: Mapping[float, Number]) -> tuple[float, float]:
-    """The least and the largest mean that quantiles allow, in the base unit; unbounded above without a maximum."""
+    """The smallest and the largest mean that quantiles allow, in the base unit; unbounded above without a maximum."""
     ends = {q: _bucket_range(q, number) for q, number in known.items()}
     below = {0.0: Range.exact(min(0.0, *(r.low for r in ends.values())) if 0.0 not in ends else ends[0.0].low), **ends}
     points = sorted(below)
@@ -104,8 +104,8 @@ def _bucket_range(q: float, number: Number) -> Range:
 def part_within_whole(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """A client waits at least as long as the server works.
 
-    Of a positive quantity at most the share mean / x lies above x (Markov), so the q-quantile of the part cannot
-    exceed mean of the whole / (1 - q); a median of the part above the mean of the whole is at least doubtful.
+    At most the share mean / x of a positive quantity lies above x (Markov), so the q-quantile of the part cannot exceed
+    mean of the whole / (1 - q); a median of the part above the mean of the whole is at least doubtful.
     """
     for table in tables:
         for row in table.rows:

@@ -15,19 +15,19 @@ from citus_analysis.texts.number_text import percent, readable
 
 __all__ = ["BUSY"]
 
-#: Below this share of the connections in the system, something else held the clients up.
+#: If a smaller share of the connections is in the system, something else delays the clients.
 BUSY: Final = 0.8
-#: What rounding of both numbers may add to a share.
+#: Largest effect of rounding on a share.
 _ROUNDING: Final = 0.1
 _UNIT_SLIPS: Final = (1e3, 1e6)
-#: Latencies that hold the whole round trip, then those of a part of it.
+#: Latencies of the whole round trip, then the latency of a part of it.
 _WHOLE: Final = ("client_latency", "latency")
 _PART: Final = "server_latency"
 
 
 @check("littles_law", "Is throughput × latency the concurrency?")
 def littles_law(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """Compare the stated connections with what throughput and latency keep busy."""
+    """Compare the stated connections with the number that throughput and latency imply."""
     for row in _rows(tables):
         rate, connections = row.get("throughput"), row.concurrency
         if rate is None or connections is None or rate.value <= 0 or connections.value <= 0:
@@ -58,7 +58,7 @@ def _judge(row: Row, rate: Number, connections: Number, latency: Number) -> Find
     expected = f"{rate.printed(implied)} ({division})"
     if inside.high < n.low * BUSY:
         slip = _slip(busy)
-        # Clients that think or wait for their schedule are idle on purpose; all others are busy but for a slip.
+        # Clients that think or wait for their schedule are idle on purpose; all others are busy if the unit is right.
         idle = row.states("think_time") or row.states("target")
         severity: Severity = "red" if slip and not idle else "amber"
         text = (
@@ -75,11 +75,11 @@ def _share(busy: float) -> str:
 
 
 def _slip(busy: float) -> str:
-    """Words for a unit that was mistaken: times or divided by 1000 or 1,000,000, the clients are busy."""
+    """A remark on a wrong unit, if a factor of 1000 or 1,000,000 makes the clients busy; else empty."""
     if busy <= 0:
         return ""
     near = next((slip for slip in _UNIT_SLIPS if _is_busy(busy * slip) or _is_busy(busy / slip)), None)
-    return f" (off by about {readable(near)}: a unit mistaken?)" if near else ""
+    return f" (off by about {readable(near)}: wrong unit?)" if near else ""
 
 
 def _is_busy(share: float) -> bool:
@@ -91,7 +91,7 @@ def _remark(rate: Number) -> str:
 
 
 def _rows(tables: Sequence[ResultTable]) -> Iterator[Row]:
-    """All rows, and for latencies without a throughput the same subject's row of another table."""
+    """All rows, and rows that combine latencies with the throughput of the same subject in another table."""
     by_subject: dict[tuple[str | Range | None, ...], list[Row]] = defaultdict(list)
     for table in tables:
         for row in table.rows:

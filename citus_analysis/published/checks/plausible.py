@@ -1,4 +1,4 @@
-"""Are the numbers possible at all, and were the runs long enough to be sampled?"""
+"""Checks that numbers are possible, and that runs were long enough to be sampled."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["DEFAULT_SAMPLING_HZ", "ENOUGH_SAMPLES"]
 #: Samplers (iostat, status lines) sample once a second by default.
 DEFAULT_SAMPLING_HZ: Final = 1.0
 ENOUGH_SAMPLES: Final = 30
-#: Dimension -> what is possible at all, in base units, and why.
+#: Dimension -> smallest and largest possible value, in base units, and the reason.
 _POSSIBLE: Final[dict[str, tuple[float, float, str]]] = {
     "rate": (0.0, 1e10, "no database does that many operations per second"),
     "time": (0.0, 30 * 86_400.0, "no request or run takes that long"),
     "percent": (0.0, 100.0, "a share lies between 0 and 100 %"),
     "data_rate": (0.0, 1e13, "no machine moves that much data"),
 }
-#: Words of changes, differences, intervals' ends and shares of something smaller: negative or above 100 %.
+#: Words in names of quantities that may be negative or above 100 %: changes, differences, ends of intervals, ratios.
 _SIGNED: Final = [
     "change",
     "diff",
@@ -76,7 +76,7 @@ def _impossible(row: Row) -> Iterator[Finding]:
             limit = f"at most {number.printed(link.value)}"
             yield finding("red", "units_plausible", row, limit, f"{stem} {number}", text)
     if row.states("throughput") and row["throughput"].value == 0:
-        text = "no operation was done: a run that failed is no measurement"
+        text = "no operation was done: a failed run is not a measurement"
         yield finding("amber", "units_plausible", row, "more than 0", f"throughput {row['throughput']}", text)
     sigma = row.get("sigma")
     mean = None if sigma is None else row.mean_for(sigma)
@@ -92,9 +92,9 @@ def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
     if number.value < low or number.value > high:
         yield f"{number.printed(low)} to {number.printed(high)}", why
     if stem in COUNTS and number.metric.dimension == "" and stem != "interval_level" and number.value % 1:
-        yield "a whole number", "what is counted is whole"
+        yield "a whole number", "counts are whole numbers"
     if "latency" in stem and "difference" not in stem and 0 <= number.range.high < _SHORTEST_S:
-        yield f"at least {number.printed(_SHORTEST_S)}", "no statement is answered so fast: a unit mistaken?"
+        yield f"at least {number.printed(_SHORTEST_S)}", "no statement is answered so fast: wrong unit?"
     if stem == "interval_level" and not 0 < number.value < 100:
         yield "0.95, or 95 for per cent", "a confidence level is a probability"
 

@@ -1,4 +1,4 @@
-"""Numbers that follow from others: scale factors, changes, totals, rates per day."""
+"""Checks of numbers that follow from others: scale factors, changes, totals, rates per day."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["compare"]
 
 _SECONDS_PER_DAY: Final = Range.exact(86_400)
 _HUNDRED: Final = Range.exact(100)
-#: What a system is made larger by.
+#: Quantities by which a system grows.
 _SIZES: Final = ("workers", "servers", "nodes", "connections", "threads")
 _SUMS: Final = frozenset({"total", "sum"})
 #: "All" and "overall" may also head a mean.
@@ -38,9 +38,9 @@ def scale_factor(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 
 
 def _against_bases(table: ResultTable, stem: str, own: float) -> Iterator[tuple[Row, list[Row]]]:
-    """Rows that state the factor, each with the rows that it may be the ratio to: those whose own factor is 1.
+    """Rows that state the factor, each with its possible bases: the rows whose own factor is 1.
 
-    They are the ones of the same series (system, workload, words), if it has any; else those of the same workload,
+    The bases are those of the same series (system, workload, words), if it has any; else those of the same workload,
     else all. A table of two systems may have a base for each, or one for both.
     """
     stating = [row for row in table.rows if row.states(stem, "throughput") and not row.states("base_throughput")]
@@ -64,14 +64,14 @@ def _efficiencies(row: Row, base: Row) -> Iterator[Range]:
 
 
 def _closest(row: Row, stem: str, expected: Sequence[Range]) -> Finding:
-    """The finding for the expectation that agrees, else for the first."""
+    """The finding for the first expected value that agrees, or else for the first of all."""
     agreeing = (each for each in expected if row[stem].range.overlaps(each))
     return compare("scale_factor", row, stem, next(agreeing, expected[0]))
 
 
 @check("ratio", "Do speedups, differences and percentages follow from the throughputs beside them?")
 def ratio(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """Recompute what a row states beside a throughput and its base."""
+    """Recompute ratios and differences from the throughput and its base in the same row."""
     for row in _rows(tables):
         if not row.states("throughput", "base_throughput"):
             continue
@@ -90,7 +90,7 @@ def ratio(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 
 @check("product", "Is a quantity per unit times the units the quantity?")
 def product(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """`vcpus_per_worker` × `workers` (+ `coordinator_vcpus`) = `vcpus`, and whatever else is named like this."""
+    """`vcpus_per_worker` × `workers` (+ `coordinator_vcpus`) = `vcpus`, and other quantities named like this."""
     for row in _rows(tables):
         for stem in list(row.numbers):
             total, _, unit = stem.partition("_per_")
@@ -128,8 +128,8 @@ def per_day(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 def parts_add_up(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """A row named total, sum, all or overall is compared with the sum of its parts.
 
-    The parts are the rows of the same system and workload, if the table states those; if a table has several totals,
-    the rows since the last total.
+    The parts are the rows of the same system and workload, if the table states them; if there are several totals, the
+    rows since the last one.
     """
     for table in tables:
         series: dict[tuple[str | None, str | None], list[Row]] = defaultdict(list)
@@ -168,7 +168,7 @@ def _rows(tables: Sequence[ResultTable]) -> Iterator[Row]:
 
 
 def compare(name: str, row: Row, stem: str, expected: Range) -> Finding:
-    """Green where a stated number allows what others imply, else red."""
+    """A green finding if the stated number allows the expected value, else a red one."""
     number = row[stem]
     words = stem.replace("_", " ")
     if number.range.overlaps(expected):
@@ -177,9 +177,9 @@ def compare(name: str, row: Row, stem: str, expected: Range) -> Finding:
     if middle:
         off = number.value / middle - 1
         side = "above" if off > 0 else "below"
-        text = f"{words} is {percent(abs(off), 1)} {side} what the other numbers give{_note(number)}"
+        text = f"{words} is {percent(abs(off), 1)} {side} the value that the other numbers give{_note(number)}"
     else:
-        text = f"{words} is not 0, which the other numbers give{_note(number)}"
+        text = f"{words} is not 0, the value that the other numbers give{_note(number)}"
     return finding("red", name, row, _span(number, expected), str(number), text)
 
 

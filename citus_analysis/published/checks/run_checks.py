@@ -1,4 +1,4 @@
-"""Checks of runs in a dataset, evaluated before any figure is drawn from them.
+"""Checks of the runs in a dataset, whose findings head every report.
 
 Each check takes :class:`RunTables` and yields a finding per run or configuration; :data:`RUN_CHECKS` lists them.
 """
@@ -39,11 +39,11 @@ _QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us"
 #: Latencies in which intended and actual ones are compared.
 _COMPARED: Final = ("mean_us", "p99_us")
 _BUCKET_US: Final = 1_000.0
-#: A bucket wider than this share of a percentile hides the differences that people look for.
+#: Buckets wider than this share of a percentile hide typical differences.
 _WIDE: Final = 0.10
-#: Intended latencies this far above the actual ones show that operations began late.
+#: Intended latencies that exceed the actual ones by this share show that operations began late.
 _LATE: Final = 0.10
-#: Counters are read one after the other: sums may differ by so much.
+#: Counters are read one after the other, so sums may differ by this share.
 _SUMS: Final = 0.01
 _SERIES: Final = 0.05
 _COARSE: Final = 0.10
@@ -51,7 +51,7 @@ _FEW: Final = 3
 
 
 def run_status(tables: RunTables) -> Iterator[Weighted]:
-    """Runs that failed or lost operations are named; they are left out of the statistics."""
+    """List runs that failed or lost operations, which are left out of the statistics."""
     for run in tables.runs.iter_rows(named=True):
         if run["status"] != "ok":
             text = f"{run['status']}: not part of any statistic"
@@ -63,8 +63,8 @@ def run_status(tables: RunTables) -> Iterator[Weighted]:
 def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
     """Throughput × run time is the number of operations.
 
-    The throughputs of several clients are added as if all of them ran all the time: if one ends earlier, the
-    sum exceeds the operations done.
+    The throughputs of several clients are added as if all of them ran all the time; if one ends earlier, the sum
+    exceeds the operations done.
     """
     for run in tables.finished().iter_rows(named=True):
         done = run["operations_done"]
@@ -80,9 +80,9 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
         if implied > high and (run["drivers"] or 1) > 1:
             severity = "amber"
             excess = percent(implied / done - 1, 1) if done else "all of it"
-            text = f"the load generators did not run all the time together: their sum overstates by {excess}"
+            text = f"the load generators did not run at the same time throughout: their sum is too large by {excess}"
         elif not low <= implied <= high:
-            severity, text = "red", "throughput and run time do not give the operations that were done"
+            severity, text = "red", "throughput × run time is not the number of operations that were done"
         elif implied > done * (1 + _SUMS):
             severity, text = "amber", f"the client's throughput counts {readable(failed)} failed operations"
         yield about(severity, "throughput_identity", run, f"{readable(done)} operations", stated, text, implied - done)
@@ -145,12 +145,12 @@ def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
 
 
 def _slack(a: float, b: float) -> float:
-    """A histogram of whole milliseconds gives percentiles as edges and middles of its buckets, the ends exactly."""
+    """The width of a bucket for percentiles from histograms of whole milliseconds, whose extremes are exact; else 0."""
     return 0.0 if a % (_BUCKET_US / 2) and b % (_BUCKET_US / 2) else _BUCKET_US
 
 
 def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
-    """A histogram of whole milliseconds cannot tell percentiles of a few milliseconds apart."""
+    """A histogram of whole milliseconds cannot distinguish percentiles of a few milliseconds."""
     kinds = tables.clients.filter(role="main").group_by("run_id").agg(pl.col("measurement_type").unique())
     wide = set(kinds.filter(pl.col("measurement_type").list.contains("histogram"))["run_id"])
     own = tables.operation_latencies.filter(pl.col("role") == "main", pl.col("run_id").is_in(wide))
@@ -173,7 +173,7 @@ def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
 
 
 def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
-    """Under a target rate a latency counts from when the operation was due, not from when it was sent."""
+    """Under a target rate, the latency of an operation begins when it was due, not when it was sent."""
     renamed = intended_under_plain_names(tables.clients)
     limited = tables.finished().filter("rate_limited", ~pl.col("run_id").is_in(renamed)).select("run_id", "resource")
     main = tables.operation_latencies.filter(role="main")
@@ -182,7 +182,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
         pairs = {name: own[INTENDED + name] for name in own if INTENDED + name in own and is_counted_once(name)}
         if own and not pairs:
             text = (
-                "latencies count from when operations were sent: those queued after a slow one look fast "
+                "latencies begin when operations are sent: operations delayed by a slow one look fast "
                 "(coordinated omission); run YCSB with measurement.interval=both"
             )
             yield about("amber", "coordinated_omission", run, "intended latencies", "actual ones only", text)
@@ -191,7 +191,7 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
 
 
 def _latencies_us(cells: pl.DataFrame) -> dict[str, dict[str, float]]:
-    """Mean and 99th percentile of each operation, as far as they are known and not 0."""
+    """Mean and 99th percentile of each operation, if they are known and not 0."""
     columns = cells.select("operation", *_COMPARED).iter_rows()
     return {name: {of: us for of, us in zip(_COMPARED, values, strict=True) if us} for name, *values in columns}
 
@@ -204,7 +204,7 @@ def _beside_intended(row: Cells, actual: dict[str, float], intended: dict[str, f
     ]
     late = max((intended[name] / actual[name] - 1 for name in shown), default=0.0)
     if late > _LATE:
-        text = "operations began after they were due: users wait the intended latency, not the actual one"
+        text = "operations began after they were due: users wait for the intended latency, not the actual one"
         return about("amber", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
     text = "operations began when they were due"
     return about("green", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
@@ -244,7 +244,7 @@ def run_length(tables: RunTables) -> Iterator[Weighted]:
         expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
         if samples < ENOUGH_SAMPLES:
             series = f"about {counted(round(samples), 'sample')} per second-by-second series"
-            text = f"{series}: start-up weighs, utilisation is coarse"
+            text = f"{series}: start-up has a large weight, utilisation is coarse"
             yield about("amber", "run_length", run, expected, stated, text, -samples)
         else:
             yield about("green", "run_length", run, expected, stated, "long enough", -samples)
@@ -262,7 +262,7 @@ def iterations(tables: RunTables) -> Iterator[Weighted]:
 
 
 def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
-    """A mean of few scattered runs cannot carry a claim of no difference."""
+    """A mean of few scattered runs cannot support a claim of no difference."""
     for row, values in _repetitions(tables):
         if len(values) < _FEW:
             continue
@@ -271,14 +271,14 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
         wanted = f"± {percent(_COARSE)} or better"
         stated = f"± {percent(half, 1)} at n = {len(values)}"
         if half > _COARSE:
-            text = "the mean is known no better (Student's t): smaller differences, or their absence, do not show"
+            text = "smaller differences of the mean, or their absence, cannot be shown (Student's t)"
             yield about("amber", "interval_resolution", row, wanted, stated, text, half)
         else:
             yield about("green", "interval_resolution", row, wanted, stated, "well known", half)
 
 
 def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
-    """Each configuration with the throughputs of its runs that are ok."""
+    """Each configuration with the throughputs of its successful runs."""
     usable = tables.finished().filter(pl.col("status") == "ok")
     groups = usable.group_by(_REPEATED, maintain_order=True).agg(pl.col("throughput_ops_s"))
     for cells in groups.iter_rows(named=True):

@@ -21,12 +21,12 @@ _EXAMPLES: Final = 3
 
 
 def unread(numbers: pl.DataFrame, tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """A finding per column of a user's table that no check looked at, and why.
+    """A finding with the reason for each column of a user's table that no check uses.
 
     Args:
-        numbers: frame of ``schema.TABLES["published"]``. A cell without a value was not read; what was transcribed
-            from a publication has words on purpose.
-        tables: what was read of it.
+        numbers: frame of ``schema.TABLES["published"]``. A cell without a value could not be read; transcribed
+            publications, in which some cells are words, are skipped.
+        tables: the rows that could be read.
     """
     own = numbers.filter(pl.col("seed").is_null(), pl.col("value").is_null(), pl.col("stated").is_not_null())
     cells = own.group_by("source", "table", "metric", maintain_order=True).agg("stated")
