@@ -105,7 +105,7 @@ def _undecided(panels: Sequence[Panel], few: int, many: int, axis: Axis) -> list
         f"{_with(p).strip()} ({times_of(p.curve.growth)} times, {range_of(p.curve.growth)})".strip() for p in found
     ]
     if len(found) < len(panels):
-        return [f"{listed(places)} these runs are inconclusive"]
+        return [f"{listed(places)} these runs do not show whether throughput changes"]
     sizes = f"{spelled(many)} {noun_for(many, _noun(axis))} do more or less work than {spelled(few)}"
     return [f"these runs do not show whether {sizes} {listed(places)}"]
 

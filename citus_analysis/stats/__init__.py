@@ -1,4 +1,4 @@
-"""Statistics that can be defended: array in, frozen result out, warnings carried.
+"""Statistics of runs: functions from arrays to frozen results with their method, n and warnings.
 
 - intervals: `mean_interval`, `median_interval`, `ratio_interval`, `percentile_interval`, `nested_interval`,
   `run_percentile_interval`;
@@ -6,7 +6,7 @@
   `render_comparison`, and of one dataset with another `gate`, `format_gate`, `render_gate`;
 - sequences: `effective_sample_size`, `cut_warm_up` (`first_k`, `mser5`), `detect_drift`, `check_independence`,
   `find_changes`, `newest_shift`;
-- what there is: `list_configurations`, `format_configurations`;
+- overviews: `list_configurations`, `format_configurations`;
 - planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
 
 docs/statistics.md says which to use when.

@@ -1,4 +1,4 @@
-"""Checks of arguments that every statistic shares."""
+"""Checks of arguments that all statistics share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from citus_analysis.texts.counted_words import counted
 
 __all__ = ["Seed", "as_sample", "check_level", "check_percentile", "generator", "unique"]
 
-#: What makes a random result repeatable; results with the same seed and data are equal.
+#: Seed of a random result; results with the same seed and data are equal.
 Seed: TypeAlias = int | np.random.Generator
 
 
@@ -30,7 +30,7 @@ def as_sample(values: ArrayLike, least: int = 1, what: str = "the sample") -> Fl
         raise UsageError(f"{what} has {array.ndim} dimensions", way_out="pass a one-dimensional array")
     wrong = int(array.size - np.isfinite(array).sum())
     if wrong:
-        raise UsageError(f"{what} holds {counted(wrong, 'value')} missing or infinite", way_out="remove them first")
+        raise UsageError(f"{what} has {counted(wrong, 'missing or infinite value')}", way_out="remove them first")
     if array.size < least:
         raise InsufficientDataError(f"{what} has {counted(array.size, 'value')}; at least {least} are needed")
     return array
@@ -44,14 +44,14 @@ def check_level(level: float) -> float:
 
 
 def check_percentile(q: float) -> float:
-    """A percentile as a fraction; it is given in per cent, so that 99 cannot be confused with 0.99."""
+    """A percentile, given in per cent, as a fraction; at least 1, so that 99 cannot be confused with 0.99."""
     if not 1 <= q < 100:
         raise UsageError(f"a percentile of {q:g} is not between 1 and 100", way_out="pass 99 for the 99th")
     return q / 100
 
 
 def generator(seed: Seed) -> np.random.Generator:
-    """A generator of its own for an integer, or the caller's generator."""
+    """A new generator for an integer, or the caller's generator."""
     return np.random.default_rng(seed)
 
 

@@ -37,9 +37,9 @@ _INTERVAL: Final = ("low", "high")
 def list_configurations(source: TableSource | Frame, *, level: float = LEVEL) -> pl.DataFrame:
     """The configurations of a dataset, in order of their columns.
 
-    Columns: those of :data:`citus_analysis.runs.CONFIGURATION` that are known of a run, then `runs`, a number of runs
-    for each status, and `throughput_ops_s` with `low` and `high`: the mean of the runs that are ok and its interval,
-    null where there is no such run or one run gives no interval.
+    Columns: those of :data:`citus_analysis.runs.CONFIGURATION` that are known of any run, then `runs`, the number of
+    runs with each status, and `throughput_ops_s` with `low` and `high`: the mean of the runs that are ok and its
+    interval, null if there is no such run; one run has no interval.
 
     Args:
         source: a dataset, or rows of the table `runs`.
@@ -50,7 +50,7 @@ def list_configurations(source: TableSource | Frame, *, level: float = LEVEL) ->
     """
     runs = runs_of(source, METRIC)
     if runs.is_empty():
-        raise InsufficientDataError("the dataset holds no run")
+        raise InsufficientDataError("the dataset contains no run")
     columns = [name for name in CONFIGURATION if name in runs.columns and runs[name].null_count() < runs.height]
     rows = [{**key, **_facts(part, level)} for key, part in strata_of(runs, columns)]
     kinds = {name: runs.schema[name] for name in columns} | dict.fromkeys((METRIC, *_INTERVAL), pl.Float64())
@@ -69,10 +69,10 @@ def _facts(runs: pl.DataFrame, level: float) -> dict[str, object]:
 
 
 def format_configurations(configurations: pl.DataFrame) -> str:
-    """The configurations as text: what all have in common, then a line for each, with the columns that differ.
+    """The configurations as text: their common values, then one line each with the columns that differ.
 
     Args:
-        configurations: as :func:`list_configurations` gives them.
+        configurations: result of :func:`list_configurations`.
     """
     columns = [name for name in configurations.columns if name in CONFIGURATION]
     common = [name for name in columns if configurations.height > 1 and configurations[name].n_unique() == 1]

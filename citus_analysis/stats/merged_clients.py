@@ -1,7 +1,7 @@
-"""Several load generators become one run: which number is added, which is the longest, which is never merged.
+"""Merging of several load generators into one run: sums, extremes, means, and numbers that cannot be merged.
 
-:data:`MERGE_RULES` is the one table of these rules. :func:`derive_runs` and :func:`derive_operation_latencies`
-apply it to the tables `clients`, `client_metrics` and `client_histogram`.
+:data:`MERGE_RULES` is the table of the rules. :func:`derive_runs` and :func:`derive_operation_latencies` apply it to
+the tables `clients`, `client_metrics` and `client_histogram`.
 
 Example:
     >>> import polars as pl
@@ -33,9 +33,9 @@ __all__ = ["MERGE_RULES", "derive_operation_latencies", "derive_runs", "merge_cl
 
 Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
 
-#: Column -> how the load generators of one run merge. `sum`: null as soon as one summand is unknown; `min`, `max`: over
-#: the known values; `all`, `any`: true when true for each, for one; `each`: the different texts, joined; `mean`:
-#: weighted by `operations`; `never`: kept where there is one client, null where there are several.
+#: Column -> rule by which the load generators of one run are merged. `sum`: null if one summand is unknown; `min`,
+#: `max`: of the known values; `all`, `any`: whether true for all, for any; `each`: the different texts, joined; `mean`:
+#: weighted by `operations`; `never`: kept for one client, null for several.
 MERGE_RULES: Final[dict[str, Rule]] = {
     "throughput_ops_s": "sum",
     "runtime_ms": "max",
@@ -80,7 +80,7 @@ def merge_clients(frame: Frame, by: Sequence[str]) -> pl.DataFrame:
         by: columns that name a group.
 
     Returns:
-        The `by` columns and those columns of the frame for which there is a rule, in the frame's order.
+        The `by` columns and the columns of the frame that have a rule, in the frame's order.
     """
     table = as_polars(frame)
     ruled = [name for name in table.columns if name in MERGE_RULES and name not in by]
@@ -113,21 +113,20 @@ def _merged(name: str) -> pl.Expr:
 def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFrame:
     """The table `runs`: one row per run, its load generators merged, with a status and the reason for it.
 
-    The status is that of :func:`citus_analysis.runs.run_status.with_status`. The measured window is the time during
-    which all main clients ran: from the last one's first status line to the first one's last.
+    The status is that of :func:`citus_analysis.runs.run_status.with_status`. The measured window is the time in which
+    all main clients ran: from the latest first status line to the earliest last one.
 
     Args:
         clients: the table `clients` with its identity columns; rows without a run_id are ignored.
         run_identity: one row per run with `run_id`, `resource`, `system`, `phase`, `workload`, `threads`,
-            `records`, `operations`, `iteration`, `workers` and `drivers` (and `set_up`, where it is stated), as
-            the files' names or descriptions say.
+            `records`, `operations`, `iteration`, `workers` and `drivers` (and `set_up`, if it is stated), from the
+            names or descriptions of the files.
 
     Returns:
         The table `runs`, in the order of `run_identity`. Rows without a client, a phase and a number of drivers
         belong to no run (the output of `pgbench -i`, for instance) and are left out. `threads` and `operations`
-        are the sum of what the clients were started with, over all load generators; where a client does not say,
-        the identity's value. Where the identity names no workload, it is the script that pgbench ran, and where it
-        names no phase, a script is the `run` phase.
+        are sums over the options of all load generators, or the identity's values if a client does not state them. A
+        missing workload is replaced by the script that pgbench ran, a missing phase by `run` if there is a script.
     """
     known = _with_clients(run_identity, clients.filter(pl.col("run_id").is_not_null()))
     started = known.with_columns(
@@ -149,7 +148,7 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
 
 
 def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataFrame:
-    """Runs with the merged values of their main clients; rows to which nothing was launched are left out."""
+    """Runs with the merged values of their main clients; rows for which no client was launched are left out."""
     main = clients.filter(pl.col("role") == "main")
     counts = main.group_by(_RUN).agg(
         main_clients=pl.len().cast(pl.Int32),
@@ -177,7 +176,7 @@ def _with_clients(run_identity: pl.DataFrame, clients: pl.DataFrame) -> pl.DataF
 
 
 def _as_started(of_clients: str, of_identity: str) -> pl.Expr:
-    """The clients' own sum, unless a client is missing or did not say."""
+    """The sum over the clients, or the identity's value if a client is missing or does not state the value."""
     whole = pl.col("main_clients") >= pl.col("drivers")
     return pl.coalesce(pl.when(whole).then(pl.col(of_clients)), pl.col(of_identity), pl.col(of_clients))
 
@@ -185,14 +184,14 @@ def _as_started(of_clients: str, of_identity: str) -> pl.Expr:
 def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: pl.DataFrame) -> pl.DataFrame:
     """The table `operation_latencies`: client-side latency per run, role and operation, clients merged.
 
-    Percentiles are one client's own (`reported`); those that it did not print, and all of several clients, are read
-    off the merged histograms where every client recorded one with the same edges (`histogram`, the middle of the
-    bucket); else they are null. An operation is a
-    section of the summary with a latency, failed ones (`READ-FAILED`) apart.
+    The percentiles of a single client are those that it printed (`reported`). Other percentiles, and those of several
+    clients, come from the merged histograms if every client recorded one with the same edges (`histogram`, the middle
+    of the bucket), else they are null. An operation is a section of the summary with a latency; failed operations
+    (`READ-FAILED`) are separate.
 
     Args:
         client_metrics: the table with its identity columns; rows without a run_id are ignored.
-        client_histogram: likewise.
+        client_histogram: as `client_metrics`.
     """
     per_client = _latencies_per_client(client_metrics.filter(pl.col("run_id").is_not_null()))
     from_histogram = _histogram_quantiles(client_histogram.filter(pl.col("run_id").is_not_null()), per_client)
@@ -225,13 +224,13 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
 
 
 def _sampled(metrics: pl.DataFrame) -> pl.DataFrame:
-    """Operations whose percentiles their tool took from a sample of the calls."""
+    """Operations whose percentiles are those of a sample of the calls."""
     with_samples = metrics.filter(pl.col("metric") == SAMPLED_PERCENTILES)
     return with_samples.select(_OPERATION).unique().with_columns(sampled=pl.lit(value=True))
 
 
 def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
-    """One row per client and section; values null where nothing was measured, for tools print sentinels there."""
+    """One row per client and section; values are null if nothing was measured, because tools then print sentinels."""
     measures = summary_measures()
     fields = [name for name in TABLES["operation_latencies"].names() if name in MERGE_RULES]
     in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=1.0)
@@ -251,7 +250,7 @@ def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
 
 
 def _histogram_quantiles(buckets: pl.DataFrame, per_client: pl.DataFrame) -> pl.DataFrame:
-    """Quantiles of the operations whose every client left a histogram with the same edges."""
+    """Quantiles of the operations for which every client recorded a histogram with the same edges."""
     lacking = (
         per_client.filter(pl.col("operations") > 0)
         .join(buckets, on=[*_OPERATION, *_CLIENT], how="anti", nulls_equal=True)

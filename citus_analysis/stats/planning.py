@@ -1,4 +1,4 @@
-"""Number of runs that a precision needs, a rule that stops when there are enough, and the influence of single runs.
+"""The number of runs needed for a precision, a stopping rule, and the influence of single runs.
 
 References:
     Jain, R. (1991). The Art of Computer Systems Performance Analysis, section 13.9 (sample size).
@@ -32,15 +32,15 @@ _MOST: Final = 10_000_000
 
 @dataclass(frozen=True, repr=False)
 class RequiredRuns(Shown):
-    """How many runs a wanted precision takes.
+    """The number of runs needed for a precision.
 
     Attributes:
-        runs: in all, those made so far included.
+        runs: all runs, including those made so far.
         made: runs made so far, from which the spread is known.
-        wanted: relative half-width that is wanted.
+        wanted: wanted relative half-width.
         level: confidence level of the interval.
-        assurance: chance that so many runs reach the precision; None for Jain's formula, which takes the spread for
-            known.
+        assurance: probability that this number of runs reaches the precision; None for Jain's formula, which assumes
+            that the spread is known.
     """
 
     runs: int
@@ -63,16 +63,16 @@ class RequiredRuns(Shown):
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Whether to go on measuring.
+    """The decision whether further runs are needed.
 
     Attributes:
-        enough: the wanted precision is reached.
-        more: runs still to be made; 0 when enough.
-        assurance: chance that so many more reach the precision.
+        enough: whether the wanted precision is reached.
+        more: runs still to be made; 0 if `enough`.
+        assurance: probability that these further runs reach the precision.
         reached: relative half-width of the interval so far.
-        wanted: relative half-width that is wanted.
+        wanted: wanted relative half-width.
         interval: mean with its interval so far.
-        warnings: what a reader must know.
+        warnings: caveats.
     """
 
     enough: bool
@@ -89,15 +89,15 @@ class StoppingRule:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Influence(Shown):
-    """What each run does to the mean; nothing is dropped.
+    """The influence of each run on the mean; no run is dropped.
 
     Attributes:
         values: the runs.
-        mean: mean of all.
-        mean_without: mean of the others, per run.
-        change_percent: change of the mean in per cent when the run is left out.
+        mean: mean of all runs.
+        mean_without: per run, mean of the other runs.
+        change_percent: change of the mean in per cent if the run is left out.
         deleted_residual: distance from the mean of the others in their standard deviations (studentised).
-        outlying: the deleted residual is beyond the Bonferroni-corrected 95 % quantile.
+        outlying: whether the deleted residual is beyond the Bonferroni-corrected 95 % quantile.
         warnings: outlying runs, in words.
     """
 
@@ -118,18 +118,18 @@ def required_runs(
     *,
     assurance: float = ASSURANCE,
 ) -> RequiredRuns:
-    """Runs needed for a mean ± the wanted relative half-width, those made so far included.
+    """The number of runs needed for a mean ± the wanted relative half-width, including those made so far.
 
-    The spread of few runs is known badly: planning as if it were the true one reaches the precision about as often as
-    not. So many runs are asked for that the interval of all of them is narrow enough with the stated assurance. For
-    normal runs the spread of those to come, over that of those made, follows F.
+    A plan that takes the spread of few runs for the true one reaches the precision in about half of all cases. The
+    result is the number at which the interval of all runs is narrow enough with the stated assurance. The ratio of the
+    variances of further and present runs follows F if runs are normal.
 
     Args:
         values: at least two runs made so far.
         relative_half_width: wanted half-width over the mean, e.g. 0.02.
         level: confidence level.
         method: ``t``, or ``normal`` (Jain's formula (100 z s / (r mean))², without assurance).
-        assurance: chance of reaching the precision.
+        assurance: probability of reaching the precision.
 
     Raises:
         InsufficientDataError: fewer than two values.
@@ -160,11 +160,11 @@ def _narrow(n: int, made: int, ratio: float, level: float, assurance: float) -> 
     """Whether n runs in all give an interval of at most the wanted width with the assurance.
 
     Args:
-        n: runs in all.
-        made: those that are made.
+        n: number of all runs.
+        made: number of the runs made so far.
         ratio: their standard deviation over the wanted half-width.
-        level: of the interval.
-        assurance: chance of reaching the precision.
+        level: confidence level of the interval.
+        assurance: probability of reaching the precision.
     """
     more = n - made
     inflated = (made - 1 + more * (f_quantile(assurance, more, made - 1) if more else 0.0)) / (n - 1)
@@ -180,18 +180,18 @@ def enough_runs(
     most: int | None = None,
     assurance: float = ASSURANCE,
 ) -> StoppingRule:
-    """Sequential stopping: enough runs, or how many more.
+    """Sequential stopping: whether there are enough runs, or how many more are needed.
 
-    Looking after each run and stopping at the first narrow interval makes that interval cover less than it states;
-    `least` runs before the first look keep the loss small (docs/statistics.md has the simulated coverage).
+    An interval at which measuring stops because it is narrow covers less than its level; `least` runs before the first
+    decision keep the loss small (docs/statistics.md has the simulated coverage).
 
     Args:
         values: runs so far.
         relative_half_width: wanted half-width over the mean.
         level: confidence level.
         least: runs before the first decision.
-        most: stop here even if the precision is not reached.
-        assurance: chance with which the runs asked for are enough.
+        most: number of runs at which to stop even if the precision is not reached.
+        assurance: probability that the further runs are enough.
 
     Raises:
         InsufficientDataError: no values.
@@ -216,7 +216,7 @@ def enough_runs(
 
 
 def influence(values: ArrayLike) -> Influence:
-    """Show what leaving out each run would do to the mean.
+    """The change of the mean if each run is left out.
 
     Raises:
         InsufficientDataError: fewer than 3 values.

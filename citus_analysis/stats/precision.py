@@ -17,9 +17,9 @@ from citus_analysis.stats.series.sequences import effective_sample_size
 
 __all__ = ["run_precision"]
 
-#: Half-width of a mean's interval, over the mean, that the table plans for.
+#: Half-width of a mean's interval, relative to the mean, that the table plans for.
 WANTED: Final = 0.05
-#: Fewest status lines of a client of which a correlation is estimated.
+#: Smallest number of a client's status lines from which a correlation is estimated.
 _FEWEST_LINES: Final = 20
 _ADDED: Final = {
     "n": pl.Int64(),
@@ -42,20 +42,20 @@ def run_precision(
     level: float = LEVEL,
     wanted: float = WANTED,
 ) -> pl.DataFrame:
-    """Reached and wanted precision of each configuration's mean, with the runs that weigh most.
+    """Precision of each configuration's mean, with the further runs needed and remarks.
 
     Args:
         runs: one row per run.
-        by: columns that make a configuration.
-        metric: its column.
-        series: rows of `client_series`; tell how many independent values a run's status lines are worth.
+        by: columns that define a configuration.
+        metric: column of the metric.
+        series: rows of `client_series`, for the number of independent values in a run's status lines.
         level: confidence level.
-        wanted: relative half-width for which the further runs are counted.
+        wanted: wanted relative half-width.
 
     Returns:
         The `by` columns; n, mean, half_width_percent (null for one run), more_runs (until the wanted half-width, with
-        80 % assurance; 0: enough), intervals and worth (medians over the runs: status lines, and how many independent
-        ones they are worth; null without a series), remarks (outlying runs, two modes, dependence).
+        80 % assurance; 0: enough), intervals and worth (medians over the runs: status lines, and the number of
+        independent ones that they are worth; null without a series), remarks (outlying runs, two modes, dependence).
 
     Raises:
         UsageError: runs of several systems would become one mean.

@@ -1,4 +1,4 @@
-"""Frozen results that carry their method, their n and their warnings."""
+"""Frozen results with their method, n and warnings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Interval"]
 
 @dataclass(frozen=True)
 class Interval(Shown):
-    """An estimate with its confidence interval, or without one where the data give none (one run).
+    """An estimate with its confidence interval, or without one if the data give none (one run).
 
     Attributes:
         estimate: point estimate.
-        low: lower end; nan where there is no interval.
-        high: upper end; nan where there is no interval; inf where the data give no upper end (the last bucket of a
+        low: lower end; nan if there is no interval.
+        high: upper end; nan if there is no interval; inf if the data give no upper end (the last bucket of a
             histogram, a peak that is not reached).
         level: confidence level, e.g. 0.95.
-        n: number of independent observations (runs, not operations) behind it.
-        method: how it was computed (`Student t`, `normal`, `BCa bootstrap`, `order statistics` ...).
-        warnings: what a reader must know before believing it.
+        n: number of independent observations (runs, not operations).
+        method: method of computation (`Student t`, `normal`, `BCa bootstrap`, `order statistics` ...).
+        warnings: caveats.
 
     Example:
         >>> interval = Interval(100.0, 90.0, 110.0, 0.95, 5, "Student t")
@@ -45,17 +45,17 @@ class Interval(Shown):
 
     @classmethod
     def absent(cls, estimate: float, level: float, n: int, method: str, reason: str) -> Interval:
-        """An estimate that has no interval, and why."""
+        """An estimate without an interval, for the given reason."""
         return cls(estimate, math.nan, math.nan, level, n, method, (reason,))
 
     @property
     def exists(self) -> bool:
-        """Whether the data give an interval at all."""
+        """Whether the data give an interval."""
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
-        """Lower and upper end for a table: None where there is no interval."""
+        """Lower and upper end for a table; None if there is no interval."""
         return (self.low, self.high) if self.exists else (None, None)
 
     @property

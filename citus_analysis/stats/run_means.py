@@ -1,4 +1,4 @@
-"""Tables of runs: which runs enter a statistic, and means over their iterations."""
+"""Tables of runs: selection of the runs for a statistic, and means over their iterations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether less of a metric is better: times and failures, not rates.
+    """Whether smaller values of a metric are better: times and failures, not rates.
 
     Example:
         >>> lower_is_better("p99_us"), lower_is_better("throughput_ops_s")
@@ -50,11 +50,10 @@ def runs_with_metric(
     statuses: Sequence[str] = ("ok",),
     only: Mapping[str, object] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Runs of the given statuses that have the metric, with their set-up, and words on those that were left out.
+    """Runs of the given statuses that have the metric, with their set-up, and notes on the runs that were left out.
 
-    A metric that the table `runs` lacks is looked up in `operation_latencies` when a dataset is given; each
-    operation then is a configuration of its own. `only` keeps the runs whose columns have the given values, compared
-    as text.
+    A metric that the table `runs` lacks is looked up in `operation_latencies` if a dataset is given; each operation
+    then is a separate configuration. `only` keeps the runs whose columns have the given values, compared as text.
 
     Raises:
         UnknownNameError: there is no such metric or column.
@@ -81,7 +80,7 @@ def runs_of(source: TableSource | Frame, metric: str) -> pl.DataFrame:
 def measured_runs(
     runs: pl.DataFrame, metric: str, statuses: Sequence[str], only: Mapping[str, object] | None = None
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Those runs that have a status, the values asked for and the metric; see :func:`runs_with_metric`."""
+    """The runs with one of the statuses, the values of `only` and the metric; see :func:`runs_with_metric`."""
     frame = with_values(runs, only or {})
     notes = []
     kept = frame
@@ -100,7 +99,7 @@ def measured_runs(
 
 
 def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
-    """The runs whose columns have the given values, as a reader sees them.
+    """The runs whose columns have the given values, as they are or as displayed.
 
     Raises:
         UnknownNameError: there is no such column.
@@ -138,9 +137,9 @@ def summarise_runs(
 ) -> pl.DataFrame:
     """Mean over iterations with its interval, per configuration.
 
-    Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings; low and high are null where one run
-    gives no interval. By default the interval is on the log scale unless a value is negative: rates and times are
-    positive (:func:`citus_analysis.stats.estimate.intervals.mean_method`).
+    Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings; low and high are null for a single
+    run. By default the interval is on the log scale unless a value is negative, because rates and times are positive
+    (:func:`citus_analysis.stats.estimate.intervals.mean_method`).
 
     Raises:
         UnknownNameError: no such column or metric.
@@ -178,7 +177,7 @@ def summarise_runs(
 
 
 def refuse_mixed_systems(runs: pl.DataFrame, by: Sequence[str]) -> None:
-    """A mean over two systems is that of neither."""
+    """Refuse means over runs of several systems."""
     if "system" not in runs.columns:
         return
     for key, part in strata_of(runs, by):
@@ -207,7 +206,7 @@ def values_of(runs: pl.DataFrame, metric: str) -> Floats:
 
 
 def times_of(runs: pl.DataFrame) -> Floats | None:
-    """When each run was made, in ms; None unless every run says so."""
+    """Start time of each run, in ms; None unless all runs have one."""
     if (
         "start_time" not in runs.columns
         or runs["start_time"].null_count()

@@ -44,7 +44,7 @@ def test_connections_are_those_of_clients_and_of_other_nodes(dataset: Dataset) -
 
 def test_the_report_says_how_connections_are_spread(dataset: Dataset) -> None:
     study = study_resources(dataset, "connections-*")
-    (sentence,) = [s for s in resource_sentences(study) if "connections of clients" in s]
+    (sentence,) = [s for s in resource_sentences(study) if "connections from clients" in s]
     assert sentence == (
         "Each of the 3 nodes of connections-over-time-w2-t6-load had 0 to 4 connections from clients and 3 to 7 from "
         "other nodes (medians over time)."

@@ -71,7 +71,7 @@ def test_the_words_follow_the_verdict_in_both(recorded_dataset: Dataset, selecti
     (insert, *_) = growth_sentences(scaling_panels(selection, "workers"))
     words = {"faster": "four workers do ", "slower": "four workers do only ", "equivalent": "stays the same within"}
     found = {curve.growth.verdict for curve in curves}
-    assert all(words.get(verdict, "these runs are inconclusive") in insert for verdict in found)
+    assert all(words.get(verdict, "these runs do not show whether") in insert for verdict in found)
     assert not [words[verdict] for verdict in set(words) - found - {"faster"} if words[verdict] in insert]
 
 

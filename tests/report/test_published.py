@@ -80,7 +80,7 @@ def test_four_runs_cannot_say_that_monitoring_is_free() -> None:
     assert comparison.verdict == "inconclusive"
     assert comparison.ratio.estimate == pytest.approx(312_909 / 311_384)
     sentence = monitoring_sentence(comparison)
-    assert "inconclusive by 4 runs each" in sentence
+    assert "inconclusive, from 4 runs each" in sentence
     assert f"about {comparison.runs_needed} runs each" in sentence
 
 

@@ -113,7 +113,7 @@ def test_the_opening_states_what_was_found(selection: Selection) -> None:
     assert sentences[2] == (
         "SELECT: four workers do only 0.69 times the work of one (0.58 to 0.83) with 4 threads; "
         "with 16 threads (0.68 times, 0.37 to 1.27) and with 64 threads (0.72 times, 0.32 to 1.59) "
-        "these runs are inconclusive."
+        "these runs do not show whether throughput changes."
     )
     assert sentences[-1] == (
         "The highest throughput was 6,347 operations/s for INSERT (16 threads, 1 worker, mean of 3 runs) "

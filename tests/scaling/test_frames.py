@@ -95,7 +95,7 @@ def test_threads_over_one_cluster(runs: pl.DataFrame) -> None:
 def test_text_names_every_curve_and_note(by_workers: scaling.ScalingStudy) -> None:
     text = scaling.format_scaling(by_workers)
     assert text.count("throughput [operations/s] over workers") == len(by_workers)
-    assert "note: verdicts rest on p adjusted by Holm over all comparisons of one operation" in text
+    assert "note: verdicts use p adjusted by Holm over all comparisons of one operation" in text
     assert "the curve falls from the smallest measured size on" in text
 
 

@@ -99,7 +99,7 @@ def test_equal_values_carry_a_warning(method: intervals.MeanMethod) -> None:
 def test_what_cannot_be_computed_is_refused() -> None:
     with pytest.raises(InsufficientDataError):
         stats.mean_interval([])
-    with pytest.raises(UsageError, match="holds 1 value missing or infinite"):
+    with pytest.raises(UsageError, match="has 1 missing or infinite value"):
         stats.mean_interval([1.0, math.nan])
     with pytest.raises(UsageError, match=r"pass 0\.95 for 95 %"):
         stats.mean_interval([1.0, 2.0], level=95)

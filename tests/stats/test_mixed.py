@@ -97,7 +97,7 @@ def test_incomplete_iterations_are_those_of_another_maximisation() -> None:
     [
         ([10.0, 11, 12], [9.0, 10, 11], "3 iterations are shared by both sets: too few for a mixed model (at least 4)"),
         ([10.0, 11, 12, 0], [9.0, 10, 11, 12], "values that are not positive have no logarithm for a mixed model"),
-        ([10.0, 12, 10, 12], [12.0, 10, 12, 10], "iterations do not show to differ (F test, p = 1)"),
+        ([10.0, 12, 10, 12], [12.0, 10, 12, 10], "no difference between iterations is shown (F test, p = 1)"),
     ],
 )
 def test_sets_are_independent_where_a_mixed_model_says_nothing(a: list[float], b: list[float], reason: str) -> None:

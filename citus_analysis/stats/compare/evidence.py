@@ -1,4 +1,4 @@
-"""Evidence of a ratio: its estimate, the error of its logarithm, and the tests and plans that rest on them.
+"""Evidence of a ratio: its estimate, the error of its logarithm, and the tests and plans based on them.
 
 References:
     Welch, B. L. (1947). The generalization of `Student's' problem. Biometrika 34.
@@ -25,7 +25,7 @@ from citus_analysis.stats.results import Interval
 
 __all__ = ["Evidence", "Summary", "moments", "worth"]
 
-#: Mean, standard deviation and n, which is no whole number where runs depend on each other.
+#: Mean, standard deviation and n, which is not a whole number if runs are correlated.
 Summary = tuple[float, float, float]
 _MOST_RUNS: Final = 100_000
 
@@ -35,12 +35,12 @@ class Evidence:
     """A ratio of means with the error of its logarithm.
 
     Attributes:
-        ratio: mean of `a` over mean of `b`; where runs are paired or iterations random, that of the geometric means.
-        error: standard error of its logarithm; inf where one run has no spread.
-        freedom: its degrees of freedom; 0 where there is no error.
+        ratio: mean of `a` over mean of `b`; ratio of the geometric means if runs are paired or iterations random.
+        error: standard error of its logarithm; inf if a side has a single run, which has no spread.
+        freedom: its degrees of freedom; 0 if there is no error.
         n: runs of the smaller side, or blocks.
-        spread: standard deviation of the log ratio of one run of each side, of the same iteration where it counts.
-        design: how the runs belong together.
+        spread: standard deviation of the log ratio of one run of each side, within an iteration if these are modelled.
+        design: relation between the runs of both sides.
     """
 
     ratio: float
@@ -52,14 +52,14 @@ class Evidence:
 
     @classmethod
     def of_summaries(cls, a: Summary, b: Summary) -> Evidence:
-        """Of two independent sets; the variance of the log of a mean is (sd/mean)²/n by the delta method."""
+        """Evidence of two independent sets; the variance of the log of a mean is (sd/mean)²/n by the delta method."""
         error, freedom = log_ratio_error(a, b)
         spread = math.hypot(a[1] / a[0], b[1] / b[0])
         return cls(a[0] / b[0], error, freedom, int(min(a[2], b[2])), spread)
 
     @classmethod
     def of_blocks(cls, a: Floats, b: Floats) -> Evidence:
-        """Of runs that belong together one by one, because they were made in the same block.
+        """Evidence of pairs of runs that were made in the same block.
 
         Raises:
             UsageError: unequal numbers of runs, fewer than two blocks, or a value that is not positive.
@@ -70,14 +70,14 @@ class Evidence:
             raise UsageError("the ratio of a block needs positive values")
         ratios = np.log(a / b)
         spread = float(ratios.std(ddof=1))
-        # Equal ratios differ in their last digits, which is no spread.
+        # Equal ratios may differ in their last digits, which is not a spread.
         spread = 0.0 if spread < 1e-12 else spread
         error = spread / math.sqrt(a.size)
         return cls(math.exp(float(ratios.mean())), error, a.size - 1.0, a.size, spread, "paired")
 
     @classmethod
     def of_iterations(cls, effect: IterationEffect, n: int) -> Evidence:
-        """Of runs whose iterations share conditions; n runs are on the smaller side."""
+        """Evidence of runs whose iterations share conditions, with n runs on the smaller side."""
         ratio, spread = math.exp(effect.log_ratio), math.sqrt(2 * effect.variance_within)
         return cls(ratio, effect.error, effect.freedom, n, spread, "mixed")
 
@@ -102,13 +102,13 @@ class Evidence:
     def runs_needed(self, margin: float, alpha: float, assurance: float = ASSURANCE) -> int | None:
         """Smallest n per set at which a difference, or equivalence, is shown with the planned power.
 
-        The ratio is taken to stay as it is. The spread is not: it is known from few runs, so its upper confidence
-        limit at the assurance takes its place.
+        The ratio is assumed to stay the same. The spread is known from few runs only, so its upper confidence limit at
+        the assurance is used.
 
         Args:
             margin: relative difference that counts as none.
-            alpha: level of the tests; of one among m that are adjusted together, 1/m of the family's.
-            assurance: chance that the power is reached.
+            alpha: level of the tests; for one of m tests that are adjusted together, 1/m of the family's level.
+            assurance: probability that the power is reached.
         """
         distance, bound = abs(math.log(self.ratio)), math.log1p(margin)
 
@@ -128,9 +128,9 @@ class Evidence:
         return t_tail(inside / self.error, self.freedom) if self.error else float(inside <= 0)
 
     def runs_to_gate(self, margin: float, alpha: float, family_size: int, *, higher_is_better: bool) -> int | None:
-        """Smallest n per set at which a gate decides with the planned power: `a` is worse, or it is not.
+        """Smallest n per set at which a gate decides with the planned power whether `a` is worse.
 
-        Planned as :meth:`runs_needed` does. One test is enough to say that `a` is not worse than the margin allows.
+        The plan is that of :meth:`runs_needed`, but a single test shows that `a` is not worse than the margin allows.
 
         Args:
             margin: relative difference that counts as none.
@@ -151,7 +151,7 @@ class Evidence:
         return math.log(self.ratio) if higher_is_better else -math.log(self.ratio)
 
     def _smallest(self, decides: Callable[[float, float], bool], assurance: float) -> int | None:
-        """Smallest n per set of which the error and its degrees of freedom decide; None where none is known."""
+        """Smallest n per set for which `decides` is true of the error and its degrees of freedom; None if unknown."""
         if not self.freedom:
             return None
         if self.spread == 0:
@@ -162,14 +162,14 @@ class Evidence:
 
 
 def worth(sample: Floats, effective: float) -> Summary:
-    """Mean, standard deviation and n of runs that are worth fewer independent ones.
+    """Mean, standard deviation and effective n of correlated runs.
 
-    The spread of dependent values about their own mean is too small by what the mean shares with them.
+    The spread of correlated values about their own mean is too small, because the mean is correlated with them.
     """
     mean, sd, n = moments(sample)
     return (mean, sd, n) if effective >= n else (mean, sd * math.sqrt((1 - 1 / n) / (1 - 1 / effective)), effective)
 
 
 def moments(sample: Floats) -> tuple[float, float, int]:
-    """Mean, standard deviation (nan of one value) and n."""
+    """Mean, standard deviation (nan for one value) and n."""
     return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, int(sample.size)

@@ -1,9 +1,9 @@
 """Comparisons in the formats of other tools: benchstat, Markdown, JUnit, and github-action-benchmark.
 
-- `benchstat` gets the runs themselves, one line each, in Go's benchmark format, and makes its own statistics;
-- `markdown` is a comment for a pull request;
-- `junit` is for servers of continuous integration: slower is a failure, inconclusive is skipped;
-- `github-action-benchmark` is its `customBiggerIsBetter` (or `customSmallerIsBetter`) list of means.
+- `benchstat`: the runs, one line each, in Go's benchmark format, for benchstat's own statistics;
+- `markdown`: a comment for a pull request;
+- `junit`: for servers of continuous integration; slower is a failure, inconclusive is skipped;
+- `github-action-benchmark`: its `customBiggerIsBetter` (or `customSmallerIsBetter`) list of means.
 
 References:
     https://go.googlesource.com/proposal/+/master/design/14313-benchmark-format.md (Go's benchmark format)
@@ -38,7 +38,7 @@ from citus_analysis.units import SECONDS_PER_UNIT, label, unit_of
 __all__ = ["render_comparison", "render_gate"]
 
 _UNNAMED: Final = re.compile(r"[^\w.,:=@%()-]+")
-#: What Go's format would take for the number of processors that a benchmark used.
+#: Ending that Go's format reads as the number of processors that a benchmark used.
 _LIKE_PROCESSORS: Final = re.compile(r"-\d+$")
 _WORDS: Final = {
     "faster": "🟢 faster",
@@ -52,7 +52,7 @@ def render_comparison(found: RunComparison, kind: str) -> str:
     """A comparison of runs in the format of another tool.
 
     Args:
-        found: what :func:`citus_analysis.stats.compare_runs` returned.
+        found: result of :func:`citus_analysis.stats.compare_runs`.
         kind: `benchstat`, `markdown`, `junit` or `github-action-benchmark`.
 
     Raises:
@@ -84,7 +84,7 @@ def _benchstat(found: RunComparison) -> str:
 
 
 def _go_unit(metric: str) -> tuple[str, float]:
-    """The metric as a unit of Go's format, and the factor of its values: times are in seconds there.
+    """The metric as a unit of Go's format, in which times are in seconds, and the factor of its values.
 
     Example:
         >>> _go_unit("throughput_ops_s"), _go_unit("p99_us"), _go_unit("failed_operations")
@@ -99,7 +99,7 @@ def _go_unit(metric: str) -> tuple[str, float]:
 
 
 def _benchmark_name(key: Mapping[str, object]) -> str:
-    """The name under which Go's tools know a configuration: `BenchmarkRuns/workload=A/workers=2`."""
+    """The name of a configuration for Go's tools: `BenchmarkRuns/workload=A/workers=2`."""
     parts = [f"{name}={_go_word(setting_text(name, value))}" for name, value in key.items() if value not in (None, "")]
     whole = "/".join(["BenchmarkRuns", *parts])
     # Without this, `w2-t16` would be read as `w2` on 16 processors.
@@ -107,12 +107,12 @@ def _benchmark_name(key: Mapping[str, object]) -> str:
 
 
 def _go_word(text: str) -> str:
-    """A value without what separates words and keys in Go's format."""
+    """A value without the separators of words and keys in Go's format."""
     return _UNNAMED.sub("_", text)
 
 
 def _sides(found: RunComparison) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
-    """Each configuration that a shown comparison is about, once: what it is, and its runs in the order of time."""
+    """The configurations of the shown comparisons, each once, with their runs in the order of time."""
     seen: set[tuple[object, ...]] = set()
     columns = (*found.strata, found.by)
     order = [name for name in ("start_time", "iteration") if name in found.runs.columns]
@@ -155,7 +155,7 @@ def _still_needed(runs: int | None) -> str:
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    r"""Lines of a table in GitHub's Markdown; what is markup in a cell is escaped.
+    r"""Lines of a table in GitHub's Markdown; markup in cells is escaped.
 
     Example:
         >>> _markdown_table(["a", "b"], [["x|y", "1"]])
@@ -183,7 +183,7 @@ def _junit_document(suite: str, cases: Sequence[tuple[str, str, str]]) -> str:
 
     Args:
         suite: name of the suite.
-        cases: of each test its name, `failure`, `skipped` or an empty text, and what is to be said of it.
+        cases: for each test its name, `failure`, `skipped` or an empty text, and its message.
 
     Example:
         >>> print(_junit_document("s", [("a < b", "failure", "slower")]).splitlines()[2].strip())

@@ -1,11 +1,11 @@
 """Several comparisons at once: Holm's adjustment of their verdicts, and simultaneous intervals of their ratios.
 
-Holm's adjustment is written here and held to statsmodels' by a test: `multipletests` collects the garbage of the whole
-process at each call, which takes 0.06 s and more, and a report adjusts dozens of families.
+Holm's adjustment is written here, and a test compares it with statsmodels': `multipletests` runs a garbage collection
+at each call, which takes 0.06 s and more, and a report adjusts dozens of families.
 
-The intervals are Bonferroni's: with the stated confidence, all intervals of a family hold the ratio that they are
-about. Holm's procedure has no intervals of its own that say more (those that belong to it end at 1 wherever it
-decides), and it may decide where Bonferroni's interval still holds 1; a warning then says so.
+The intervals are Bonferroni's: with the stated confidence, all intervals of a family contain their ratios. The
+intervals that belong to Holm's procedure are no more informative (they end at 1 wherever it decides). It may decide
+although Bonferroni's interval contains 1; a warning then says so.
 
 References:
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6.
@@ -32,11 +32,11 @@ from citus_analysis.stats.results import Interval
 
 __all__ = ["compare_many", "holm"]
 
-_SHARPER: Final = "Holm's procedure decides, although the simultaneous interval, which is wider, holds 1"
+_SHARPER: Final = "Holm's procedure decides, although the simultaneous interval, which is wider, contains 1"
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's step-down adjustment of p-values: controls the chance of any false claim among them.
+    """Holm's step-down adjustment of p-values, which controls the probability of any false claim among them.
 
     Example:
         >>> holm([0.01, 0.04, 0.03]).tolist()
@@ -53,12 +53,12 @@ def holm(p_values: ArrayLike) -> Floats:
 def compare_many(comparisons: Sequence[Comparison], *, level: float = LEVEL) -> tuple[Comparison, ...]:
     """Adjust the verdicts of comparisons by Holm's procedure, family by family.
 
-    A family is what one question asks of one operation (`Comparison.family`): all set-ups and levels that a command
-    or a section of a report compares for INSERT, say. The tests for a difference are adjusted among themselves,
-    those for equivalence likewise; a verdict that rests on an adjusted p-value above 1 - level becomes
-    `inconclusive`. A comparison that cannot be tested (one run on a side) does not count. The interval of each ratio
-    becomes one of a set that holds with the stated confidence as a whole (Bonferroni); its method says so. Further runs
-    are planned for that level too (`Comparison.planned_level`), at which Holm's procedure decides in any case.
+    A family consists of all comparisons of one operation (`Comparison.family`), such as all set-ups and levels that a
+    command or a section of a report compares for INSERT. The tests for a difference and the tests for equivalence are
+    adjusted separately; a verdict with an adjusted p-value above 1 - level becomes `inconclusive`. A comparison that
+    cannot be tested (one run on a side) is not counted. The intervals of the ratios become simultaneous (Bonferroni),
+    as their method states. Further runs are planned for that level, too (`Comparison.planned_level`), at which Holm's
+    procedure decides in any case.
 
     Example:
         >>> from citus_analysis.stats import compare

@@ -36,9 +36,9 @@ class GateCheck(Shown):
         comparison: candidate against baseline, adjusted over the whole gate.
         p_not_worse: one-sided test against the end of the margin on which the candidate is worse.
         more_of_candidate: further runs of the candidate that would decide; None if their number cannot be estimated.
-        more_of_baseline: likewise of the baseline.
-        resources: names of the candidate's configurations (`run EXPERIMENT.yml NAME --more N` takes them).
-        baseline_resources: likewise of the baseline.
+        more_of_baseline: further runs of the baseline that would decide.
+        resources: names of the candidate's configurations, for `run EXPERIMENT.yml NAME --more N`.
+        baseline_resources: names of the baseline's configurations.
     """
 
     verdict: GateVerdict
@@ -51,7 +51,7 @@ class GateCheck(Shown):
 
     @property
     def passes(self) -> bool:
-        """Whether it is shown that the candidate is not worse."""
+        """Whether the runs show that the candidate is not worse."""
         return self.verdict in ("better", "equivalent", "not worse")
 
     @property
@@ -66,7 +66,7 @@ class GateCheck(Shown):
         return [f"{self.name}: {self.verdict}, {means}, {change_text(one)}{self.advice()}"]
 
     def advice(self) -> str:
-        """The further runs that would decide, in words; empty where it is decided."""
+        """The further runs that would decide, in words; empty if the check is decided."""
         if self.verdict != "undecided":
             return ""
         if self.more_of_candidate is None or self.more_of_baseline is None:
@@ -104,17 +104,17 @@ class GateCheck(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Gate(Shown):
-    """Whether a dataset may pass.
+    """The result of a gate: whether a dataset passes.
 
     Attributes:
         checks: one per metric and configuration that both sides have.
-        metrics: what was compared.
+        metrics: the compared metrics.
         margin: relative difference that counts as none.
         level: confidence level.
-        failed_runs: configurations of the baseline of which the candidate has runs, but none that is ok.
-        not_measured: configurations of the baseline of which the candidate has no runs; they do not count.
+        failed_runs: configurations of the baseline for which all runs of the candidate failed.
+        not_measured: configurations of the baseline for which the candidate has no runs; they do not count.
         changes: settings and versions that differ between the two, in words.
-        warnings: what a reader must know before believing it.
+        warnings: caveats.
     """
 
     checks: tuple[GateCheck, ...]
@@ -139,7 +139,7 @@ class Gate(Shown):
         return EXIT_CODES[self.verdict]
 
     def summary_lines(self) -> list[str]:
-        """The verdict, the checks that did not pass, and what else is to be known."""
+        """The verdict, the checks that did not pass, and the notes."""
         counts = Counter(check.verdict for check in self.checks)
         words = ", ".join(f"{n} {verdict}" for verdict, n in counts.most_common())
         first = f"{self.verdict}: {words} (margin {self.margin * 100:g} %, level {self.level * 100:g} %)"
@@ -150,7 +150,7 @@ class Gate(Shown):
         ]
 
     def notes(self) -> tuple[str, ...]:
-        """What the datasets differ in, what could not be checked, and warnings."""
+        """Differences between the datasets, configurations that could not be checked, and warnings."""
         return unique(
             [
                 *([f"also differs between the datasets: {self.changes}"] if self.changes else []),
@@ -162,7 +162,7 @@ class Gate(Shown):
         )
 
     def commands(self) -> list[str]:
-        """The commands that take exactly the runs that are missing; empty where all is decided."""
+        """The commands that make exactly the missing runs; empty if all checks are decided."""
         wanted: dict[tuple[str, str], int] = {}
         for check in self.checks:
             for side, names, more in (

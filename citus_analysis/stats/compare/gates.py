@@ -1,10 +1,10 @@
 """A gate: whether the runs of one dataset are as good as those of another, within a margin.
 
-Each configuration that both have is one check. It passes where the ratio is shown to lie above the lower end of the
-margin (equivalent, better, or not worse), fails where a difference to the worse is shown, and is undecided otherwise.
-The gate passes only if all checks pass, so those tests need no adjustment (the gate passes wrongly no more often than
-one of them does: an intersection-union test). It fails if one check fails, so tests for a difference are adjusted by
-Holm's procedure over all checks of the gate, whatever their metric.
+Each common configuration is one check. It passes if the ratio is significantly above the lower end of the margin
+(equivalent, better, or not worse), fails if a difference for the worse is significant, and is undecided otherwise. The
+gate passes only if all checks pass, so these tests need no adjustment (an intersection-union test passes wrongly no
+more often than one of its tests). It fails if one check fails, so tests for a difference are adjusted by Holm's
+procedure over all checks and metrics of the gate.
 
 References:
     Berger, R. L. (1982). Multiparameter hypothesis testing and acceptance sampling. Technometrics 24.
@@ -54,13 +54,13 @@ def gate(
     """Judge the runs of a dataset by those of another, configuration by configuration.
 
     Args:
-        candidate: dataset (or table `runs`) that is judged.
-        baseline: what it is judged by.
-        metrics: one or several metrics of `runs`, or of `operation_latencies` where datasets are given.
+        candidate: dataset (or table `runs`) to judge.
+        baseline: dataset (or table `runs`) to judge it by.
+        metrics: one or several metrics of `runs`, or of `operation_latencies` if datasets are given.
         margin: relative difference that counts as none (0.05 = 5 %, from 1/1.05 to 1.05).
         within: columns to hold equal, instead of the whole configuration.
         pool: columns of the configuration that need not be equal.
-        only: column -> value; only checks (or runs, for a column that is not held equal) that have it.
+        only: column -> value; selects checks (or runs, for a column that is not held equal).
         level: confidence level; the tests use 1 - level.
 
     Raises:
@@ -106,7 +106,7 @@ def gate(
 
 
 def _both_sides(candidate: TableSource | Frame, baseline: TableSource | Frame, metric: str) -> pl.DataFrame:
-    """All runs of both, told apart by a column; iterations of sets made one after the other have nothing in common."""
+    """All runs with their side as a column; if one side was made after the other, iterations are renumbered."""
     parts = {
         side: runs_of(source, metric).with_columns(pl.lit(side).alias(_SIDE))
         for side, source in zip(_SIDES, (candidate, baseline), strict=True)
@@ -143,7 +143,7 @@ def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
     sides = (comparison.mean_a, comparison.mean_b)
     short = [None if needed is None else max(0, needed - side.n) for side in sides]
     if verdict == "undecided" and needed is not None and not any(short):
-        # The plan took the spread at its upper limit, and the runs that there are were still unlucky.
+        # There are as many runs as planned, but they do not decide.
         short = [1, 1]
     same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in comparison.stratum.items()]
     cell = asked.runs.filter(*same) if same else asked.runs
@@ -159,7 +159,7 @@ def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
 
 
 def _verdict(comparison: Comparison, p_not_worse: float, alpha: float) -> GateVerdict:
-    """The word for one check; a nan, where there is no spread to test by, decides nothing."""
+    """The verdict of one check; `undecided` for p-values of nan, which mean that there is no spread."""
     differs = comparison.p_difference_adjusted <= alpha
     gains = (comparison.ratio.estimate > 1) == comparison.higher_is_better
     if comparison.p_equivalence <= alpha:
@@ -176,7 +176,7 @@ def _resources(cell: pl.DataFrame, side: Side) -> tuple[str, ...]:
 
 
 def _unmatched(table: pl.DataFrame, asked: Asked) -> tuple[list[str], list[str]]:
-    """Configurations of the baseline of which the candidate's runs all failed, and those it has no runs of."""
+    """Configurations of the baseline for which all runs of the candidate failed, and those for which it has none."""
     strata = asked.question.strata
     compared, tried = (_cells(frame, strata) for frame in (asked.runs, table))
     of_baseline = dict.fromkeys(name for name, side in compared if side == "baseline")
@@ -195,7 +195,7 @@ def _along(asked: Asked) -> list[str]:
 
 
 def _changes(candidate: object, baseline: object, checks: Sequence[GateCheck]) -> str:
-    """What the descriptions of the compared systems say of a change; empty where they say nothing."""
+    """Changes between the descriptions of the compared systems, in words; empty if there are none."""
     if not (isinstance(candidate, TableSource) and isinstance(baseline, TableSource)):
         return ""
     chosen = (

@@ -1,14 +1,14 @@
 """Runs whose iterations may share conditions: a linear mixed model with a random effect per iteration.
 
-Iterations are not proven to be blocks where the runs have no start times, were made size by size, or where a side
-lacks a run. Their effect is estimated then, on the log scale: log x = mean + side + iteration + rest, by restricted
-maximum likelihood (REML). One run of each side in every iteration has a closed form: the differences within iterations
-with n - 1 degrees of freedom. All other layouts are fitted by statsmodels' `MixedLM`; it gives no degrees of freedom,
-so Satterthwaite's are computed here from the expected information of both variances.
+Iterations are not treated as blocks if the runs have no start times, were made size by size, or if a side lacks a run.
+Then their effect is estimated on the log scale: log x = mean + side + iteration + rest, by restricted maximum
+likelihood (REML). With one run of each side in every iteration there is a closed form: the differences within
+iterations with n - 1 degrees of freedom. All other layouts are fitted by statsmodels' `MixedLM`, which gives no degrees
+of freedom; Satterthwaite's are computed here from the expected information of both variances.
 
-The model is used only where an F test shows at 5 % that iterations differ. A variance that merely is above 0 would not
-do: two sets without anything in common show one in half of all cases, and choosing the smaller of two errors claims a
-difference too often (6.6 % at a level of 5 %; docs/statistics.md has the table).
+The model is used only if an F test shows at 5 % that iterations differ. A variance above 0 is not enough: two unrelated
+sets have one in half of all cases, and choosing the smaller of two errors claims a difference too often (6.6 % at a
+level of 5 %; docs/statistics.md has the table).
 
 References:
     Pinheiro, J. C. and Bates, D. M. (2000). Mixed-Effects Models in S and S-PLUS, chapter 2.
@@ -79,17 +79,17 @@ class _Layout:
         return np.asarray(self.iteration[:, None] == np.unique(self.iteration)[None, :], dtype=np.float64)
 
     def is_balanced(self) -> bool:
-        """One run of each side in every iteration."""
+        """Whether every iteration has one run of each side."""
         cells = np.bincount(2 * self.iteration + self.side.astype(np.int64), minlength=2 * self.members.shape[1])
         return bool((cells == 1).all())
 
 
 def estimate_iterations(a: Floats, b: Floats, iterations: tuple[Floats, Floats]) -> IterationEffect | str:
-    """The log ratio of two sets with a random effect per iteration; or why the sets are to be taken for independent.
+    """The log ratio of two sets with a random effect per iteration, or the reason to treat the sets as independent.
 
     Args:
         a: positive values, one per run.
-        b: those of the base.
+        b: positive values of the base.
         iterations: the iteration of each run of `a` and of `b`.
 
     Example:
@@ -113,12 +113,12 @@ def estimate_iterations(a: Floats, b: Floats, iterations: tuple[Floats, Floats])
     layout = _Layout(np.log(np.concatenate([a, b])), np.repeat([1.0, 0.0], [a.size, b.size]), labels)
     p = _p_iterations(layout)
     if not p <= _ALPHA:
-        return f"iterations do not show to differ (F test, p = {p:.2g})"
+        return f"no difference between iterations is shown (F test, p = {p:.2g})"
     return _closed_form(layout, p) if layout.is_balanced() else _by_reml(layout, p)
 
 
 def _p_iterations(layout: _Layout) -> float:
-    """Wald's exact test that iterations have no effect: the squares that they explain beside the sides, by F."""
+    """Wald's exact test that iterations have no effect: an F test of the squares that they explain beyond the sides."""
     sides, both = layout.design, np.column_stack([layout.side, layout.members])
     rank = int(np.linalg.matrix_rank(both))
     between, within = rank - 2, layout.logs.size - rank
@@ -134,7 +134,7 @@ def _squares(columns: _Matrix, logs: Floats) -> float:
 
 
 def _closed_form(layout: _Layout, p: float) -> IterationEffect:
-    """One run of each side in every iteration: the differences within iterations."""
+    """The effect from differences within iterations that have one run of each side."""
     a, b = (layout.logs[layout.side == side][np.argsort(layout.iteration[layout.side == side])] for side in (1, 0))
     differences, means = a - b, (a + b) / 2
     within = float(differences.var(ddof=1)) / 2
@@ -144,13 +144,13 @@ def _closed_form(layout: _Layout, p: float) -> IterationEffect:
 
 
 def _by_reml(layout: _Layout, p: float) -> IterationEffect | str:
-    """Any layout: variances by REML, then generalised least squares with Satterthwaite's degrees of freedom."""
+    """The effect for any layout: variances by REML, generalised least squares, Satterthwaite's degrees of freedom."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     centre, scale = float(layout.logs.mean()), float(layout.logs.std())
     model = MixedLM((layout.logs - centre) / scale, layout.design, groups=layout.iteration)
     with warnings.catch_warnings():
-        # Whether the fit is of use is read off its result; statsmodels also warns of steps on the way to it.
+        # The result is checked below; statsmodels also warns of intermediate steps.
         warnings.simplefilter("ignore")
         fitted = model.fit(reml=True)
     between, within = float(np.asarray(fitted.cov_re)[0, 0]) * scale**2, float(fitted.scale) * scale**2

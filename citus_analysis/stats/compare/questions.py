@@ -1,8 +1,8 @@
 """The comparisons that a table of runs allows: each level of a column against a base, in every stratum.
 
-Runs are compared block by block where their iterations are proven blocks (:mod:`citus_analysis.stats.series.blocks`),
-by a mixed model where iterations are shared and differ (:mod:`citus_analysis.stats.compare.mixed`), otherwise as
-independent sets. What the order of the runs says against any of these is part of the comparison's warnings.
+Runs are compared block by block if their iterations are blocks (:mod:`citus_analysis.stats.series.blocks`), by a mixed
+model if iterations are shared and differ (:mod:`citus_analysis.stats.compare.mixed`), otherwise as independent sets.
+Evidence against these designs in the order of the runs becomes a warning of the comparison.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["Question", "compare_levels", "unadjusted"]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a table of runs.
+    """A question about a table of runs: the compared metric and column, and their conditions.
 
     Attributes:
         metric: measured metric.
         by: compared column.
-        base: level the others are compared with; None: the first of each stratum.
+        base: level that the others are compared with; None: the first of each stratum.
         strata: columns that are held equal.
-        pool: columns that need not be equal; what differs in them is said.
+        pool: columns that need not be equal; differences in them are stated.
         margin: relative difference that counts as none.
         level: confidence level.
         higher_is_better: true for a throughput, false for a latency.
@@ -51,7 +51,7 @@ class Question:
     higher_is_better: bool = True
 
     def compare(self, part: pl.DataFrame, stratum: dict[str, object]) -> Iterator[Comparison]:
-        """Each level of the stratum against its base; nothing where the base is absent."""
+        """Compare each level of the stratum with its base; no comparison if the base is absent."""
         levels = part[self.by].unique().sort().to_list()
         base = next(iter(levels), None) if self.base is None else self.base
         if base not in levels:
@@ -91,9 +91,9 @@ class Question:
         return replace(comparison, design_reason=reason, warnings=unique((*comparison.warnings, *notes)))
 
     def _layout_notes(self, layout: Layout, design: Design, sides: Mapping[str, pl.DataFrame]) -> list[str]:
-        """What the order of the runs says against the design."""
+        """Warnings that the order of the runs contradicts the design."""
         if layout.paired:
-            # What drifts from block to block does so for both sets; what drifts in their ratio does not.
+            # A drift from block to block affects both sets; only a drift of their ratio matters.
             (name, tested), (base, _) = sides.items()
             ratios = tested.sort("iteration").with_columns(pl.Series(self.metric, layout.a / layout.b))
             return [f"{name} over {base}: {words}" for words in _order_notes(ratios, self.metric)]
@@ -112,17 +112,17 @@ class Question:
 
 
 def compare_levels(runs: pl.DataFrame, question: Question) -> tuple[Comparison, ...]:
-    """All comparisons that a question asks of runs, adjusted family by family.
+    """All comparisons of runs for a question, adjusted family by family.
 
     Args:
         runs: described runs, all of which have the metric and a level.
-        question: what is asked.
+        question: the question.
     """
     return compare_many(list(unadjusted(runs, question)), level=question.level)
 
 
 def unadjusted(runs: pl.DataFrame, question: Question) -> Iterator[Comparison]:
-    """All comparisons that a question asks of runs, each for itself."""
+    """All comparisons of runs for a question, not adjusted."""
     for stratum, part in strata_of(runs, question.strata):
         yield from question.compare(part, stratum)
 
@@ -137,7 +137,7 @@ def _checked(runs: pl.DataFrame, metric: str) -> Independence:
 
 
 def _order_notes(runs: pl.DataFrame, metric: str) -> list[str]:
-    """What speaks against runs that are independent draws of one distribution, where they can show it."""
+    """Warnings that runs are not independent draws of one distribution."""
     checked, times = _checked(runs, metric), times_of(runs)
     notes = [*checked.warnings] if checked.checked else []
     if times is None:

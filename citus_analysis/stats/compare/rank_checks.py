@@ -1,4 +1,4 @@
-"""Warnings about small sets, and rank tests beside the t tests: where both disagree, a reader must look at the runs."""
+"""Warnings about small sets, and about rank tests that disagree with the t tests."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def size_notes(*sides: tuple[float, str]) -> list[str]:
 
 
 def rank_notes(design: Design, x: Floats, y: Floats, p_beside: float, alpha: float) -> list[str]:
-    """What the rank test of the design says against the t test; a mixed model has none.
+    """Warnings that the rank test of the design disagrees with the t test; a mixed model has no rank test.
 
     Args:
-        design: how the runs of both sets belong together; paired ones are in the same order.
+        design: relation between the runs of both sets; paired ones are in the same order.
         x: values of one set.
         y: values of the other.
         p_beside: p-value of the t test.

@@ -1,7 +1,7 @@
 """Rank statistics of two samples: Mann-Whitney, the Hodges-Lehmann shift and Cliff's delta.
 
-The test is scipy's. Its null distribution is counted here once more, for the interval of the shift: scipy has it, but
-in no public function.
+The test is scipy's. The interval of the shift needs its null distribution, which is computed here, because scipy has no
+public function for it.
 
 References:
     Hollander, M. and Wolfe, D. A. (1999). Nonparametric Statistical Methods, 2nd edition, chapter 4.
@@ -50,12 +50,12 @@ def mann_whitney_p(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def _asymptotic(first: int, places: Integers, ties: Integers) -> float:
-    """By the normal distribution, with the corrections for ties and for continuity.
+    """The p-value by the normal distribution, with the corrections for ties and for continuity.
 
     Args:
         first: size of the first sample.
-        places: of each value, which of the distinct values it is.
-        ties: how often each distinct value occurs.
+        places: index of each value among the distinct values.
+        ties: number of occurrences of each distinct value.
     """
     n, second = len(places), len(places) - first
     ranks = np.cumsum(ties) - (ties - 1) / 2
@@ -66,7 +66,7 @@ def _asymptotic(first: int, places: Integers, ties: Integers) -> float:
 
 
 def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
-    """Chance that a value of `a` exceeds one of `b`, minus the chance of the reverse: from -1 to 1.
+    """Probability that a value of `a` exceeds one of `b`, minus the probability of the reverse: from -1 to 1.
 
     Example:
         >>> cliffs_delta([3, 4, 5], [1, 2, 3])
@@ -81,7 +81,7 @@ def cliffs_delta(a: ArrayLike, b: ArrayLike) -> float:
 def hodges_lehmann(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Interval:
     """Shift of `a` against `b`: median of all differences, with the interval that Mann-Whitney's test implies.
 
-    Small samples cannot bound a shift at every level, and then have no interval: 3 against 3 runs not at 95 %.
+    Samples that are too small for the level have no interval, such as 3 against 3 runs at 95 %.
 
     Example:
         >>> shift = hodges_lehmann([10, 11, 12, 13], [1, 2, 3, 4])

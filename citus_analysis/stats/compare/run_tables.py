@@ -1,6 +1,6 @@
-"""Comparisons over a table of runs: who is compared with whom, and what varies unnoticed.
+"""Comparisons over a table of runs: the pairs that are compared, and other differences between them.
 
-`compare`, `scale` and the reports all come here, so that the same runs give the same numbers, p-values and words.
+`compare`, `scale` and the reports all use this module, so that the same runs give the same numbers, p-values and words.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class RunComparison(Shown):
         comparisons: one per stratum and non-base level.
         by: compared column.
         metric: compared metric.
-        strata: columns that each comparison holds equal.
-        pool: columns that need not be equal, as asked for.
-        warnings: about the table as a whole: runs left out, columns that differ along with `by`.
-        runs: the runs that entered, with their set-up.
+        strata: columns that are equal within each comparison.
+        pool: columns that need not be equal, as given by the caller.
+        warnings: caveats about the whole table: runs left out, columns that differ along with `by`.
+        runs: the compared runs, with their set-up.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -60,7 +60,7 @@ class RunComparison(Shown):
         return len(self.comparisons)
 
     def summary_lines(self) -> list[str]:
-        """How many comparisons ended in which word, and the decided ones."""
+        """The number of comparisons by verdict, and the decided ones."""
         counts = Counter(one.verdict for one in self.comparisons)
         words = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"
         first = f"{len(self)} comparisons of {self.metric} by {self.by}: {words} (format_comparison prints them all)"
@@ -106,27 +106,27 @@ def compare_runs(
 ) -> RunComparison:
     """Compare the levels of one column of a table of runs, like with like.
 
-    Runs are compared only where the rest of their configuration agrees (:mod:`citus_analysis.runs`): same phase,
-    workload, threads, records, settings ... A column of the system of which the levels share no value (the family,
-    when systems are compared) cannot be held equal: it is reported as differing along with `by`. All comparisons of
-    one operation are a family and adjusted by Holm's procedure, whichever of them `only` shows.
+    Runs are compared only if the rest of their configuration agrees (:mod:`citus_analysis.runs`): same phase, workload,
+    threads, records, settings ... A column of the system in which the levels have no common value (the family, if
+    systems are compared) cannot be held equal: it is reported as differing along with `by`. All comparisons of one
+    operation, shown or not, are a family and adjusted by Holm's procedure.
 
     Args:
         source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
         metric: a numeric column of `runs`, or of `operation_latencies` when a dataset is given.
         by: column whose levels are compared: of `runs`, or `family`, `settings`, `variant` of its set-up.
-        base: level the others are compared with; by default the first level of each stratum.
+        base: level that the others are compared with; by default the first level of each stratum.
         within: columns to hold equal, instead of the whole configuration.
         pool: columns of the configuration that need not be equal.
-        only: column -> value; only comparisons (or runs, for a column that is not held equal) that have it.
+        only: column -> value; selects comparisons (or runs, for a column that is not held equal).
         margin: relative difference that counts as none.
         level: confidence level.
-        statuses: run statuses that enter.
-        higher_is_better: by default taken from the metric's name: times and failures count downwards.
+        statuses: statuses of the runs to compare.
+        higher_is_better: by default derived from the metric's name: lower times and numbers of failures are better.
 
     Raises:
         UnknownNameError: no such column, metric or base level.
-        InsufficientDataError: no run is left, or no two levels have runs that agree in all that is held equal.
+        InsufficientDataError: no run is left, or no two levels have runs that agree in all columns to hold equal.
 
     Example:
         >>> runs = pl.DataFrame({"system": ["x"] * 3 + ["y"] * 3, "throughput_ops_s": [10.0, 11, 12, 20, 21, 22]})
@@ -147,14 +147,14 @@ def compare_runs(
 
 @dataclass(frozen=True)
 class Asked:
-    """A question about a table of runs, made ready.
+    """A question with the runs that it is about.
 
     Attributes:
-        runs: the runs that enter.
-        question: with its base as a value of the column, and with the columns that are held equal.
+        runs: the runs to compare.
+        question: the question with its base as a value of the column, and with the columns that are held equal.
         along: columns of the system that change along with the compared one.
-        shown: held column -> value that selects among comparisons.
-        notes: what was left out, in words.
+        shown: column that is held equal -> value that selects comparisons.
+        notes: notes on runs that were left out.
     """
 
     runs: pl.DataFrame
@@ -171,14 +171,14 @@ def ask(
     only: Mapping[str, object] | None = None,
     statuses: Sequence[str] = ("ok",),
 ) -> Asked:
-    """Which runs of a table enter, and what is held equal; see :func:`compare_runs`.
+    """Select the runs to compare, and the columns to hold equal; see :func:`compare_runs`.
 
     Args:
         frame: described runs with the metric.
-        question: what is asked; its strata are found here, and its base is named as a reader does.
+        question: the question without its strata; its base is a value as displayed.
         within: columns to hold equal, instead of the whole configuration.
         only: column -> value.
-        statuses: run statuses that enter.
+        statuses: statuses of the runs to compare.
 
     Raises:
         UnknownNameError: no such column or base level.
@@ -198,10 +198,10 @@ def ask(
 
 
 def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
-    """That the table has these columns.
+    """Check that the table has these columns.
 
     Raises:
-        UnknownNameError: it has not.
+        UnknownNameError: a column is missing.
     """
     for name in names:
         if name not in runs.columns:
@@ -211,10 +211,10 @@ def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
 def split_selection(
     only: Mapping[str, object] | None, strata: Sequence[str]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """What selects among comparisons, and what selects runs before anything is compared.
+    """The part of `only` that selects comparisons, and the part that selects runs before they are compared.
 
-    Columns that are held equal only choose what is shown: a family of comparisons, and with it each p-value, is the
-    same however many of them a person looks at.
+    Columns that are held equal only select the comparisons to show, so that a family of comparisons, and with it each
+    p-value, does not depend on the selection.
     """
     asked = dict(only or {})
     shown = {name: value for name, value in asked.items() if name in strata}
@@ -222,7 +222,7 @@ def split_selection(
 
 
 def is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:
-    """Whether a comparison holds these values equal, as a reader sees them."""
+    """Whether the stratum of a comparison has these values, as they are or as displayed."""
     return all(
         str(value) in (setting_text(name, comparison.stratum[name]), str(comparison.stratum[name]))
         for name, value in shown.items()
@@ -230,7 +230,7 @@ def is_shown(comparison: Comparison, shown: Mapping[str, object]) -> bool:
 
 
 def _with_ratio(runs: pl.DataFrame, metric: str, groups: Sequence[str]) -> tuple[pl.DataFrame, list[str]]:
-    """Runs of the groups whose mean can stand in a ratio, and words on the others."""
+    """Runs of the groups with a positive mean, which a ratio needs, and a note on the others."""
     positive = pl.col(metric).mean().over(groups) > 0
     dropped = runs.filter(~positive).select(groups).unique().height
     note = f"{dropped} group{'s' if dropped > 1 else ''} left out: a mean {metric} that is not positive has no ratio"
@@ -247,7 +247,7 @@ def _base_level(levels: pl.Series, base: object, by: str) -> object:
 
 
 def _nothing_to_compare(runs: pl.DataFrame, question: Question) -> str:
-    """Why there is nothing, where that is all there is to say; otherwise it is refused with the way out."""
+    """The reason why nothing can be compared; an error with the way out if other columns could be pooled."""
     by, strata = question.by, question.strata
     if runs[by].n_unique() < 2:
         return f"nothing to compare: {by} has one level"
@@ -262,7 +262,7 @@ def _nothing_to_compare(runs: pl.DataFrame, question: Question) -> str:
 
 
 def _few_runs(comparisons: Sequence[Comparison]) -> list[str]:
-    """What cannot be excluded, said once for a table."""
+    """One note for the whole table on problems that few runs cannot exclude."""
     sizes = [side.n for one in comparisons for side in (one.mean_a, one.mean_b) if one.ratio.exists]
     if not sizes or min(sizes) >= FEWEST_TO_CHECK:
         return []

@@ -1,4 +1,4 @@
-"""Comparisons as a text table that a user of benchstat feels at home with."""
+"""Comparisons as a text table in the style of benchstat."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from citus_analysis.units import label
 
 __all__ = ["ADJUSTED", "change_text", "format_comparison", "p_text", "p_words"]
 
-#: What the adjusted p-values are, for a legend.
+#: Explanation of adjusted p-values and intervals, for a legend.
 ADJUSTED: Final = (
-    "verdicts rest on p adjusted by Holm over all comparisons of one operation, and the intervals of their ratios hold "
-    "together (simultaneous, Bonferroni)"
+    "verdicts use p adjusted by Holm over all comparisons of one operation, and the intervals of their ratios are "
+    "simultaneous (Bonferroni)"
 )
 _HEAD = ("", "n", "mean", "interval", "vs base", "p", "p adjusted", "verdict")
 
@@ -30,7 +30,7 @@ _HEAD = ("", "n", "mean", "interval", "vs base", "p", "p adjusted", "verdict")
 def format_comparison(comparisons: RunComparison | Iterable[Comparison]) -> str:
     """A table per stratum: mean with its interval, change against the base, p-value and verdict.
 
-    `~` stands where no difference was detected, `-` where there is no interval. Warnings follow as numbered notes.
+    `~` means that no difference was detected, `-` that there is no interval. Warnings follow as numbered notes.
 
     Example:
         >>> from citus_analysis.stats import compare
@@ -69,7 +69,7 @@ def _legend(items: list[Comparison]) -> list[str]:
 
 
 def _planned(items: list[Comparison]) -> str:
-    """What further runs are planned for, with the level of one comparison among those of its family."""
+    """The plan of further runs, with the level of one comparison of a family."""
     sizes = {item.family_size for item in items if item.runs_missing}
     return f"{PLANNED}, each at its share of the level (Bonferroni)" if max(sizes) > 1 else PLANNED
 
@@ -99,7 +99,7 @@ def _mean(interval: Interval) -> tuple[str, str, str]:
 
 
 def change_text(item: Comparison) -> str:
-    """The change against the base in per cent, with the interval that decided; `~` where none was detected.
+    """The change against the base in per cent, with the interval that decided; `~` if none was detected.
 
     Example:
         >>> from citus_analysis.stats import compare
@@ -117,7 +117,7 @@ def _percent(ratio: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value as people read it.
+    """A p-value as text.
 
     Example:
         >>> p_text(0.01423), p_text(0.00001), p_text(float("nan"))
@@ -129,7 +129,7 @@ def p_text(p: float) -> str:
 
 
 def p_words(comparison: Comparison) -> str:
-    """The p-value of a difference and what adjusting made of it, for a sentence; empty where nothing can be tested.
+    """The p-value of a difference and the adjusted one, for a sentence; empty if the comparison cannot be tested.
 
     Example:
         >>> from citus_analysis.stats import compare

@@ -1,8 +1,8 @@
 """Comparison of two sets of runs: one ratio, one verdict out of four.
 
-Welch's test of the means is scipy's. The tests on the log of the ratio, TOST among them, are written here
-(:mod:`citus_analysis.stats.compare.evidence`): statsmodels has them for differences of samples only, and a published
-table gives no samples but means and standard deviations.
+Welch's test of the means is scipy's. The tests on the log of the ratio, including TOST, are written here
+(:mod:`citus_analysis.stats.compare.evidence`): statsmodels has them only for differences of samples, and published
+tables have means and standard deviations, but no samples.
 
 References:
     Welch, B. L. (1947). The generalization of `Student's' problem. Biometrika 34.
@@ -34,7 +34,7 @@ __all__ = ["CHANGE_WORDS", "MADE_APART", "PLANNED", "Comparison", "Verdict", "co
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
-#: What each verdict says of a throughput along an axis; every command and report uses these words.
+#: Verdict -> its words for a throughput along an axis, in every command and report.
 CHANGE_WORDS: Final[dict[Verdict, str]] = {
     "faster": "grows",
     "slower": "falls",
@@ -43,7 +43,7 @@ CHANGE_WORDS: Final[dict[Verdict, str]] = {
 }
 #: Warning of a comparison whose sides were not made in turns.
 MADE_APART: Final = "the two sets were made one after the other: a drift of the machine looks like a difference"
-#: What `runs_needed` plans for, in words.
+#: The power that `runs_needed` plans for, in words.
 PLANNED: Final = f"{POWER * 100:g} % power with {ASSURANCE * 100:g} % assurance"
 
 
@@ -52,34 +52,34 @@ class Comparison(Shown):
     """Set `a` against the base `b`.
 
     Attributes:
-        verdict: ``faster``, ``slower`` (of `a`, whichever way the metric counts), ``equivalent`` (the ratio lies
-            within the margin) or ``inconclusive``.
-        ratio: mean of `a` over mean of `b`, with its interval; simultaneous where comparisons were adjusted together.
+        verdict: ``faster``, ``slower`` (`a` is better or worse in the metric), ``equivalent`` (the ratio lies within
+            the margin) or ``inconclusive``.
+        ratio: mean of `a` over mean of `b`, with its interval; simultaneous if comparisons were adjusted together.
         mean_a: mean of `a` with its interval.
         mean_b: mean of `b` with its interval.
         margin: relative difference that counts as none.
-        p_difference: two-sided Welch test on the log ratio, of this comparison alone; nan where one run has no spread.
-        p_equivalence: TOST on the log ratio, of this comparison alone.
-        p_difference_adjusted: the same after Holm's adjustment over the family; the verdict rests on it.
-        p_equivalence_adjusted: likewise.
-        family: what the comparisons that were adjusted together have in common: the operation.
-        family_size: how many they are.
-        evidence: the ratio with the error of its logarithm, on which tests, interval and plan rest.
-        design_reason: why the runs are compared by this `design`; empty where nothing is known of their iterations.
-        planned_level: level at which `runs_needed` plans to decide; above that of the interval in a family, because
-            each of m comparisons is planned at 1/m of what the level leaves.
+        p_difference: two-sided Welch test on the log ratio, not adjusted; nan if a side has a single run.
+        p_equivalence: TOST on the log ratio, not adjusted.
+        p_difference_adjusted: `p_difference` after Holm's adjustment over the family, which gives the verdict.
+        p_equivalence_adjusted: `p_equivalence` after the same adjustment.
+        family: operation of the comparisons that were adjusted together.
+        family_size: number of these comparisons.
+        evidence: the ratio with the error of its logarithm, from which tests, interval and plan are computed.
+        design_reason: reason for the `design`; empty if the iterations of the runs are not known.
+        planned_level: level at which `runs_needed` plans to decide; in a family of m comparisons it is higher than the
+            interval's, because each comparison is planned at 1/m of 1 - level.
         p_welch: two-sided Welch test of the difference of means.
-        p_mann_whitney: two-sided Mann-Whitney test; None where only summaries are known.
-        shift: Hodges-Lehmann shift in the metric's unit; None where only summaries are known.
-        cliffs_delta: from -1 to 1; None where only summaries are known.
-        runs_needed: runs per set that would decide with 80 % power if the ratio stays as it is; the spread, which is
+        p_mann_whitney: two-sided Mann-Whitney test; None if only summaries are known.
+        shift: Hodges-Lehmann shift in the metric's unit; None if only summaries are known.
+        cliffs_delta: from -1 to 1; None if only summaries are known.
+        runs_needed: runs per set that would decide with 80 % power if the ratio stays the same; the spread, which is
             known from few runs, is taken at its upper limit (assurance 80 %). None if it cannot be estimated.
         higher_is_better: true for a throughput, false for a latency.
-        label_a: what `a` is.
-        label_b: what `b` is.
-        metric: what was measured.
-        stratum: what both sets have in common (workload, threads ...).
-        warnings: what a reader must know before believing it.
+        label_a: name of `a`.
+        label_b: name of `b`.
+        metric: the measured metric.
+        stratum: common values of both sets (workload, threads ...).
+        warnings: caveats.
     """
 
     verdict: Verdict
@@ -110,22 +110,22 @@ class Comparison(Shown):
 
     @property
     def design(self) -> Design:
-        """How runs are compared: block by block, by iterations whose effect is random, or as two independent sets."""
+        """The design of the comparison: block by block, by iterations with a random effect, or as independent sets."""
         return self.evidence.design
 
     @property
     def made_apart(self) -> bool:
-        """The runs of one side were all made before those of the other, so that a drift of the machine is possible."""
+        """Whether all runs of one side were made before those of the other, so that a drift may explain the ratio."""
         return MADE_APART in self.warnings
 
     @property
     def error(self) -> float:
-        """Standard error of the log of the ratio; inf where one run has no spread."""
+        """Standard error of the log of the ratio; inf if a side has a single run."""
         return self.evidence.error
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of the error; 0 where there is none."""
+        """Degrees of freedom of the error; 0 if there is none."""
         return self.evidence.freedom
 
     @property
@@ -137,8 +137,8 @@ class Comparison(Shown):
     def deciding(self) -> Interval:
         """Interval of the ratio that belongs to the test that decided.
 
-        For `equivalent` this is the interval of two one-sided tests, which lies within the margin: 90 % where the
-        level is 95 %, adjusted as the test was. For all other verdicts it is `ratio`.
+        For `equivalent` this is the interval of two one-sided tests, which lies within the margin: 90 % if the level is
+        95 %, adjusted like the test. For all other verdicts it is `ratio`.
 
         Example:
             >>> one = compare([102, 100, 104, 98], [100, 103, 99, 101], margin=0.05)
@@ -147,7 +147,7 @@ class Comparison(Shown):
         """
         if self.verdict != "equivalent":
             return self.ratio
-        # Holm's adjusted p-value over the raw one is what the level of this test was divided by.
+        # The level of this test was divided by the ratio of Holm's adjusted p-value to the raw one.
         divisor = self.p_equivalence_adjusted / self.p_equivalence if self.p_equivalence else self.family_size
         level = 1 - 2 * (1 - self.ratio.level)
         ratio, n = self.ratio.estimate, self.ratio.n
@@ -157,13 +157,13 @@ class Comparison(Shown):
 
     @property
     def runs_missing(self) -> int | None:
-        """Further runs per set until a verdict is likely; 0 once there is one."""
+        """Further runs per set until a verdict is likely; 0 if there is one."""
         if self.verdict != "inconclusive":
             return 0
         return None if self.runs_needed is None else max(1, self.runs_needed - self.ratio.n)
 
     def summary_lines(self) -> list[str]:
-        """The finding with what it was adjusted over, and the warnings."""
+        """The stratum, the finding and the warnings."""
         where = ", ".join(f"{name} {value}" for name, value in self.stratum.items())
         return [*([where] if where else []), self.sentence(), *(f"  {note}" for note in self.warnings)]
 
@@ -183,7 +183,7 @@ class Comparison(Shown):
         return f"{words[self.verdict]}: ratio {self.deciding}{self._advice()}."
 
     def _advice(self) -> str:
-        """The further runs that would decide, and at which level."""
+        """The further runs that would decide, and their level."""
         if not (missing := self.runs_missing):
             return ""
         one_of = f", at {self.planned_level * 100:.4g} % as one of {self.family_size}" if self.family_size > 1 else ""
@@ -206,32 +206,31 @@ def compare(
 ) -> Comparison:
     """Compare set `a` with the base set `b`, one value per run.
 
-    The verdict rests on Welch's t on the log of the ratio of means, which holds its level for few runs: two
-    one-sided tests against the margin decide `equivalent`; failing that, an interval that excludes 1 decides
-    `faster` or `slower`; otherwise it is `inconclusive`. The rank statistics stand beside it and raise a warning
-    where they disagree.
+    The verdict is that of Welch's t on the log of the ratio of means, which keeps its level for few runs: two one-sided
+    tests against the margin decide `equivalent`; otherwise an interval that excludes 1 decides `faster` or `slower`;
+    otherwise it is `inconclusive`. Rank tests are computed, too, and raise a warning if they disagree.
 
     Args:
-        a: the set in question.
+        a: the set to compare.
         b: the base.
         margin: relative difference that counts as none (0.05 = 5 %, from 1/1.05 to 1.05).
         level: confidence level; the tests use 1 - level.
         higher_is_better: true for a throughput, false for a latency.
-        label_a: what `a` is.
-        label_b: what `b` is.
-        metric: what was measured.
-        blocked: the n-th runs of both sets were made together, in a block that shares its conditions; then the ratios
-            within blocks are tested, and what differs between blocks does not count as spread.
-        iterations: the iteration of each run of both sets, where those of one iteration may share conditions. Where
-            an F test shows that iterations differ, the ratio is that of a mixed model with a random effect per
-            iteration; `design_reason` says what decided.
-        effective: independent runs that each set is worth (`check_independence`), where successive runs depend on each
-            other; blocks need none, as what lasts over several of them meets both sets alike.
+        label_a: name of `a`.
+        label_b: name of `b`.
+        metric: the measured metric.
+        blocked: whether the n-th runs of both sets were made in the same block; then the ratios within blocks are
+            tested, and differences between blocks do not count as spread.
+        iterations: the iteration of each run of both sets, if runs of one iteration may share conditions. If an F test
+            shows that iterations differ, the ratio is that of a mixed model with a random effect per iteration;
+            `design_reason` states the result of the test.
+        effective: effective sample size of each set (`check_independence`), if successive runs are correlated; blocks
+            need none, because changes that last over several blocks affect both sets equally.
 
     Raises:
         InsufficientDataError: an empty set.
-        UsageError: means that are not positive, a margin that is not, blocks of unequal number, or not one iteration
-            for each run.
+        UsageError: means or a margin that are not positive, unequal numbers of runs in blocks, or not one iteration per
+            run.
 
     Example:
         >>> compare([10.1, 9.9, 10.0, 10.2], [10.0, 10.1, 9.9, 10.0]).verdict
@@ -245,7 +244,7 @@ def compare(
         >>> compare(a, b).verdict, compare(a, b, blocked=True).verdict
         ('inconclusive', 'faster')
 
-        The same, where runs are only known to belong to four iterations, in any order:
+        The same, if only the four iterations of the runs are known, not their order:
 
         >>> compare(a, b, iterations=([1, 2, 3, 4], [1, 2, 3, 4])).design
         'mixed'
@@ -270,7 +269,7 @@ def compare(
 
 
 def _of_iterations(x: Floats, y: Floats, iterations: tuple[ArrayLike, ArrayLike]) -> tuple[Evidence | None, str]:
-    """What a mixed model says, and why; or no evidence, and why the sets are taken for independent."""
+    """The evidence of a mixed model and the reason for it, or None and the reason to treat the sets as independent."""
     first, second = (as_sample(one, 1, "the iterations") for one in iterations)
     if (first.size, second.size) != (x.size, y.size):
         raise UsageError(f"{x.size} and {y.size} runs, but {first.size} and {second.size} iterations")
@@ -293,10 +292,10 @@ def compare_summaries(
     label_b: str = "b",
     metric: str = "",
 ) -> Comparison:
-    """Compare two sets that are known only by (mean, standard deviation, n), as published tables give them.
+    """Compare two sets that are known only by (mean, standard deviation, n), as in published tables.
 
     Example:
-        Two sets of 4 runs with a spread of 15 %, which cannot show that there is no overhead:
+        Two sets of 4 runs with a spread of 15 %, which cannot show the absence of an overhead:
 
         >>> comparison = compare_summaries((102.0, 15.0, 4), (100.0, 15.0, 4))
         >>> comparison.verdict, comparison.runs_needed
@@ -320,7 +319,7 @@ def _judged(
     higher_is_better: bool,
     names: tuple[str, str, str],
 ) -> Comparison:
-    """The comparison that evidence gives; `names` are the labels of both sets and the metric."""
+    """The comparison by the evidence; `names` are the labels of both sets and the metric."""
     check_level(level)
     if not margin > 0:
         raise UsageError(f"a margin of {margin:g} is not positive", way_out="pass 0.05 for 5 %")
@@ -353,7 +352,7 @@ def _judged(
 
 
 def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float, higher_is_better: bool) -> Verdict:
-    """The word for two p-values: equivalence is asked first, so a small but certain difference is equivalent."""
+    """The verdict for two p-values; equivalence is tested first, so a small but certain difference is equivalent."""
     if p_equivalence <= alpha:
         return "equivalent"
     if p_difference <= alpha:
@@ -362,7 +361,7 @@ def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float
 
 
 def _p_beside(comparison: Comparison) -> float:
-    """The p-value of the t test that a rank test of the same design stands beside."""
+    """The p-value of the t test that the rank test of the same design is compared with."""
     return comparison.p_welch if comparison.design == "unpaired" else comparison.p_difference
 
 

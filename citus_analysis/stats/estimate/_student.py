@@ -97,7 +97,7 @@ def chi2_tail(value: float, freedom: float) -> float:
 
 
 def binomial_at_most(count: int, n: int, success: float) -> float:
-    """Probability of at most so many successes in n trials.
+    """Probability of at most `count` successes in n trials.
 
     Example:
         >>> binomial_at_most(1, 3, 0.5)
@@ -109,7 +109,7 @@ def binomial_at_most(count: int, n: int, success: float) -> float:
 
 
 def binomial_quantile(probability: float, n: int, success: float) -> int:
-    """Smallest number of successes that n trials have at most, at least with the probability.
+    """Smallest number of successes for which the probability of at most that many in n trials reaches `probability`.
 
     Example:
         >>> binomial_quantile(0.025, 10, 0.5), binomial_quantile(0.975, 10, 0.5)
@@ -152,7 +152,7 @@ def normal_quantile(probability: float) -> float:
 
 
 def smallest(holds: Callable[[int], bool], start: int, limit: int) -> int | None:
-    """Smallest n from `start` to `limit` for which a condition holds that, once true, stays true.
+    """Smallest n from `start` to `limit` for which a condition holds; it must hold for all larger n, too.
 
     Example:
         >>> smallest(lambda n: n * n >= 50, 2, 100), smallest(lambda n: n > 9, 2, 5)

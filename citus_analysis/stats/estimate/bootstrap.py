@@ -21,9 +21,9 @@ from citus_analysis.stats.results import Interval
 
 __all__ = ["bca_interval"]
 
-#: Below this many values a BCa interval covers visibly less than it states (docs/statistics.md has the table).
+#: Below this many values the coverage of a BCa interval is clearly below its level (docs/statistics.md has the table).
 FEW_FOR_BCA: Final = 20
-#: Resampled values held in memory at once (8 bytes each).
+#: Resampled values in memory at a time (8 bytes each).
 _BATCH_VALUES: Final = 4_000_000
 #: A vectorised statistic: called with the samples and ``axis=-1``.
 Statistic: TypeAlias = Callable[..., Floats]
@@ -41,8 +41,8 @@ def bca_interval(
     """Bias-corrected and accelerated bootstrap interval of a statistic of one or more independent samples.
 
     Args:
-        samples: the samples, each a one-dimensional array; each is resampled on its own.
-        statistic: vectorised: called with the samples and ``axis=-1``.
+        samples: one-dimensional arrays, each of which is resampled independently.
+        statistic: vectorised function, called with the samples and ``axis=-1``.
         level: confidence level.
         resamples: number of bootstrap resamples.
         seed: makes the interval repeatable.
@@ -76,7 +76,7 @@ def _bca_ends(
 
     largest = max(array.size for array in arrays)
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
-        # scipy announces a degenerate distribution with a warning; here it becomes a warning of the result.
+        # The result has a warning of its own instead of scipy's.
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         result = stats.bootstrap(
             arrays,

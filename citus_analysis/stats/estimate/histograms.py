@@ -1,13 +1,11 @@
-"""Latency histograms of several load generators merge exactly; their percentiles come with the bucket's bounds.
+"""Merged latency histograms of several load generators, and their percentiles with the bounds of the bucket.
 
-Percentiles of several clients cannot be averaged: the 99th percentile of two clients is no function of their
-two 99th percentiles. What can be added is the number of operations in each bucket, as long as the buckets
-have the same edges. A percentile of the sum is known up to the width of the bucket it falls into, so it is
-given as an interval.
+Percentiles of several clients cannot be averaged: the 99th percentile of two clients is not a function of their two
+99th percentiles. The numbers of operations in each bucket can be added if the buckets have the same edges. A percentile
+of the sum is known up to the width of its bucket, so it is given as an interval.
 
-A histogram is a frame with `bucket_low_us` (inclusive), `bucket_high_us` (exclusive, infinity for the overflow
-bucket) and `count`, and one or more columns that say which histogram a bucket belongs to. Empty buckets may be
-absent.
+A histogram is a frame with `bucket_low_us` (inclusive), `bucket_high_us` (exclusive, infinity for the overflow bucket)
+and `count`, and one or more columns that identify the histogram of each bucket. Empty buckets may be absent.
 
 Example:
     >>> import polars as pl
@@ -46,7 +44,7 @@ def merge_histograms(
 
     Args:
         buckets: rows of `client_histogram` of one or several clients, as a polars, pandas or Arrow table.
-        by: columns that name a histogram; rows that agree in them are merged.
+        by: columns that identify a histogram; rows with equal values are merged.
 
     Returns:
         The `by` columns, `bucket_low_us`, `bucket_high_us` and `count`, sorted by these.
@@ -83,13 +81,13 @@ def histogram_percentiles(
 ) -> pl.DataFrame:
     """Percentiles of merged histograms, by nearest rank, with the bucket's edges as bounds.
 
-    The q-quantile of n operations is the ceil(q n)-th smallest latency; the histogram tells which bucket it
-    is in. No assumption is made about the distribution inside the bucket.
+    The q-quantile of n operations is the ceil(q n)-th smallest latency, whose bucket is known. No assumption is made
+    about the distribution inside the bucket.
 
     Args:
         buckets: rows of `client_histogram` of one or several clients, as a polars, pandas or Arrow table.
         quantiles: fractions above 0 and up to 1, such as 0.99.
-        by: columns that name a histogram; rows that agree in them are merged.
+        by: columns that identify a histogram; rows with equal values are merged.
 
     Returns:
         One row per histogram and quantile: the `by` columns, `quantile`, `low_us` (inclusive), `high_us`

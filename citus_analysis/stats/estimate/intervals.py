@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 MeanMethod = Literal["t", "log-t", "normal", "bootstrap"]
-#: How the runs of two sets belong together: not at all; by iterations whose effect is random; or one by one, because
-#: they were made in the same block.
+#: Relation between the runs of two sets: none; common iterations, whose effect is random; or pairs of runs made in the
+#: same block.
 Design = Literal["unpaired", "mixed", "paired"]
 _RATIO_METHODS: Final[dict[Design, str]] = {
     "unpaired": "Welch t on the log ratio",
@@ -47,7 +47,7 @@ _METHODS: Final = {"t": "Student t", "log-t": "Student t on the log scale", "nor
 _ONE_VALUE: Final = "one run has no spread: no interval can be given"
 _EQUAL_VALUES: Final = "all values are equal: the interval has no width, which says nothing about the next run"
 _RATIO: Final = "a ratio of means"
-#: Beyond it exp() overflows; an interval that wide says nothing in any case.
+#: Larger exponents overflow; an interval that wide has no meaning in any case.
 _LARGEST_EXPONENT: Final = 700.0
 
 
@@ -59,7 +59,7 @@ def mean_interval(
     resamples: int = RESAMPLES,
     seed: Seed = SEED,
 ) -> Interval:
-    """Interval of the mean of independent values (runs, not operations); one value has none.
+    """Interval of the mean of independent values (runs, not operations); a single value has none.
 
     Args:
         values: one value per run.
@@ -68,7 +68,7 @@ def mean_interval(
             the interval stays above 0), ``normal`` (mean ± 1.96 s/√n at 95 %, the study's formula, too narrow for
             few runs) or ``bootstrap`` (BCa).
         resamples: bootstrap resamples.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
         InsufficientDataError: no values.
@@ -103,7 +103,7 @@ def mean_interval_from_summary(
         n: number of values.
         level: confidence level.
         method: ``t``, ``normal``, or ``log-t``: mean × exp(± t s / (mean √n)), the interval of log(mean) by the delta
-            method, which is how :func:`ratio_interval_from_summaries` treats each of its two means.
+            method, as :func:`ratio_interval_from_summaries` uses it for both means.
 
     Raises:
         InsufficientDataError: no values.
@@ -137,7 +137,7 @@ def mean_interval_from_summary(
 
 
 def _ends_on_log_scale(estimate: float, half: float) -> tuple[float, float]:
-    """Ends of a positive quantity's interval, as far from it on the log scale as `half` is of the estimate."""
+    """Ends of a positive quantity's interval, at a distance of `half` over the estimate on the log scale."""
     if half == 0:
         return estimate, estimate
     _check_positive("an interval on the log scale", estimate)
@@ -146,7 +146,7 @@ def _ends_on_log_scale(estimate: float, half: float) -> tuple[float, float]:
 
 
 def mean_method(values: ArrayLike) -> Literal["t", "log-t"]:
-    """How to give a measured quantity's mean its interval: on the log scale unless a value is negative or all are 0.
+    """The method for a measured quantity's mean: on the log scale unless a value is negative or all are 0.
 
     Example:
         >>> mean_method([1_000, 1_700]), mean_method([-0.2, 0.4])
@@ -164,19 +164,19 @@ def median_interval(
     resamples: int = RESAMPLES,
     seed: Seed = SEED,
 ) -> Interval:
-    """Interval of the median: order statistics, which cover at least what they state; or BCa bootstrap.
+    """Interval of the median: by order statistics, whose coverage is at least the level; or by BCa bootstrap.
 
     Args:
         values: independent values.
         level: confidence level.
-        method: ``order``; ``bca``, which is shorter, but covers less than it states up to n = 30 and more; or
-            ``auto``: order statistics, and no interval where the values are too few for one.
+        method: ``order``; ``bca``, which is shorter, but whose coverage is below the level up to n = 30 and more; or
+            ``auto``: order statistics, and no interval if there are too few values for one.
         resamples: bootstrap resamples.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
         InsufficientDataError: no values; for ``bca`` fewer than 2; for ``order`` too few for an interval at this level
-            (95 %: 6), where ``auto`` gives the median without an interval.
+            (95 %: 6), for which ``auto`` gives the median without an interval.
 
     Example:
         >>> print(median_interval(range(1, 11)))
@@ -208,11 +208,11 @@ def ratio_interval(
         a: numerator, one value per run.
         b: denominator, one value per run.
         level: confidence level.
-        method: ``t``: Welch's t on the log of the ratio, which holds its level for few runs (see
+        method: ``t``: Welch's t on the log of the ratio, which keeps its level for few runs (see
             :func:`ratio_interval_from_summaries`); ``bca``: bootstrap, which covers less than t up to hundreds of
             values per side; ``auto``: t.
         resamples: bootstrap resamples.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
         UsageError: a mean is not positive.
@@ -267,16 +267,16 @@ def log_ratio_interval(
     family: int = 1,
     design: Design = "unpaired",
 ) -> Interval:
-    """Interval of a ratio from the standard error of its logarithm; none where the error has no degrees of freedom.
+    """Interval of a ratio from the standard error of its logarithm; none if the error has no degrees of freedom.
 
     Args:
         ratio: the estimate.
         error: standard error of its logarithm.
         freedom: degrees of freedom of the error.
         n: values of the smaller side.
-        level: with which all intervals of the family hold together.
-        family: number of ratios that are looked at together (Bonferroni).
-        design: how the runs behind it belong together.
+        level: simultaneous confidence level of all intervals of the family.
+        family: number of simultaneous ratios (Bonferroni).
+        design: relation between the runs of both sides.
 
     Example:
         >>> print(log_ratio_interval(2.0, 0.1, 6.0, 4))
@@ -294,7 +294,7 @@ def log_ratio_interval(
 
 
 def log_ratio_error(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
-    """Standard error of log(mean a / mean b) and its degrees of freedom; (inf, 0) where a side has one value."""
+    """Standard error of log(mean a / mean b) and its degrees of freedom; (inf, 0) if a side has one value."""
     if min(a[2], b[2]) < 2:
         return math.inf, 0.0
     parts = [(sd / mean) ** 2 / n for mean, sd, n in (a, b)]

@@ -15,7 +15,7 @@ from citus_analysis.stats.estimate.percentiles import histogram_percentile_inter
 
 __all__ = ["latency_percentiles"]
 
-_CORRELATED: Final = "operations of one run are correlated: the interval is the least that is uncertain"
+_CORRELATED: Final = "operations of one run are correlated: the real interval is wider"
 
 
 @in_callers_kind
@@ -26,17 +26,17 @@ def latency_percentiles(
     *,
     level: float = LEVEL,
 ) -> pl.DataFrame:
-    """Percentiles with order-statistic intervals from histograms that agree in the `by` columns.
+    """Percentiles with order-statistic intervals from histograms, merged by the `by` columns.
 
     Args:
         buckets: rows of `client_histogram`; the histograms of several load generators are added up first.
-        percentiles: in per cent.
-        by: columns that name a histogram.
+        percentiles: percentiles in per cent.
+        by: columns that identify a histogram.
         level: confidence level.
 
     Returns:
         The `by` columns, percentile, estimate_us, low_us, high_us, n, warnings; one row per histogram and percentile.
-        A percentile that the number of operations cannot support has nulls and says what it needs.
+        A percentile without enough operations is null, and its warning states the number needed.
 
     Raises:
         InsufficientDataError: the buckets of two load generators overlap without being equal.

@@ -1,4 +1,4 @@
-"""Intervals of data that are nested: operations in runs.
+"""Intervals of nested data: operations in runs.
 
 References:
     Jain, R. (1991). The Art of Computer Systems Performance Analysis, section 25.5 (independent replications).
@@ -27,8 +27,8 @@ __all__ = ["nested_interval", "run_percentile"]
 def run_percentile(run: Floats, q: float) -> float:
     """A run's percentile by the median-unbiased rule (type 8 of Hyndman and Fan).
 
-    The usual interpolation puts a high percentile of few values too low, by 7 % for the 99th of 100 lognormal ones,
-    and the mean over runs keeps that error: 95 % intervals over 5 runs cover 84 %, with this rule 95 %.
+    The usual interpolation gives a high percentile of few values that is too low, by 7 % for the 99th of 100 lognormal
+    ones. The mean over runs keeps that error: 95 % intervals over 5 runs cover 84 %, with this rule 95 %.
 
     Example:
         >>> round(run_percentile(np.arange(1.0, 101.0), 99), 2)
@@ -46,15 +46,16 @@ def nested_interval(
 ) -> Interval:
     """Student's t over the runs' own statistics: each run is one independent value.
 
-    Operations of one run share its conditions, so taking them for independent would state the precision of that run,
-    not of the system. Resampling runs and operations covers too little from few runs (3 runs: 76 %); t on one value
-    per run covers as stated (docs/statistics.md has the table). The estimate is the mean of the runs' statistics.
+    Operations of one run share its conditions, so an interval for independent operations would be that of the run, not
+    of the system. The bootstrap of runs and operations has too small a coverage for few runs (3 runs: 76 %); t on one
+    value per run has the right one (docs/statistics.md has the table). The estimate is the mean of the runs'
+    statistics.
 
     Args:
         groups: one array of operations per run.
-        statistic: of the operations of one run, such as `numpy.mean`; or a percentile in per cent (99).
+        statistic: statistic of the operations of one run, such as `numpy.mean`; or a percentile in per cent (99).
         level: confidence level.
-        method: of the interval, see `mean_interval`; by default on the log scale unless a value is negative.
+        method: method of the interval, see `mean_interval`; by default on the log scale unless a value is negative.
 
     Raises:
         InsufficientDataError: fewer than two runs, an empty run, or a run too small for the percentile.

@@ -36,8 +36,7 @@ _METHODS = ("order", "harrell-davis", "bca")
 def values_needed(q: float, level: float = LEVEL) -> int:
     """Smallest number of independent values that supports a two-sided interval of the q-th percentile.
 
-    Both ends exist once the chance that all values lie on one side of the percentile is at most half of what
-    the level leaves.
+    Both ends exist if all values lie on one side of the percentile with a probability of at most (1 - level) / 2.
 
     Example:
         >>> values_needed(50), values_needed(99), values_needed(99.9)
@@ -48,7 +47,7 @@ def values_needed(q: float, level: float = LEVEL) -> int:
 
 
 def supporting(q: float) -> int:
-    """Smallest number of values beyond whose q-th percentile one is to be expected.
+    """Smallest number of values of which at least one is expected beyond the q-th percentile.
 
     Example:
         >>> supporting(50), supporting(95), supporting(99)
@@ -59,10 +58,10 @@ def supporting(q: float) -> int:
 
 
 def check_supports(n: int, q: float) -> None:
-    """Refuse the estimate of a percentile beyond which fewer than one value is to be expected.
+    """Refuse to estimate a percentile beyond which fewer than one value is expected.
 
     Raises:
-        InsufficientDataError: it is the largest (or smallest) value, whatever the distribution.
+        InsufficientDataError: there are too few values; the estimate would be the largest (or smallest) of them.
     """
     if n < (needed := supporting(q)):
         raise InsufficientDataError(
@@ -74,7 +73,7 @@ def percentile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     """Ranks (from 1) of the two order statistics that enclose the q-th percentile at least at the level.
 
     Raises:
-        InsufficientDataError: n values cannot support the interval; the message names the n that can.
+        InsufficientDataError: there are too few values for the interval; the message names the n needed.
 
     Example:
         The median of 10 values lies between the 2nd and the 9th.
@@ -90,7 +89,7 @@ def percentile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
         )
     tail, p = (1 - level) / 2, check_percentile(q)
     low = binomial_quantile(tail, n, p)
-    # That is the smallest rank whose probability reaches the tail; the rank itself may still be within it.
+    # This is the smallest rank whose probability reaches the tail; at equality, the next one is allowed.
     low += int(binomial_at_most(low, n, p) <= tail)
     high = binomial_quantile(1 - tail, n, p) + 1
     return max(low, 1), min(high, n)
@@ -108,16 +107,16 @@ def percentile_interval(
     """Interval of the q-th percentile (in per cent: 99 for the 99th) of independent values.
 
     Args:
-        values: independent values; for samples in a time order thin them to the effective sample size first.
+        values: independent values; a sequence in time must be thinned to its effective sample size first.
         q: percentile in per cent, from 1 up to below 100.
         method: ``order`` (distribution-free, conservative), ``harrell-davis`` (a smooth estimate with its
             Maritz-Jarrett standard error; shorter for small samples) or ``bca`` (bootstrap).
         level: confidence level.
         resamples: bootstrap resamples.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
-        InsufficientDataError: the number of values cannot support the percentile; the message names the n needed.
+        InsufficientDataError: there are too few values for the percentile; the message names the n needed.
 
     Example:
         >>> interval = percentile_interval(range(1, 1001), 99)
@@ -156,9 +155,8 @@ def histogram_percentile_interval(
 ) -> Interval:
     """Order-statistic interval of a percentile of values that are known only by their buckets (HdrHistogram).
 
-    The ends are widened to the edges of the buckets that hold the two order statistics, so the interval is never
-    shorter than that of the raw values. The estimate is the middle of its bucket (the low edge where the bucket
-    is open above).
+    The ends are the outer edges of the buckets that contain the two order statistics, so the interval is never shorter
+    than that of the raw values. The estimate is the middle of its bucket (the lower edge of an unbounded bucket).
 
     Args:
         bucket_low: inclusive lower edges, ascending.

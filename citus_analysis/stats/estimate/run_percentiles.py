@@ -1,8 +1,8 @@
 """Intervals of a percentile of values measured in runs, such as the times of sampled statements.
 
-Several runs: Student's t over the runs' own percentiles (:mod:`citus_analysis.stats.estimate.nested`). One run: order
-statistics, at the ranks that the run's effective sample size allows; neighbouring values share the server's state, so
-they say less than as many independent ones.
+The interval of several runs is Student's t over the runs' percentiles (:mod:`citus_analysis.stats.estimate.nested`),
+that of a single run uses order statistics at the ranks for the run's effective sample size, because neighbouring values
+share the server's state.
 
 References:
     Heidelberger, P. and Lewis, P. A. W. (1984). Quantile estimation in dependent sequences. Operations Research 32.
@@ -31,12 +31,12 @@ from citus_analysis.texts.counted_words import counted
 
 __all__ = ["RunValues", "run_percentile_interval"]
 
-_ONE_RUN: Final = "one run: the interval holds for its conditions and says nothing of other runs"
+_ONE_RUN: Final = "one run: the interval is valid for its conditions, not for other runs"
 
 
 @dataclass(frozen=True, eq=False)
 class RunValues:
-    """Values of one run in the order of time, of which several percentiles are wanted: what these share is kept.
+    """Values of one run in the order of time, with intermediate results kept for several percentiles.
 
     Raises:
         UsageError: more than one dimension, or a value that is not finite.
@@ -60,7 +60,7 @@ class RunValues:
 
     @cached_property
     def worth_of_ranks(self) -> float:
-        """Independent values that the ranks of the values are worth."""
+        """Effective sample size of the ranks of the values."""
         ranks = np.empty(self.values.size)
         ranks[np.argsort(self.values, kind="stable")] = np.arange(self.values.size)
         return effective_sample_size(ranks).effective
@@ -70,16 +70,15 @@ def run_percentile_interval(runs: Sequence[ArrayLike | RunValues], q: float, *, 
     """Interval of the q-th percentile of values measured in one or several runs.
 
     Args:
-        runs: one array of values per run, each in the order of time; or
-            :class:`citus_analysis.stats.estimate.run_percentiles.RunValues` where several percentiles
-            of the same runs are wanted.
+        runs: one array of values per run, each in the order of time; for several percentiles of the same runs,
+            :class:`citus_analysis.stats.estimate.run_percentiles.RunValues`.
         q: percentile in per cent.
         level: confidence level.
 
     Returns:
-        Over two runs or more n is the number of runs; runs too small for the percentile are left out with a warning.
-        Of one run n is the number of independent values that it is worth; where these are too few, there is no
-        interval, and the warning names the number needed.
+        For two or more runs n is the number of runs; runs too small for the percentile are left out with a warning.
+        For one run n is its effective sample size; if that is too small, there is no interval, and the warning names
+        the number needed.
 
     Raises:
         InsufficientDataError: no run is large enough for the percentile; the message names the size needed.
@@ -108,7 +107,7 @@ def run_percentile_interval(runs: Sequence[ArrayLike | RunValues], q: float, *, 
 
 
 def _of_one_run(run: RunValues, q: float, level: float) -> Interval:
-    """Order statistics at the ranks of as many independent values as the run is worth."""
+    """Order statistics at the ranks for the effective sample size of the run."""
     size = run.values.size
     estimate, worth = run_percentile(run.values, q), _worth(run, q)
     method = "order statistics of one run"
@@ -118,17 +117,17 @@ def _of_one_run(run: RunValues, q: float, level: float) -> Interval:
         note = f"one run of {counted(size, 'value')}, worth {worth} independent: an interval of the {q:g}th "
         note += f"percentile at {level * 100:g} % needs {values_needed(q, level):,}, or a second run"
         return Interval.absent(estimate, level, worth, method, note)
-    # The r-th of `worth` values begins after the share (r - 1) / worth of the run's own and ends at r / worth.
+    # The r-th of `worth` values represents the run's values from the share (r - 1) / worth to r / worth.
     first = math.floor((low - 1) * size / worth)
     last = math.ceil(high * size / worth) - 1
     return Interval(estimate, float(run.ordered[first]), float(run.ordered[last]), level, worth, method, (_ONE_RUN,))
 
 
 def _worth(run: RunValues, q: float) -> int:
-    """Independent values that a run is worth for a percentile: the fewer of two counts.
+    """Effective sample size of a run for a percentile: the smaller of two.
 
-    The one is that of whether values lie above the percentile, on which its error depends, but which few values beyond
-    a high percentile tell badly; the other that of the ranks.
+    One is that of the sequence "value above the percentile", on which the error depends, but which is imprecise if few
+    values are beyond a high percentile; the other is that of the ranks.
     """
     if run.values.size < 4:
         return int(run.values.size)

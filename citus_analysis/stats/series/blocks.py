@@ -1,10 +1,9 @@
-"""Runs that were made in blocks: an iteration that holds one run of each configuration.
+"""Runs that were made in blocks: iterations with one run of each configuration.
 
-The runner interleaves: it makes one run of every configuration, in random order, before the next iteration begins. What
-then changes from block to block (the machine, its disk, its neighbours) meets all configurations alike, and the ratios
-within blocks are free of it. Whether runs were made so is read off their start times, whatever planned them. Where
-these do not prove it, iterations that both sets share may still have conditions in common, which
-:mod:`citus_analysis.stats.compare.mixed` estimates.
+The runner interleaves: it makes one run of every configuration, in random order, before the next iteration begins.
+Changes from block to block (of the machine, its disk, its neighbours) then affect all configurations equally, and not
+the ratios within blocks. Start times show whether runs were made in blocks. If they do not, iterations that both sets
+share may still have conditions in common, which :mod:`citus_analysis.stats.compare.mixed` estimates.
 
 References:
     Fisher, R. A. (1935). The Design of Experiments, chapter 4 (randomised blocks).
@@ -24,21 +23,21 @@ from citus_analysis.stats.run_means import times_of, values_of
 
 __all__ = ["FEWEST_BLOCKS", "Layout", "layout_of"]
 
-#: With fewer blocks the quantile of t costs more than blocks of unequal conditions give back.
+#: With fewer blocks, the larger quantile of t costs more than pairing gains.
 FEWEST_BLOCKS: Final = 4
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How two sets of runs lie in iterations.
+    """Two sets of runs with their iterations.
 
     Attributes:
-        a: values of the first set, block by block where they are paired.
+        a: values of the first set, in the order of blocks if the runs are paired.
         b: values of the second set.
-        paired: the n-th runs of both sets were made in the same block.
-        reason: why the runs are paired, or why not.
-        iterations: the iteration of each run of `a` and of `b`; None where a run names none.
-        warning: what a reader must know, where iterations are blocks, but do not serve.
+        paired: whether the n-th runs of both sets were made in the same block.
+        reason: the reason why the runs are paired or not.
+        iterations: the iteration of each run of `a` and of `b`; None if a run has none.
+        warning: a caveat if iterations are blocks, but cannot be paired.
     """
 
     a: Floats
@@ -50,10 +49,10 @@ class Layout:
 
 
 def layout_of(a: pl.DataFrame, b: pl.DataFrame, metric: str) -> Layout:
-    """The values of two sets of runs, block by block where iterations are proven blocks.
+    """The values of two sets of runs, in the order of blocks if their iterations are blocks.
 
-    Iterations are blocks where each holds exactly one run of either set, and all runs of an iteration began before
-    those of the next one.
+    Iterations are blocks if each has exactly one run of either set, and all runs of an iteration began before those of
+    the next one.
 
     Example:
         >>> from datetime import datetime
@@ -85,7 +84,7 @@ def layout_of(a: pl.DataFrame, b: pl.DataFrame, metric: str) -> Layout:
 
 
 def _unusable(values: tuple[Floats, Floats], iterations: tuple[Floats, Floats]) -> str:
-    """Why blocks cannot be paired; empty where they can."""
+    """The reason why blocks cannot be paired; empty if they can."""
     first, second = (np.sort(one) for one in iterations)
     if not np.array_equal(first, second) or np.unique(first).size < first.size:
         return "not each has one run of either set"

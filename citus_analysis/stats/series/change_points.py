@@ -1,15 +1,15 @@
 """Change points of a sequence of runs: whether its level changed, and where.
 
-The decision is a self-normalised CUSUM of the ranks. Its denominator is made of the sequence itself, on both sides of
-each place, so that neither outliers nor runs that depend on their predecessors need a model. The energy distance of
-E-divisive then names the place. A sequence that changed is divided there, and both parts are asked again.
+The test is a self-normalised CUSUM of the ranks. Its denominator is computed from the sequence itself, on both sides of
+each place, so no model of outliers or dependent runs is needed. The place is that of the largest energy distance
+(E-divisive). A sequence with a change is divided there, and both parts are tested again.
 
-One sequence with several changes hides each of them from a test for a single change, and a long one hides the newest.
-Sequences of 45 and more are therefore asked in windows too: the whole, its first, middle and last two thirds, and the
-newest 36 values; each window at its share of the level (Bonferroni).
+Several changes may hide each other from a test for a single change, and a long sequence may hide the newest change.
+Sequences of 45 values and more are therefore also tested in windows: the whole, its first, middle and last two thirds,
+and the newest 36 values; each window at its share of the level (Bonferroni).
 
-Between independent runs without ties the distribution of the statistic depends on their number only, so it is simulated
-for each number, with a seed; ties are broken at random, with the same seed.
+The distribution of the statistic for independent runs without ties depends only on their number, so it is simulated for
+each number, with a seed; ties are broken at random, with the same seed.
 
 References:
     Shao, X. and Zhang, X. (2010). Testing for change points in time series. JASA 105.
@@ -47,14 +47,14 @@ __all__ = [
 
 #: With fewer runs hardly any change is found.
 FEWEST_TO_TRACK: Final = 12
-#: From so many runs on, runs with an autocorrelation of 0.6 raise a false alarm in at most 5 % of sequences.
+#: From this many runs on, runs with an autocorrelation of 0.6 raise a false alarm in at most 5 % of sequences.
 CALIBRATED_FROM: Final = 30
-#: Simulated sequences behind a p-value, and the length from which the statistic has its limiting distribution.
+#: Simulated sequences for a p-value, and the length from which the statistic has its limiting distribution.
 _REPEATS: Final = 20_000
 _LIMIT: Final = 200
 #: Values of the window at the end of a long sequence.
 _NEWEST: Final = 36
-#: Runs on either side that E-divisive needs at least.
+#: Smallest number of runs on either side for E-divisive.
 _BESIDE: Final = 2
 
 
@@ -64,9 +64,9 @@ class ChangePoint:
 
     Attributes:
         index: place of the first value after the change, from 0.
-        p_value: of the part of the sequence that it divides, adjusted for the windows in which that was asked.
-        statistic: self-normalised CUSUM of the window that shows it most clearly.
-        n: values of that window.
+        p_value: p-value of the part of the sequence that it divides, adjusted for the windows that were tested.
+        statistic: self-normalised CUSUM of the window with the smallest p-value.
+        n: number of values in that window.
     """
 
     index: int
@@ -81,10 +81,10 @@ class ChangePoints(Shown):
 
     Attributes:
         points: the changes, in their order.
-        p_value: of the whole sequence, that it never changed; nan where it is too short.
+        p_value: p-value of the whole sequence for no change; nan if it is too short.
         n: number of values.
-        alpha: level of each decision.
-        warnings: what a reader must know.
+        alpha: level of each test.
+        warnings: caveats.
     """
 
     points: tuple[ChangePoint, ...]
@@ -95,7 +95,7 @@ class ChangePoints(Shown):
 
     @property
     def judged(self) -> bool:
-        """Whether there were values enough to decide."""
+        """Whether there were enough values for a test."""
         return math.isfinite(self.p_value)
 
     @property
@@ -104,7 +104,7 @@ class ChangePoints(Shown):
         return tuple(point.index for point in self.points)
 
     def segments(self) -> list[tuple[int, int]]:
-        """First place of each part without a change, and the place after its last."""
+        """First place of each part without a change, and the place after its last one."""
         ends = [0, *self.places, self.n]
         return list(pairwise(ends))
 
@@ -118,12 +118,12 @@ class ChangePoints(Shown):
 def find_changes(values: ArrayLike, alpha: float = CHANGE_ALPHA) -> ChangePoints:
     """The places at which the level of a sequence changes.
 
-    A large change is seen in three of four cases once twelve values came after it, whatever their number before; in
-    nine of ten once fourteen did.
+    A large change is found in three of four cases with twelve values after it, and in nine of ten with fourteen, for
+    any number of values before it.
 
     Args:
-        values: in the order of time.
-        alpha: chance of a false alarm in a sequence of independent values that never changes.
+        values: values in the order of time.
+        alpha: probability of a false alarm in a sequence of independent values without a change.
 
     Raises:
         UsageError: an alpha that is not between 0 and 1.
@@ -160,7 +160,7 @@ def _divided(sample: Floats, start: int, alpha: float) -> Iterator[ChangePoint]:
 
 
 def _clearest(sample: Floats) -> ChangePoint:
-    """The change of the window in which one shows most clearly, whether or not it is significant."""
+    """The change of the window with the smallest p-value, significant or not."""
     windows = _windows(sample.size)
     parts = [sample[slice(*window)] for window in windows]
     statistics = [rank_cusum(part) for part in parts]
@@ -171,7 +171,7 @@ def _clearest(sample: Floats) -> ChangePoint:
 
 
 def _windows(n: int) -> list[tuple[int, int]]:
-    """Where a sequence of n values is asked.
+    """The windows in which a sequence of n values is tested.
 
     Example:
         >>> _windows(44), _windows(60)
@@ -200,7 +200,7 @@ def rank_cusum(values: ArrayLike) -> float:
 
 
 def cusum_p_value(statistic: float, n: int) -> float:
-    """Share of sequences of n independent values without a change whose statistic is as large.
+    """Share of sequences of n independent values without a change whose statistic is at least as large.
 
     Example:
         >>> cusum_p_value(0.0, 30)
@@ -222,7 +222,7 @@ def _simulated(n: int) -> Floats:
 
 
 def _ranks(sample: Floats) -> Floats:
-    """Places in rising order; those of equal values at random."""
+    """Ranks from 0; equal values are ranked at random."""
     ties = np.random.default_rng(SEED).permutation(sample.size)
     ranks = np.empty(sample.size)
     ranks[np.lexsort((ties, sample))] = np.arange(sample.size)
@@ -253,7 +253,7 @@ def _noise(rows: Floats) -> Floats:
 def _energy_place(sample: Floats) -> int:
     """The division with the largest energy distance between its sides, weighted by their sizes (E-divisive).
 
-    Of the values, not of their ranks: next to a large change, ranks do not tell to which side a value belongs.
+    It uses values, not ranks, which near a large change do not show the side that a value belongs to.
     """
     n = sample.size
     whole = np.abs(sample[:, np.newaxis] - sample).cumsum(axis=0).cumsum(axis=1)

@@ -27,7 +27,7 @@ __all__ = ["Drift", "are_interleaved", "detect_drift"]
 
 #: Below this n even a perfect order has a p-value above 5 %.
 _FEWEST: Final = 5
-#: Simulated sequences behind the drift that n runs can show.
+#: Simulated sequences for the detectable drift.
 _REPEATS: Final = 1_000
 
 
@@ -36,14 +36,14 @@ class Drift(Shown):
     """A trend of a metric over the order in which runs were made.
 
     Attributes:
-        detected: the trend is significant; None where there are too few runs to tell.
+        detected: whether the trend is significant; None if there are too few runs.
         tau: Kendall's rank correlation with the order.
-        p_value: two-sided.
+        p_value: two-sided p-value.
         change_percent: change from the first to the last run by the median (Theil-Sen) slope, in per cent of the mean.
         n: number of runs.
-        detectable_percent: drift from the first to the last run that so many runs of this spread show in 80 % of
-            cases; nan where there are too few.
-        warnings: what a reader must know.
+        detectable_percent: drift from the first to the last run that n runs of this spread show in 80 % of cases; nan
+            if there are too few.
+        warnings: caveats.
     """
 
     detected: bool | None
@@ -60,8 +60,8 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
 
     Args:
         values: one value per run.
-        order: when each run was made (start time, iteration); by default the values are in order.
-        level: 1 - level is the test's level.
+        order: start time or iteration of each run; by default the values are in order.
+        level: confidence level; the test's level is 1 - level.
 
     Raises:
         UsageError: values and order differ in length.
@@ -104,10 +104,10 @@ def _detectable(n: int, alpha: float) -> float:
     noise, line, (first, second) = rng.normal(size=(_REPEATS, n)), np.linspace(0, 1, n), np.triu_indices(n, 1)
 
     def score(runs: Floats) -> Floats:
-        """Concordant less discordant pairs, on which Kendall's test rests."""
+        """Concordant minus discordant pairs, the statistic of Kendall's test."""
         return np.asarray(np.abs(np.sign(runs[:, second] - runs[:, first]).sum(axis=1)))
 
-    # Scores are whole numbers two apart: the smallest that so many runs without a drift reach in at most alpha.
+    # Scores are two apart: this is between the largest one that is not significant and the next.
     needed = float(np.quantile(score(noise), 1 - alpha, method="higher")) + 1
     low, high = 0.0, 40.0
     for _ in range(20):
@@ -118,7 +118,7 @@ def _detectable(n: int, alpha: float) -> float:
 
 
 def are_interleaved(times: Sequence[ArrayLike]) -> bool:
-    """Whether no two sets of runs were made one wholly after the other.
+    """Whether all sets of runs overlap in time, so that none was made wholly after another.
 
     Example:
         >>> are_interleaved([[1, 3, 5], [2, 4, 6]]), are_interleaved([[1, 2, 3], [4, 5, 6]])

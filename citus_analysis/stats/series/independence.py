@@ -1,8 +1,8 @@
-"""Whether runs look like independent draws of one distribution: dependence in time, and two modes.
+"""Tests whether runs are independent draws of one distribution: dependence in time, and two modes.
 
-Student's t assumes it. Runs that hang together from one to the next, or that are sometimes of another kind (a
-checkpoint, a noisy neighbour), make its intervals too short: docs/statistics.md has the coverage. Few runs cannot show
-either, and then nothing excludes it.
+Student's t assumes that they are. If successive runs are correlated, or some runs are of another kind (a checkpoint, a
+noisy neighbour), its intervals are too short; docs/statistics.md has the coverage. Few runs can neither show nor
+exclude either.
 
 References:
     von Neumann, J. (1941). Distribution of the ratio of the mean square successive difference to the variance. Annals
@@ -27,26 +27,26 @@ from citus_analysis.texts.counted_words import counted
 
 __all__ = ["FEWEST_TO_CHECK", "Independence", "check_independence"]
 
-#: Below this n neither test has a fair chance: at 8 runs that depend at phi = 0.7, one in four is found.
+#: Below this n neither test has enough power: with 8 runs, a correlation of 0.7 is found in one of four cases.
 FEWEST_TO_CHECK: Final = 8
-#: Level of both tests; a warning that comes too often is not read.
+#: Level of both tests; frequent false warnings would not be read.
 _ALPHA: Final = 0.01
 _RESAMPLES: Final = 1_999
 
 
 @dataclass(frozen=True, repr=False)
 class Independence(Shown):
-    """What runs say about being independent draws of one distribution.
+    """Result of the tests of independence.
 
     Attributes:
-        checked: there are enough runs to tell anything.
+        checked: whether there are enough runs for the tests.
         n: number of runs.
         lag1: autocorrelation of successive runs.
-        p_dependence: permutation test of the mean square successive difference, against positive dependence; 1 where
-            the order is not known.
+        p_dependence: permutation test of the mean square successive difference, against positive dependence; 1 if the
+            order is not known.
         p_modes: test for two clusters against one normal distribution.
-        effective: independent runs that these are worth for their mean; n where no dependence was found.
-        warnings: what a reader must know.
+        effective: effective sample size of the runs for their mean; n if no dependence was found.
+        warnings: caveats.
     """
 
     checked: bool
@@ -63,8 +63,8 @@ def check_independence(values: ArrayLike, order: ArrayLike | None = None, *, ord
 
     Args:
         values: one value per run.
-        order: when each run was made; by default the values are in order.
-        ordered: false: nothing is known of the order, so only modes are looked for.
+        order: start time of each run; by default the values are in order.
+        ordered: whether the order is known; if not, only modes are tested.
 
     Raises:
         InsufficientDataError: no values.
@@ -100,7 +100,7 @@ def check_independence(values: ArrayLike, order: ArrayLike | None = None, *, ord
 
 
 def _effective(n: int, lag1: float) -> float:
-    """Independent runs that n are worth if they follow an AR(1), at least 2.
+    """Effective sample size of n runs that follow an AR(1), at least 2.
 
     The estimate of the correlation is corrected for its bias, -(1 + 3 phi) / n (Kendall, 1954).
     """
@@ -109,14 +109,14 @@ def _effective(n: int, lag1: float) -> float:
 
 
 def _p_dependence(sample: Floats) -> float:
-    """Share of orders whose successive differences are as small as those seen."""
+    """Share of random orders whose successive differences are at most as large as the observed ones."""
     shuffled = np.random.default_rng(SEED).permuted(np.tile(sample, (_RESAMPLES, 1)), axis=1)
     seen = float((np.diff(sample) ** 2).sum())
     return float((1 + ((np.diff(shuffled, axis=1) ** 2).sum(axis=1) <= seen * (1 + 1e-12)).sum()) / (1 + _RESAMPLES))
 
 
 def _best_split(ordered: Floats) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Floats]:
-    """Size of the lower of two clusters of two values or more each, and the share of the squares that they leave.
+    """Size of the lower of two clusters of at least two values, and the share of the squares that is left within them.
 
     Args:
         ordered: shape (samples, n), ascending along the last axis.
@@ -126,7 +126,7 @@ def _best_split(ordered: Floats) -> tuple[np.ndarray[tuple[int], np.dtype[np.int
     total = (centred**2).sum(axis=1)
     sizes = np.arange(2, n - 1)
     below = np.cumsum(centred, axis=1)[:, 1 : n - 2]
-    # Two clusters explain what their means' distances from the common mean (0) explain.
+    # Squares between the clusters: the distances of their means from the common mean, which is 0.
     between = below**2 * (1 / sizes + 1 / (n - sizes))
     best = between.argmax(axis=1)
     left = 1 - between.max(axis=1) / total
@@ -135,7 +135,7 @@ def _best_split(ordered: Floats) -> tuple[np.ndarray[tuple[int], np.dtype[np.int
 
 @lru_cache(maxsize=64)
 def _null_shares(n: int) -> Floats:
-    """The share for samples of one normal distribution."""
+    """Shares left by the best split, for samples of one normal distribution."""
     rng = np.random.default_rng(SEED)
     return _best_split(np.sort(rng.normal(size=(_RESAMPLES, n)), axis=1))[1]
 

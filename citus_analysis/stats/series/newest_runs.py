@@ -1,10 +1,10 @@
 """The two newest runs of a sequence: whether both lie at one end of all runs so far.
 
-A change of level shows once about twelve runs came after it (`change_points.py`). Two runs are enough only where the
-change is large beside the spread: they are looked at by their ranks alone. Of n runs that could have come in any order,
-the last two are both among the k lowest, or both among the k highest, with a chance of 2 k (k - 1) / (n (n - 1)),
-whatever the distribution; k is the largest number for which that is at most the level. Runs that depend on the last
-one break the argument: where the earlier runs do, nothing is said.
+A change of level is found after about twelve further runs (`change_points.py`). Two runs are enough only if the change
+is large relative to the spread; this test uses their ranks. If all orders of n runs are equally likely, the last two
+are both among the k lowest, or both among the k highest, with probability 2 k (k - 1) / (n (n - 1)) for any
+distribution; k is the largest number for which this is at most the level. Correlated runs violate the assumption: if
+the earlier runs are, there is no result.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from citus_analysis.stats._validate import as_sample
 
 __all__ = ["NEWEST_ALPHA", "NewestShift", "newest_shift"]
 
-#: Chance of a false alarm; the one of `find_changes` comes on top, together at most 2 % (docs/ci.md).
+#: Probability of a false alarm; together with that of `find_changes` at most 2 % (docs/ci.md).
 NEWEST_ALPHA: Final = 0.014
-#: Autocorrelation of the ranks of successive runs above which nothing is said.
+#: Autocorrelation of the ranks of successive runs above which there is no result.
 _DEPENDENT: Final = 0.25
 _NEWEST: Final = 2
 
 
 @dataclass(frozen=True)
 class NewestShift:
-    """The two newest runs are both at one end of all runs.
+    """Finding that the two newest runs are both at one end of all runs.
 
     Attributes:
-        lower: whether at the lower end.
-        ratio: mean of the two over the median of those before them.
-        among: they are among so many lowest, or highest.
-        n: all runs.
-        chance: that independent runs of one level do so, at either end.
+        lower: whether they are at the lower end.
+        ratio: mean of the two over the median of the runs before them.
+        among: number of lowest, or highest, runs that they are among.
+        n: number of all runs.
+        chance: probability of this, at either end, for independent runs of one level.
     """
 
     lower: bool
@@ -46,7 +46,7 @@ class NewestShift:
     chance: float
 
     def sentence(self) -> str:
-        """What was seen, in words."""
+        """The finding in words."""
         end = "lowest" if self.lower else "highest"
         return (
             f"the two newest runs are among the {self.among} {end} of {self.n} ({(self.ratio - 1) * 100:+.1f} %; "
@@ -57,15 +57,14 @@ class NewestShift:
 def newest_shift(values: ArrayLike, alpha: float = NEWEST_ALPHA) -> NewestShift | None:
     """Whether the two newest values are both among the lowest, or both among the highest.
 
-    At the default level, 18 values are needed. See docs/ci.md for which change is seen at which spread.
+    At the default level, 18 values are needed. docs/ci.md lists the changes that are found at each spread.
 
     Args:
-        values: in the order of time.
-        alpha: chance of a false alarm for independent values of one level.
+        values: values in the order of time.
+        alpha: probability of a false alarm for independent values of one level.
 
     Returns:
-        What was seen; None where it was not, where the values are too few, and where successive values before the two
-        depend on one another.
+        The finding; None if they are not, if there are too few values, or if the values before the two are correlated.
 
     Example:
         >>> quiet = [100.2, 99.8, 100.1, 99.7, 100.4, 99.9, 100.3, 99.6, 100.0, 100.5] * 2
@@ -82,7 +81,7 @@ def newest_shift(values: ArrayLike, alpha: float = NEWEST_ALPHA) -> NewestShift 
     if among < _NEWEST:
         return None
     before, newest = sample[:-_NEWEST], sample[-_NEWEST:]
-    # Equal values count against what is claimed.
+    # Equal values count against the finding.
     lower = int((before <= newest.max()).sum()) <= among - _NEWEST
     higher = int((before >= newest.min()).sum()) <= among - _NEWEST
     if lower == higher or _rank_autocorrelation(before) > _DEPENDENT:
@@ -92,7 +91,7 @@ def newest_shift(values: ArrayLike, alpha: float = NEWEST_ALPHA) -> NewestShift 
 
 
 def _rank_autocorrelation(values: Floats) -> float:
-    """Autocorrelation of the ranks of successive values; 0 where all are equal."""
+    """Autocorrelation of the ranks of successive values; 0 if all are equal."""
     ranks = values.argsort().argsort() - (values.size - 1) / 2
     whole = float((ranks * ranks).sum())
     return float((ranks[1:] * ranks[:-1]).sum()) / whole if whole else 0.0

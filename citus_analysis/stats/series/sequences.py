@@ -1,4 +1,4 @@
-"""Samples in the order of time: autocorrelation, effective sample size, and where the warm-up ends.
+"""Samples in the order of time: autocorrelation, effective sample size, and the end of the warm-up.
 
 References:
     Geyer, C. J. (1992). Practical Markov chain Monte Carlo. Statistical Science 7 (initial monotone sequence).
@@ -32,23 +32,23 @@ __all__ = [
     "mser5",
 ]
 
-#: Statements of each session that are skipped unless a caller says otherwise: connection set-up and cold caches.
+#: Statements at the beginning of each session that are skipped by default: connection set-up and cold caches.
 DEFAULT_SKIP: Final = SKIP_FIRST
 _BATCH: Final = 5
-#: The last five batches cannot be the start of the rest; from this many on a minimum in the second half can be seen.
+#: The last five batches are no candidates for the cut; from this number on, a minimum can be in the second half.
 _FEWEST_BATCHES: Final = 13
 
 
 @dataclass(frozen=True, repr=False)
 class EffectiveSampleSize(Shown):
-    """How many independent values a correlated sequence is worth for its mean.
+    """The number of independent values that have the information of a correlated sequence about its mean.
 
     Attributes:
         n: values in the sequence.
         effective: n over the autocorrelation time; at most n.
-        autocorrelation_time: 1 + twice the summed autocorrelations.
+        autocorrelation_time: 1 + twice the sum of the autocorrelations.
         lag1: autocorrelation at lag 1.
-        warnings: what a reader must know.
+        warnings: caveats.
     """
 
     n: int
@@ -63,14 +63,14 @@ class EffectiveSampleSize(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WarmUp(Shown):
-    """A sequence without its warm-up, and what was cut.
+    """A sequence without its warm-up.
 
     Attributes:
-        rule: name of the rule that decided.
+        rule: name of the rule.
         cut: number of values cut from the start.
-        kept: the rest.
+        kept: the other values.
         statistic: value of the rule's criterion at the cut; nan for a fixed count.
-        warnings: what a reader must know.
+        warnings: caveats.
     """
 
     rule: str
@@ -105,7 +105,7 @@ def effective_sample_size(x: ArrayLike) -> EffectiveSampleSize:
     """Effective size of a sequence in the order of time, for intervals of its mean.
 
     The autocorrelation time sums pairs of neighbouring autocorrelations while they are positive and falling
-    (Geyer's initial monotone sequence). It is kept at 1 or above: anticorrelation is not counted as a gain.
+    (Geyer's initial monotone sequence). It is at least 1: anticorrelation does not count as a gain.
 
     Raises:
         InsufficientDataError: fewer than 4 values.
@@ -154,10 +154,10 @@ def first_k(x: ArrayLike, k: int = DEFAULT_SKIP) -> WarmUp:
 def mser5(x: ArrayLike) -> WarmUp:
     """Cut where the rest has the smallest squared standard error of its mean, over means of 5 values (MSER-5).
 
-    A minimum in the second half means that the sequence has not settled; then at most half is cut and it is said.
+    A minimum in the second half means that the sequence has not settled; then at most half is cut, with a warning.
 
-    From fewer than 65 values (13 batches) that minimum cannot lie in the second half, so a sequence that never settles
-    looks like one that has; a warning says that the two cannot be distinguished.
+    With fewer than 65 values (13 batches) the minimum cannot be in the second half, so a sequence that has not settled
+    cannot be recognised; a warning says so.
 
     Raises:
         InsufficientDataError: fewer than 10 batches of 5 values.
@@ -171,7 +171,7 @@ def mser5(x: ArrayLike) -> WarmUp:
     sample = as_sample(x, 10 * _BATCH, "the sequence")
     batches = sample[: sample.size // _BATCH * _BATCH].reshape(-1, _BATCH).mean(axis=1)
     left = np.arange(batches.size, 0, -1)
-    # Sums from the end; centring first keeps the squares from cancelling.
+    # Sums from the end; centring first avoids cancellation.
     centred = batches - batches[-1]
     sums = np.cumsum(centred[::-1])[::-1]
     squares = np.cumsum(centred[::-1] ** 2)[::-1]
@@ -179,20 +179,20 @@ def mser5(x: ArrayLike) -> WarmUp:
     whole = int(np.argmin(criterion[:-_BATCH]))
     half = batches.size // 2
     best = int(np.argmin(criterion[: half + 1]))
-    notes = ("the sequence has not settled in its first half: the cut is not to be trusted",) if whole > half else ()
+    notes = ("the sequence has not settled in its first half: the cut is unreliable",) if whole > half else ()
     if batches.size < _FEWEST_BATCHES:
-        short = f"{counted(sample.size, 'value')}: too few for MSER-5 to tell whether the sequence has settled"
+        short = f"{counted(sample.size, 'value')}: too few for MSER-5 to show whether the sequence has settled"
         notes = (f"{short} (at least {_FEWEST_BATCHES * _BATCH})",)
     return WarmUp("MSER-5", best * _BATCH, sample[best * _BATCH :], float(criterion[best]), notes)
 
 
 def cut_warm_up(x: ArrayLike, rule: Literal["first-k", "mser-5", "none"] = "first-k", k: int = DEFAULT_SKIP) -> WarmUp:
-    """Cut the warm-up by a named rule; what was cut is part of the result.
+    """Cut the warm-up by a named rule; the number of values cut is part of the result.
 
     Args:
         x: values in the order of time.
-        rule: ``first-k`` (the study's and the default, with k = 5), ``mser-5`` or ``none``.
-        k: for ``first-k``.
+        rule: ``first-k`` (the study's rule and the default, with k = 5), ``mser-5`` or ``none``.
+        k: number of values to cut, for ``first-k``.
 
     Raises:
         UnknownNameError: no such rule.
