@@ -1,1 +1,1 @@
-"""Helpers for files, threads, frames and display that every part uses; none depends on benchmarks."""
+"""Helpers for files, threads, frames and display for all other parts; none depends on benchmarks."""

@@ -26,7 +26,7 @@ _MOST_NULLS: Final = 2**18
 
 
 def text_array(texts: pl.Series) -> pa.Array:
-    """Texts as plain Arrow texts in separate memory: views would keep the whole buffer alive.
+    """Texts as plain Arrow texts in separate memory, because views would keep the whole buffer alive.
 
     Example:
         >>> import polars as pl
@@ -39,7 +39,7 @@ def text_array(texts: pl.Series) -> pa.Array:
 
 
 def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
-    """Integers as a numpy array with a value for nulls: `fill_null` and `to_numpy` of pyarrow would import pandas.
+    """Integers as a numpy array with a value for nulls, because pyarrow's `fill_null` and `to_numpy` import pandas.
 
     Example:
         >>> import pyarrow as pa
@@ -61,8 +61,8 @@ def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = 
     """Numbers as Arrow integers of 64 bits, built from buffers: `pyarrow.array` would import pandas.
 
     Args:
-        numbers: one per row.
-        valid: False where a row is null; None: no row is.
+        numbers: one number per row.
+        valid: False for rows that are null; None: no row is null.
 
     Example:
         >>> import numpy as np
@@ -94,7 +94,7 @@ def texts_of(words: Iterable[str]) -> pa.Array:
 
 
 def repeated_text(text: str, rows: int) -> pa.DictionaryArray:
-    """The same text in every row as a category, which is neither laid out nor hashed row by row.
+    """The same text in every row as a category, which is neither copied nor hashed for each row.
 
     Example:
         >>> repeated_text("UTC", 2).to_pylist()

@@ -1,9 +1,8 @@
 """Types of columns, with the corresponding types of polars and Arrow.
 
-The schema names types of its own, from which both libraries' types are made on first use. Defined as `pyarrow.Schema`,
-it would import pyarrow wherever a column is named: 0.1 s, more than `--help` takes altogether (0.08 s). polars takes
-0.25 s, longer than reading a small log. The enumerations of the schema also need their words in order, which no type of
-Arrow holds.
+The schema uses these types; those of polars and Arrow are derived from them on first use. A `pyarrow.Schema` would
+import pyarrow wherever a column is named: 0.1 s, more than `--help` takes altogether (0.08 s). polars takes 0.25 s,
+longer than reading a small log. Enumerations also need their words in order, which Arrow's types do not contain.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
     "one_of",
 ]
 
-#: The most words whose codes fit one byte in Arrow.
+#: Largest number of words whose codes fit one byte in Arrow.
 _BYTE_OF_WORDS: Final = 255
 
 
@@ -71,17 +70,17 @@ class ColumnType:
 
     @property
     def is_category(self) -> bool:
-        """Texts with few distinct values."""
+        """Whether the values are texts with few distinct values."""
         return self.name == CATEGORY.name
 
     @property
     def is_time(self) -> bool:
-        """Points in time."""
+        """Whether the values are points in time."""
         return self == TIME
 
     @property
     def is_integer(self) -> bool:
-        """Counts and identifiers."""
+        """Whether the values are counts or identifiers."""
         return self in {INT32, INT64}
 
 
@@ -98,7 +97,7 @@ CATEGORY: Final = ColumnType("category")
 
 
 def one_of(words: Sequence[str]) -> ColumnType:
-    """Texts from a fixed list."""
+    """The type of texts from a fixed list."""
     return ColumnType(CATEGORY.name, tuple(words))
 
 

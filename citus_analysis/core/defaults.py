@@ -1,6 +1,6 @@
-"""Defaults of statistics: library, command line and reports use these and no others.
+"""Defaults of statistics for the library, the command line and the reports.
 
-A parameters cell of a notebook names them (`level: float = LEVEL`), so that a change here is a change everywhere.
+The parameters cells of notebooks use them by name (`level: float = LEVEL`), so a change here applies everywhere.
 
 Example:
     >>> LEVEL, MARGIN
@@ -37,12 +37,12 @@ __all__ = [
 
 #: Confidence level of intervals; tests use 1 - LEVEL.
 LEVEL: Final[float] = 0.95
-#: Mean utilisation from which a component has no capacity to speak of left.
+#: Mean utilisation from which a component has hardly any capacity left.
 SATURATED_PERCENT: Final[float] = 90.0
 #: Share of the clients' session time in one class of waits from which it limits them: without it, throughput at the
 #: same number of threads could grow by 1 / (1 - share), 1.4-fold.
 WAITING_PERCENT: Final[float] = 30.0
-#: Share of the clients' session time outside the servers from which more time passes there than in them.
+#: Share of the clients' session time outside the servers from which the clients are the limit.
 OUTSIDE_PERCENT: Final[float] = 50.0
 #: Share of the kernel's enforcement periods in which a quota stopped a control group, from which the quota limits it.
 THROTTLED_PERCENT: Final[float] = 10.0
@@ -52,16 +52,16 @@ STALLED_PERCENT: Final[float] = 50.0
 CHECKPOINT_DISTANCE_S: Final[float] = 30.0
 #: Jain's index up to which client sessions are unevenly spread over nodes.
 JAIN_INDEX: Final[float] = 0.8
-#: p-value of the multinomial test up to which an uneven spread is no chance.
+#: p-value of the multinomial test up to which a spread counts as uneven.
 UNEVEN_P: Final[float] = 0.001
-#: Share of the rate that a client was limited to, from which it asked for no more.
+#: Share of its target rate from which a client counts as limited by that rate.
 REACHED_SHARE: Final[float] = 0.98
-#: Chance with which a planned number of runs is to be enough, as the spread is known from few runs only.
+#: Probability that a planned number of runs is enough, as the spread is known from few runs only.
 ASSURANCE: Final[float] = 0.8
-#: Chance with which planned runs, or a test whose power is stated, show a difference that is there.
+#: Power of planned runs, and of tests whose power is stated.
 POWER: Final[float] = 0.8
-#: Level at which a sequence of runs is said to have changed. It is asked again with every run that is added, so it is
-#: far below 1 - LEVEL.
+#: Level of the test for a change in a sequence of runs. The test is repeated with every added run, so the level is far
+#: below 1 - LEVEL.
 CHANGE_ALPHA: Final[float] = 0.002
 #: Relative difference that counts as none.
 MARGIN: Final[float] = 0.05
@@ -71,11 +71,11 @@ METRIC: Final[str] = "throughput_ops_s"
 RESAMPLES: Final[int] = 9_999
 #: Resamples of a fitted model, each of which is a fit.
 FIT_RESAMPLES: Final[int] = 2_000
-#: What makes random results repeatable: equal data give equal results.
+#: Seed of random results: equal data give equal results.
 SEED: Final[int] = 20_240_101
-#: Statements of each session that a profile leaves out: plans and connections are made there.
+#: First statements of each session that a profile leaves out, because they include making plans and connections.
 SKIP_FIRST: Final[int] = 5
 #: Formats of other tools in which comparisons are written.
 EXCHANGE_FORMATS: Final = ("benchstat", "markdown", "junit", "github-action-benchmark")
-#: Operations that a load generator is asked for where time ends the run: more than it can do.
+#: Operations requested from a load generator if time limits the run: more than it can do.
 UNTIL_TIME_IS_UP: Final[int] = 10**9

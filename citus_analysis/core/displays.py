@@ -23,7 +23,7 @@ _MOST_CHARACTERS: Final = 90
 
 
 def public(names: Sequence[str]) -> Callable[[], list[str]]:
-    """A package's `__dir__`: exactly its public names, not what it imports or sets up for itself.
+    """A package's `__dir__`: exactly its public names, without its imports and private names.
 
     Example:
         >>> public(["b", "a"])()
@@ -35,8 +35,8 @@ def public(names: Sequence[str]) -> Callable[[], list[str]]:
 class Shown:
     """A frozen result whose `print` and notebook output are short.
 
-    The text is `summary_lines`, of which the first twelve are printed; a notebook adds the first rows of
-    `summary_table`. Dataclasses that are shown so are declared with ``repr=False``.
+    The text consists of the first twelve `summary_lines`; a notebook adds the first rows of `summary_table`.
+    Dataclasses with this base are declared with ``repr=False``.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
@@ -51,7 +51,7 @@ class Shown:
         return None
 
     def table(self) -> pl.DataFrame:
-        """The result as a table; of a result that has none, its attributes, one row each."""
+        """The result as a table; if it has none, its attributes, one row each."""
         import polars as pl
 
         found = self.summary_table()
@@ -98,7 +98,7 @@ def html_table(table: pl.DataFrame, rows: int = _MOST_ROWS) -> str:
 
     Args:
         table: any table.
-        rows: how many are shown.
+        rows: number of rows to show.
 
     Example:
         >>> import polars as pl
@@ -120,7 +120,7 @@ def html_table(table: pl.DataFrame, rows: int = _MOST_ROWS) -> str:
 
 
 def _shared(table: pl.DataFrame) -> dict[str, object]:
-    """Columns with nothing to tell rows apart, and their value; never all columns."""
+    """Columns with the same value in all rows, and that value; never all columns."""
     if table.height < 2:
         return {}
     same = {column.name: column[0] for column in table if not column.dtype.is_nested() and column.n_unique() == 1}
@@ -128,7 +128,7 @@ def _shared(table: pl.DataFrame) -> dict[str, object]:
 
 
 def _side(column: pl.Series) -> str:
-    """Notebooks set every cell to the right, which suits numbers."""
+    """The style of a column: notebooks align all cells to the right, which suits numbers only."""
     return "" if column.dtype.is_numeric() else ' style="text-align: left"'
 
 

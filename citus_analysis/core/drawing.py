@@ -1,12 +1,12 @@
 """Functions that draw the figure of a result.
 
-Results belong to lower layers than figures. The package, which is above both, names the function that draws them
-(`draw_results_by`), and a result calls it without knowing the module that it is in (`figure_of_result`).
+Results belong to lower layers than figures. The package, which is above both, registers the function that draws them
+(`draw_results_by`), and results call it without importing its module (`figure_of_result`).
 """
 
 from __future__ import annotations
 
-# As in `typing`, of which the import would double the time that `import citus_analysis` takes.
+# As in `typing`, whose import would double the time of `import citus_analysis`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +19,10 @@ _draws: list[Callable[[object], Figure]] = []
 
 
 def draw_results_by(draw: Callable[[object], Figure]) -> None:
-    """Draw results by a function from now on.
+    """Register the function that draws results.
 
     Args:
-        draw: takes a result and gives its figure.
+        draw: function from a result to its figure.
     """
     _draws[:] = [draw]
 

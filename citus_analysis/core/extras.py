@@ -1,4 +1,4 @@
-"""Optional parts: packages that only some commands need."""
+"""Optional packages, which only some commands need."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["required"]
 
 
 def required(module: str, extra: str, purpose: str) -> None:
-    """Refuse in one line, with the command that installs it, where a package of an extra is missing.
+    """Check that a package of an extra is installed.
 
     Args:
         module: name of the package's module.
-        extra: name of the extra that brings it.
-        purpose: what needs it, as in `NAME needs the package ...`.
+        extra: name of the extra that contains it.
+        purpose: subject of the message `... needs the package ...`.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: it is not installed; the message has the command that installs it.
 
     Example:
         >>> required("no_such_module", "cluster", "--cluster")

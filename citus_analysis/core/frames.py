@@ -1,6 +1,6 @@
 """Tables that callers pass: polars, pandas or Arrow frames, and objects that provide tables by name.
 
-Functions accept any of them, work in polars, and give frames back in the caller's kind: :func:`in_callers_kind`.
+Functions accept any of them, compute with polars, and return frames of the caller's kind: :func:`in_callers_kind`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-#: A table of the caller's kind: polars (lazy too), pandas, Arrow or another that narwhals knows and that is in memory.
+#: A table of the caller's kind: polars (eager or lazy), pandas, Arrow or another in-memory kind that narwhals supports.
 Frame: TypeAlias = "IntoDataFrame | pl.LazyFrame"
 
 
@@ -43,7 +43,7 @@ class _Scanned(Protocol):
 
 
 def lazy_table(source: TableSource | Mapping[str, Frame], name: str) -> pl.LazyFrame:
-    """A table, of a dataset or of a mapping, of which a part is needed: of a dataset, only that part is read.
+    """A table of a dataset or of a mapping as a lazy frame; only the parts that are used are read from a dataset.
 
     Raises:
         UsageError: the table is missing.
@@ -103,8 +103,8 @@ def tables_of(source: TableSource | Mapping[str, Frame], names: Sequence[str]) -
 def in_callers_kind(function: Callable[P, R]) -> Callable[P, R]:
     """A function of frames whose results have the kind of the first frame passed: pandas in, pandas out.
 
-    Converted are a frame, and frames in a tuple or in the attributes of a result object. Annotations name polars, the
-    kind of callers who pass polars or a dataset.
+    Frames in a tuple or in the attributes of a result object are converted, too. Annotations name polars, the kind for
+    callers who pass polars or a dataset.
 
     Example:
         >>> import pandas as pd
@@ -120,7 +120,7 @@ def in_callers_kind(function: Callable[P, R]) -> Callable[P, R]:
         first = next(_frames((*args, *kwargs.values())), None)
         if first is None or isinstance(first, pl.DataFrame | pl.LazyFrame):
             return function(*args, **kwargs)
-        # In polars from here on, so that functions that are called on the way return polars too.
+        # All arguments become polars frames, so that decorated functions called by this one return polars, too.
         converted = cast("Callable[..., R]", function)
         result = converted(*map(_in_polars, args), **{name: _in_polars(value) for name, value in kwargs.items()})
         kind = _kind_of(cast("IntoDataFrame", first))
@@ -137,7 +137,7 @@ def _kind_of(frame: IntoDataFrame) -> ModuleType:
 
 
 def _is_frame(value: object) -> bool:
-    """Whether a value is a table of any kind; narwhals is imported only for values that polars does not know."""
+    """Whether a value is a table of any kind; narwhals is imported only for values that are not polars frames."""
     if isinstance(value, pl.DataFrame | pl.LazyFrame):
         return True
     if value is None or isinstance(value, str | bytes | int | float | Mapping | list | tuple):
@@ -167,7 +167,7 @@ def _in_polars(value: object) -> object:
 
 
 def _converted(result: T, kind: ModuleType) -> T:
-    """A result with its frames in another kind; the annotation keeps the kind that callers with polars get."""
+    """A result with its frames converted to another kind; the annotation remains that for polars."""
     if isinstance(result, pl.DataFrame):
         import narwhals as nw
 

@@ -1,11 +1,11 @@
-"""Types of values that have still to be looked at, and the one value that stays `Any`, with its reason.
+"""Types of values that are not checked yet, and the only use of `Any`, with its reason.
 
-This is the one module that names `Any`, and one module uses it.
+Only this module names `Any`, and only one module uses it.
 
-Documents whose form is known have types of their own (:class:`citus_analysis.runner.journal.Detail`, the notebooks of
+Documents of a known form have types of their own (:class:`citus_analysis.runner.journal.Detail`, the notebooks of
 :mod:`citus_analysis.report.engine.notebook_document`, pydantic's models of files that users write, lines of the
-manifest by :mod:`citus_analysis.dataset.storage.checked_fields`); those whose form is not known are :data:`Json` or
-`object` until they were looked at.
+manifest by :mod:`citus_analysis.dataset.storage.checked_fields`); others are :data:`Json` or `object` until they are
+checked.
 """
 
 from __future__ import annotations

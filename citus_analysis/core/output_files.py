@@ -64,7 +64,7 @@ def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming(path: str | PathLike[str]) -> Iterator[None]:
-    """Add the file's name to errors of writing: the system names it only in errors of opening.
+    """Add the file's name to errors of writing; the system names it only in errors of opening.
 
     Example:
         >>> with naming("runs/journal.jsonl"):

@@ -22,7 +22,7 @@ __all__ = ["IDENTITY_COLUMNS", "PARTITION_KEY", "Column", "Rows", "Table"]
 
 PARTITION_KEY: Final = "resource"
 
-#: Columns that say where a row comes from; filled in by the dataset layer, never by a format.
+#: Columns with the origin of a row, which the dataset layer fills in, not a format.
 IDENTITY_COLUMNS: Final = ("source_id", "resource", "run_id", "iteration", "node", "role", "part")
 
 #: Rows as a format may yield them; :meth:`Table.batch` converts both to one record batch.
@@ -34,7 +34,7 @@ class Column:
     """One column: its name (with unit suffix), type and meaning.
 
     Attributes:
-        source: where its values come from; None if from the source of its table.
+        source: source of its values; None: that of its table.
     """
 
     name: str
@@ -73,9 +73,9 @@ class _Conversions:
     """Expressions that bring a column to its type. Built once: building expressions costs as much as a query.
 
     Attributes:
-        absent: for an absent column.
-        same: for a column of the type.
-        other: for a column of another type.
+        absent: expression for an absent column.
+        same: expression for a column of the type.
+        other: expression for a column of another type.
     """
 
     absent: pl.Expr
@@ -93,7 +93,7 @@ class _Conversions:
 
 @dataclass(frozen=True)
 class Table:
-    """One table: name, meaning, where its rows come from, and its columns in order."""
+    """One table: name, meaning, source of its rows, and its columns in order."""
 
     name: str
     meaning: str
@@ -124,7 +124,7 @@ class Table:
         return [column.name for column in self.columns]
 
     def parsed(self) -> Table:
-        """The part of the table that a format module yields: all but the identity columns it does not state."""
+        """The part of the table that a format module yields: all columns but the identity columns it does not state."""
         return self._parsed
 
     @cached_property
@@ -135,7 +135,7 @@ class Table:
     def arrow(self) -> pa.Schema:
         """The table as a schema of Arrow.
 
-        The metadata of the schema hold the table's `meaning` and `source`, those of a field the column's `meaning`,
+        The metadata of the schema contain the table's `meaning` and `source`, those of a field the column's `meaning`,
         `source` and, if it has one, `unit`; all are bytes in UTF-8, as always in Arrow.
 
         Example:
@@ -153,8 +153,8 @@ class Table:
     def stored(self) -> pa.Schema:
         """The schema of the table's Parquet files: without the partition key, texts and categories as plain texts.
 
-        Readers derive the same types from a file that has no Arrow schema, as files of older versions; hence old and
-        new files of a table can be read together.
+        Readers derive the same types from files without an Arrow schema, as older versions wrote them, so old and new
+        files of a table can be read together.
         """
         return self._stored
 
@@ -188,7 +188,7 @@ class Table:
         """Check that every name is a column of this table.
 
         Raises:
-            ValueError: a name is not.
+            ValueError: a name is not a column.
         """
         unknown = [name for name in names if name not in self]
         if unknown:
@@ -204,7 +204,7 @@ class Table:
         if list(present.items()) == list(self._dtypes.items()):
             return frame
         self.require_known(present)
-        # Columns that have the type already are not cast: each cast takes time.
+        # Columns that already have the type are not cast, because each cast takes time.
         return frame.select(
             made.absent if name not in present else made.same if present[name] == dtype else made.other
             for (name, dtype), made in zip(self._dtypes.items(), self._conversions, strict=True)
@@ -217,8 +217,7 @@ class Table:
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """Rows as a record batch of this table's Arrow schema; absent columns become null, texts may stay categories.
 
-        Between formats and files, rows are converted by this method alone, and once: rows of this schema are returned
-        as they are.
+        This is the only conversion of rows between formats and files: rows of this schema are returned as they are.
 
         Raises:
             ValueError: there is a column that the table does not define.
@@ -245,7 +244,7 @@ class Table:
         return pa.RecordBatch.from_arrays(columns, schema=self._with_categories(columns))
 
     def _with_categories(self, columns: list[pa.Array]) -> pa.Schema:
-        """The schema, with texts as categories where they are given so."""
+        """The schema, with texts as categories if the column is one."""
         import pyarrow as pa
 
         schema = self._arrow

@@ -23,7 +23,7 @@ def work_ahead(pieces: Iterator[Piece], name: str, ahead: int = 1) -> Generator[
     Args:
         pieces: computes the items.
         name: name of the thread.
-        ahead: the most items that are computed in advance.
+        ahead: largest number of items that are computed in advance.
 
     Example:
         >>> list(work_ahead((number * number for number in range(4)), "squares"))
