@@ -25,7 +25,7 @@ _LEVELS_NAMED: Final = 4
 
 @dataclass(frozen=True)
 class Comparability:
-    """The columns that a comparison holds equal.
+    """The columns that are equal within a comparison.
 
     Attributes:
         strata: columns that vary and are held equal.
@@ -39,8 +39,8 @@ class Comparability:
 def comparability(runs: pl.DataFrame, by: str, pool: Collection[str] = ()) -> Comparability:
     """Columns to hold equal when the levels of `by` are compared.
 
-    A column of the system (such as the family, if each cluster size has its own) of which no value occurs at two
-    levels is not held equal, as long as each level has one value of it: the comparison is then of both columns.
+    A column of the system (such as the family, if each cluster size has its own) in which the levels have no common
+    value is not held equal if each level has one value of it: the comparison is then of both columns.
 
     A variant excludes the size of the system, so variants are compared at equal sizes only.
 
@@ -83,7 +83,7 @@ def pooled(runs: pl.DataFrame, held: AbstractSet[str]) -> list[str]:
 
 
 def differing(tested: pl.DataFrame, base: pl.DataFrame, columns: Collection[str]) -> list[str]:
-    """Columns of which two sets of runs have different values, with the values of each, in words."""
+    """Columns in which two sets of runs have different values, with the values of each, in words."""
     known = [name for name in CONFIGURATION if name in columns and name in tested.columns]
     sides = [(name, set(tested[name].to_list()), set(base[name].to_list())) for name in known]
     return [f"{name}: {_named(tested[name])} against {_named(base[name])}" for name, a, b in sides if a != b]
@@ -96,7 +96,7 @@ def _named(values: pl.Series) -> str:
 
 
 def closest_difference(runs: pl.DataFrame, by: str, strata: Sequence[str]) -> tuple[str, ...]:
-    """The smallest set of columns in which two runs at different levels of `by` differ, and that must be pooled."""
+    """The smallest set of columns in which two runs at different levels of `by` differ, and which must be pooled."""
     found = runs.select(by, *strata).unique(maintain_order=True)
     levels = found[by].rank("dense").fill_null(0).to_numpy()
     codes = np.column_stack([found[name].rank("dense").fill_null(0).to_numpy() for name in strata])

@@ -11,7 +11,7 @@ from citus_analysis.units import US_PER_S
 
 __all__ = ["TOLERANCE", "concurrency"]
 
-#: Rounding of reported means and run times explains this much; more is a contradiction.
+#: Excess that rounding of reported means and run times explains; more is a contradiction.
 TOLERANCE: Final = 0.02
 
 

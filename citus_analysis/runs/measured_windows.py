@@ -32,14 +32,14 @@ _WINDOW: Final = ("measured_from", "measured_until")
 
 @dataclass(frozen=True)
 class Windowed:
-    """Rows of runs that were measured.
+    """Rows within the measured windows of their runs.
 
     Attributes:
-        rows: those from within the measured window of their run, and all of runs whose window is not known.
-        outside: number of the other rows, which began before or ended after it.
-        runs_outside: runs all of whose rows are outside.
-        unplaced: runs all of whose rows are more than :data:`CLOCKS_APART_S` away from the window: the clocks of client
-            and server cannot be compared, and all rows are kept.
+        rows: rows within the measured window of their run, and all rows of runs without a known window.
+        outside: number of rows that began before the window or ended after it.
+        runs_outside: runs with all rows outside.
+        unplaced: runs with all rows more than :data:`CLOCKS_APART_S` away from the window: the clocks of client and
+            server cannot be compared, and all rows are kept.
     """
 
     rows: pl.DataFrame
@@ -52,14 +52,14 @@ def within_measured(rows: pl.DataFrame, runs: pl.DataFrame) -> Windowed:
     """Rows from within the measured window of their run.
 
     Args:
-        rows: with `resource`, `run_id`, `start_time` and `end_time`, such as `statements`. Rows without a time, or of a
-            run that `runs` does not hold, are kept.
-        runs: the table `runs`. Where it has no windows, or the rows no times, all rows are kept.
+        rows: rows with `resource`, `run_id`, `start_time` and `end_time`, such as `statements`. Rows without a time, or
+            of a run that is not in `runs`, are kept.
+        runs: the table `runs`. If it has no windows, or the rows have no times, all rows are kept.
     """
     if not (set(_WINDOW) <= set(runs.columns) and {"start_time", "end_time"} <= set(rows.columns)):
         return Windowed(rows, 0, (), ())
     windows = runs.select(*_RUN, *_WINDOW).unique(_RUN, keep="first")
-    # Only what decides is joined: rows may have many columns.
+    # Only the columns needed are joined: rows may have many.
     placed = (
         rows.select(*_RUN, "start_time", "end_time")
         .join(windows, on=_RUN, how="left", maintain_order="left")

@@ -28,7 +28,7 @@ _NAMING: Final = (
     "operations",
     "monitored",
 )
-#: Columns of numbers -> what they count.
+#: Columns of numbers -> the noun for one.
 _COUNTED: Final = {"threads": "thread", "drivers": "load generator", "records": "record", "operations": "operation"}
 
 

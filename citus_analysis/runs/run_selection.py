@@ -1,4 +1,4 @@
-"""The runs that enter a report, with their set-up, and those that do not.
+"""The runs of a report, with their set-up, and the runs left out.
 
 A run without a known phase and workload has no operation, and belongs to no series. The nodes that clients connect to
 (the coordinator or the workers) are reported beside the set-up: in many studies they depend on the cluster's size, and
@@ -24,7 +24,7 @@ _URL: Final = r"jdbc:\w+://([^/\s?]+)"
 
 @dataclass(frozen=True)
 class Selection:
-    """The runs that enter a report, and those that do not.
+    """The runs of a report, and the runs left out.
 
     Attributes:
         runs: runs with status ok, with the columns `operation` (null if phase and workload are unknown), `family`,
@@ -73,14 +73,14 @@ def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", 
     """The runs of the chosen resources, with their set-up.
 
     Args:
-        dataset: anything that gives the tables `runs`, `settings`, `clients` and `nodes`.
+        dataset: source of the tables `runs`, `settings`, `clients` and `nodes`.
         resources: glob patterns, separated by commas.
         phase: `load`, `run` or `all`.
         workload: one workload's name; empty: all. The load phase is not filtered by it.
 
     Raises:
-        UnknownNameError: no run is of a resource that a pattern matches, or of the workload.
-        InsufficientDataError: no run that matches is ok.
+        UnknownNameError: a pattern matches no resource, or no run has the workload.
+        InsufficientDataError: no matching run is ok.
     """
     table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(table, resources, workload)

@@ -1,7 +1,7 @@
-"""The status of a run: ok, degraded or failed, and why. The one rule, for the runner as for `ingest`.
+"""The status of a run (ok, degraded or failed) and its reason, by the same rule in the runner and in `ingest`.
 
 :func:`with_status` judges the load generators' outputs, :func:`with_verdicts` adds the verdicts of the runner, which
-sees failures that these outputs do not show. The status of a run is the worse of the two.
+detects failures that these outputs do not show. The status of a run is the worse of the two.
 
 Example:
     >>> import polars as pl
@@ -30,7 +30,7 @@ _BY_SEVERITY: Final = dict(enumerate(STATUSES))
 
 
 def worst_status(*statuses: str) -> str:
-    """The most severe of some statuses; `ok` of none.
+    """The most severe of the statuses; `ok` if there is none.
 
     Example:
         >>> worst_status("ok", "failed", "degraded")
@@ -40,17 +40,17 @@ def worst_status(*statuses: str) -> str:
 
 
 def with_status(runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs with `status` and `status_reason`, as the outputs of their clients show them.
+    """Runs with `status` and `status_reason`, judged by the outputs of their clients.
 
-    Status: `failed` where a main client left no log or no final summary, where client threads never connected, or
-    where fewer operations were attempted than planned (not where a time limit was set); `degraded` where operations
-    failed, or where the monitor's did or it had none; else `ok`. The first that holds decides the status; every one
-    that holds is named in the reason.
+    The status is `failed` if a main client left no log or no final summary, if client threads never connected, or if
+    fewer operations were attempted than planned (unless a time limit was set); `degraded` if operations failed, if the
+    monitor's operations failed, or if it had none; else `ok`. The first condition that is true determines the status;
+    the reason names all that are true.
 
     Args:
-        runs: one row per run with `drivers`, `main_clients` (that left a log), `incomplete` (of those, without a
-            final summary), `threads`, `connected_threads`, `operations` (planned), `attempted`, `failed_operations`,
-            `time_limited`, `monitor_operations` (null where there was no monitor) and `monitor_failed_operations`.
+        runs: one row per run with `drivers`, `main_clients` (with a log), `incomplete` (of these, without a final
+            summary), `threads`, `connected_threads`, `operations` (planned), `attempted`, `failed_operations`,
+            `time_limited`, `monitor_operations` (null without a monitor) and `monitor_failed_operations`.
     """
     rules = (*_failures(), *_degradations())
     status = pl.coalesce(*(pl.when(holds).then(pl.lit(word)) for holds, word, _ in rules), pl.lit("ok"))
@@ -94,11 +94,11 @@ def _degradations() -> tuple[_Rule, ...]:
 
 
 def with_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
-    """Runs with the runner's verdicts: the worse status counts, with both reasons.
+    """Runs with the runner's verdicts: the worse status, with both reasons.
 
     Args:
         runs: the table `runs`.
-        outcomes: the table `outcomes` of the same resources; later rows win.
+        outcomes: the table `outcomes` of the same resources; of several rows for a run, the last one is used.
     """
     verdicts = outcomes.unique(["resource", "judged_iteration"], keep="last", maintain_order=True).select(
         "resource",
@@ -112,7 +112,7 @@ def with_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
         pl.col(name).cast(pl.String).fill_null("ok").replace_strict(_SEVERITY, return_dtype=pl.Int8)
         for name in ("status", "judged")
     )
-    # The runner's reason repeats the clients', which it judged by the same rule.
+    # The runner judges the clients by the same rule, so its reason may repeat theirs.
     repeated = pl.col("judged_reason").str.contains(pl.col("status_reason"), literal=True).fill_null(value=False)
     words = pl.concat_list(pl.when(~repeated).then("status_reason"), "judged_reason").list.drop_nulls()
     judged_worse = pl.col("judged").fill_null("ok") != "ok"

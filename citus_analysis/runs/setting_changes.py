@@ -20,16 +20,16 @@ _OF_LOGS: Final = r"^settings\.(?:log_|logging_|citus\.node_conninfo)"
 
 
 def setting_changes(before: Frame, after: Frame) -> pl.DataFrame:
-    """The settings, versions and other descriptions that are not the same in two sets of rows of `settings`.
+    """The settings, versions and other descriptions that differ between two sets of rows of `settings`.
 
-    A name that only one side states is a change too, unless that side states nothing at all.
+    A name that only one side states is a change, too, unless the other side states nothing at all.
 
     Args:
         before: rows of the table `settings` (`name`, `value`).
-        after: others.
+        after: rows of the same table.
 
     Returns:
-        `name`, `before`, `after` (several values split by ` | `; null where it is not stated), by name.
+        `name`, `before`, `after` (several values split by ` | `; null if not stated), sorted by name.
 
     Example:
         >>> rows = lambda value: pl.DataFrame({"name": ["settings.work_mem", "threads"], "value": [value, "4"]})
@@ -54,7 +54,7 @@ def _stated(settings: pl.DataFrame) -> pl.DataFrame:
 
 
 def change_words(changes: pl.DataFrame, most: int = 6) -> str:
-    """Changes of settings in words; empty where there are none.
+    """Changes of settings in words; empty if there are none.
 
     Example:
         >>> change_words(pl.DataFrame({"name": ["work_mem"], "before": ["4MB"], "after": ["64MB"]}))

@@ -1,14 +1,14 @@
-"""The one definition of a run's set-up, which commands and reports share.
+"""The definition of a run's set-up for all commands and reports.
 
 A run's *set-up* is everything that could explain a difference: the system, its *family*, every server setting in
 which the resources differ, and the load: phase, workload (for pgbench: its scripts), the client's protocol and the rate
 it was limited to, number of load generators, table size (for pgbench: its scaling factor), operations.
-Where nodes are held to a share of the CPU, `cpu_per_node` states it in cores, as the resource's description does.
+If nodes are limited to a share of the CPU, `cpu_per_node` is that share in cores, from the resource's description.
 The family is the value of `runs.set_up`, which the runner states. If it is not stated, the family is the name of the
 resource without the parts that merely repeat its workers, threads and phase, so that `w2-binary-t16-insert` belongs to
 family `binary` and `w2-t16-insert` to the main one.
 The arrival of operations is part of the load: `closed` if each thread sends an operation when its last one has
-returned, `partly open` if a thread sends on a schedule unless it is still waiting, `open` if nothing delays operations.
+returned, `partly open` if a thread sends on a schedule unless it is still waiting, `open` if operations never wait.
 A *configuration* is a set-up at one number of workers and threads. A *variant* is a set-up without its size: system,
 family, number of load generators, protocol, limit, settings and, if a family has several of them, the share of the CPU
 and whether the runs were monitored.
@@ -61,19 +61,19 @@ LOAD: Final = (
     "drivers",
     "monitored",
 )
-#: All columns that describe a configuration: what a comparison holds equal unless it is about them.
+#: All columns of a configuration; a comparison holds them equal unless it is about them.
 CONFIGURATION: Final = (*SYSTEM, *LOAD)
 #: Columns that make up a variant's name.
 VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "settings", "cpu_per_node", "monitored")
 
 _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
-#: Settings that change what is logged, not what is measured, or that merely restate the topology.
+#: Settings that affect the logs, not the measurements, or that merely restate the topology.
 _IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|server_version$)"
 _MAIN_FAMILY: Final = "usual set-up"
-#: YCSB's core workload that does nothing but read (its Wiki, "Core Workloads"); the others mix operations.
+#: YCSB's core workload that only reads (its Wiki, "Core Workloads"); the others mix operations.
 _READS_ONLY: Final = "C"
-#: The client's word for an operation -> the word for it in reports.
+#: The client's word for an operation -> its word in reports.
 _SAME: Final = {"READ": "SELECT"}
 #: Meaning of an empty text in these columns.
 _EMPTY: Final = {"family": _MAIN_FAMILY, "settings": "usual", "limit": "none"}
@@ -87,7 +87,7 @@ def family_of(resource: str, *, workers: int | None, threads: int | None, driver
 
 
 def operation_name(phase: str | None, workload: str | None) -> str | None:
-    """The operation of a phase, as reports name it; None if neither phase nor workload is known.
+    """The name of a phase's operation in reports; None if neither phase nor workload is known.
 
     Example:
         >>> operation_name("load", "A"), operation_name("run", "C"), operation_name("run", "A")
@@ -107,7 +107,7 @@ def with_operations(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def operation_of(runs: pl.DataFrame) -> str:
-    """The work of runs: their phase and workload and, if a table has it, the operation of the client."""
+    """The work of runs in words: their phase and workload and, if the table has it, the operation of the client."""
     columns = [
         runs[name].cast(pl.String) if name in runs.columns else pl.Series(name, [None] * runs.height, dtype=pl.String)
         for name in ("phase", "workload", "operation")
@@ -123,13 +123,13 @@ def operation_of(runs: pl.DataFrame) -> str:
 
 
 def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Runs with the columns `family`, `settings`, `limit`, `arrivals` and `variant`; those that are there already stay.
+    """Runs with the columns `family`, `settings`, `limit`, `arrivals` and `variant`; existing ones are kept.
 
-    `cpu_per_node` (cores, as text) is added where a resource's description states it.
+    `cpu_per_node` (cores, as text) is added if a resource's description states it.
 
     Args:
         runs: rows of the table `runs`.
-        settings: the table `settings`; without it no resource has settings of its own.
+        settings: the table `settings`; None: settings are not known.
     """
     found = runs
     if "resource" in found.columns and "family" not in found.columns:
@@ -148,15 +148,15 @@ def described(runs: pl.DataFrame, settings: pl.DataFrame | None = None) -> pl.Da
 
 
 def _with_cpu_per_node(runs: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
-    """Runs with the cores that each node may use; unchanged where no description states them."""
+    """Runs with the cores that each node may use; unchanged if no description states them."""
     of_runs = pl.col("resource").is_in(runs["resource"].unique().implode())
     stated = settings.filter(of_runs, pl.col("name") == "cpu_per_node").select("resource", cpu_per_node="value")
     return runs.join(stated, on="resource", how="left", maintain_order="left") if stated.height else runs
 
 
 def _limits() -> pl.Expr:
-    """The rate that clients were limited to, in words; empty where there was none."""
-    # Frames that come from pandas hold columns of nulls as texts.
+    """The rate that clients were limited to, in words; empty without a limit."""
+    # In frames from pandas, columns of nulls are texts.
     target = pl.col("target_ops_s").cast(pl.Float64)
     words = pl.format("at most {}/s", target.round(2)).str.replace(r"\.0(/s)$", "$1")
     rate = pl.when(target.is_null()).then(pl.lit("limited rate")).otherwise(words)
@@ -201,13 +201,13 @@ def _differing_settings(settings: pl.DataFrame, resources: pl.Series) -> pl.Data
 
 
 def _named_by_set_up(settings: pl.DataFrame) -> pl.DataFrame:
-    """resource, name: the settings that an experiment varied, which its set-ups are named by."""
+    """resource, name: the settings that an experiment varied, which are in the names of its set-ups."""
     varied = settings.filter(pl.col("name") == "varied").select("resource", name=pl.col("value").str.split(", "))
     return varied.explode("name").select("resource", name="settings." + pl.col("name"))
 
 
 class _VariantRow(TypedDict, total=False):
-    """A row of :data:`VARIANT`'s columns; a table may lack some."""
+    """A row with the columns of :data:`VARIANT`; a table may lack some."""
 
     system: str | None
     family: str | None
@@ -230,7 +230,7 @@ def _variants(runs: pl.DataFrame) -> pl.Series:
 
 
 def _several_in_family(column: str, columns: Container[str]) -> pl.Expr:
-    """Whether runs of the same family have several values of a column: some are monitored, others are not."""
+    """Whether runs of the same family have several values of a column, such as monitored and unmonitored ones."""
     if column not in columns or "family" not in columns:
         return pl.lit(value=False)
     return pl.col(column).drop_nulls().n_unique().over("family") > 1
@@ -249,7 +249,7 @@ def _variant(row: _VariantRow, varying: Container[str]) -> str:
 
 
 def repeats_system(system: str | None, family: str | None) -> bool:
-    """Whether the name of a set-up begins with that of its system, which need not be said before it then.
+    """Whether the name of a set-up begins with that of its system, which then is not repeated.
 
     Example:
         >>> repeats_system("citus", "citus-binary"), repeats_system("citus", "binary"), repeats_system(None, "binary")
@@ -259,7 +259,7 @@ def repeats_system(system: str | None, family: str | None) -> bool:
 
 
 def monitored_text(monitored: bool | None) -> str:
-    """Whether a sampled client ran beside the main ones, in a word; empty where it is not known."""
+    """Whether a sampled client ran along with the main ones, in a word; empty if not known."""
     return "" if monitored is None else "monitored" if monitored else "unmonitored"
 
 
@@ -274,7 +274,7 @@ def setting_text(column: str, value: object) -> str:
 
 
 def stratum_text(stratum: Mapping[str, object], separator: str = ", ") -> str:
-    """The columns that a comparison or a curve holds equal, as `--only` accepts them, without unknown or usual values.
+    """The columns that are equal in a comparison or curve, as `--only` accepts them, without unknown or usual values.
 
     Example:
         >>> stratum_text({"family": "", "limit": "", "query_mode": None, "phase": "load", "threads": 16})

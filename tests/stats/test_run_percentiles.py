@@ -36,7 +36,7 @@ def test_one_run_has_the_ranks_of_the_independent_values_that_it_is_worth() -> N
     # The values are their own ranks; the shares of 744 at which rank 345 begins and 400 ends are those of 1,000.
     assert (ours.n, stats.percentile_ranks(744, 50)) == (744, (345, 400))
     assert (ours.low, ours.high) == (np.floor(344 / 0.744) + 1, np.ceil(400 / 0.744))
-    assert ours.warnings == ("one run: the interval holds for its conditions , not for other runs",)
+    assert ours.warnings == ("one run: the interval is valid for its conditions, not for other runs",)
 
 
 def test_a_correlated_run_has_a_wider_interval() -> None:

@@ -91,7 +91,7 @@ def test_mser5_says_when_nothing_settles() -> None:
 def test_mser5_says_that_short_sequences_cannot_be_told() -> None:
     trend = np.linspace(0, 100, 60)
     assert stats.mser5(trend).warnings == (
-        "60 values: too few for MSER-5 to tell whether the sequence has settled (at least 65)",
+        "60 values: too few for MSER-5 to show whether the sequence has settled (at least 65)",
     )
     assert "not settled" in stats.mser5(np.linspace(0, 100, 65)).warnings[0]
     assert stats.mser5(np.tile([1.0, 2, 3, 2, 1], 13)).warnings == ()

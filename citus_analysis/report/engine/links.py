@@ -83,7 +83,7 @@ def _title(page: Path) -> str:
 
 
 def index_of(folder: Path) -> str:
-    """The link from pages in a folder to their index, beside them or else in the folder above; empty if there is none."""
+    """The link from pages in a folder to their index, beside them or else in the folder above; empty if none exists."""
     # The parent is tested by its own path, because the pages' folder may not exist yet.
     places = {"index.html": folder, "../index.html": folder.parent}
     return next((link for link, place in places.items() if _is_index(place / "index.html")), "")

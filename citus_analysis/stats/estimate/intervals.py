@@ -102,8 +102,8 @@ def mean_interval_from_summary(
         sd: sample standard deviation (divisor n - 1); ignored for n = 1.
         n: number of values.
         level: confidence level.
-        method: ``t``, ``normal``, or ``log-t``: mean × exp(± t s / (mean √n)), the interval of log(mean) by the delta
-            method, as :func:`ratio_interval_from_summaries` uses it for both means.
+        method: ``t``, ``normal``, or ``log-t``: mean × exp(± t s / (mean √n)), the interval of log(mean) by the
+            delta method, as :func:`ratio_interval_from_summaries` uses it for both means.
 
     Raises:
         InsufficientDataError: no values.
