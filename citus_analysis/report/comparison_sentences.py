@@ -65,7 +65,7 @@ def order_warnings(study: ComparisonPanels) -> list[str]:
     share = f"In {apart.height} of {study.ratios.height} comparisons"
     where = share if not all_of else "In this comparison" if apart.height == 1 else "In all comparisons"
     return [
-        f"{where}, all runs of one side started before those of the other"
+        f"{where}, all runs of one side were made before those of the other"
         f"{which}: a drift of the machine over time would look like a difference, and cannot be excluded."
     ]
 

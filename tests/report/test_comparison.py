@@ -59,7 +59,7 @@ def test_runs_made_one_set_after_the_other_are_said_to_be() -> None:
     assert order_warnings(of_turns) == []
     assert of_turns.ratios["order"].to_list() == ["in turns or unknown"]
     (warning,) = order_warnings(of_apart)
-    assert warning.startswith("In this comparison, all runs of one side started before those of the other:")
+    assert warning.startswith("In this comparison, all runs of one side were made before those of the other:")
     assert of_apart.table()["order"].to_list() == ["one after the other"]
 
 

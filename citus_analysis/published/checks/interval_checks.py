@@ -169,7 +169,7 @@ def interval_quantile(tables: Sequence[ResultTable]) -> Iterator[Finding]:
             yield finding("green", "interval_quantile", interval.row, expected, str(interval), "wide enough")
 
 
-@check("interval_resolution", "Which differences can so many repetitions with that spread show?")
+@check("interval_resolution", "Which differences can the repetitions with their spread show?")
 def interval_resolution(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """A mean of few scattered runs cannot support a claim of no difference."""
     for table in tables:

@@ -20,7 +20,7 @@ _BUCKET_S: Final = 1e-3
 _RELATIVE: Final = 2e-3
 
 
-@check("percentiles_ordered", "Do percentiles grow, and does the mean lie where they allow it?")
+@check("percentiles_ordered", "Do percentiles grow, and is the mean within the bounds that they set?")
 def percentiles_ordered(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Minimum ≤ percentiles in order ≤ maximum, and the mean within the bounds that they set.
 

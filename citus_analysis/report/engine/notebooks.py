@@ -7,7 +7,7 @@ whole library, a name that the cell imports from :mod:`citus_analysis.core.defau
 
     from citus_analysis.core.defaults import LEVEL
 
-    x: str = "workers"  # what grows along the series (workers | threads)
+    x: str = "workers"  # quantity that grows along the series (workers | threads)
     base: int = 0  # value of x that speedup refers to; 0 = the smallest measured
     level: float = LEVEL  # confidence level
 

@@ -22,7 +22,7 @@ from typing import Final
 
 __all__ = ["packed", "plotly_library", "plotly_script"]
 
-#: A module of plotly.js that is nothing but a long text: the program that draws map tiles in the background.
+#: A module of plotly.js that consists of one long text, the program that draws map tiles in the background.
 _LONG_TEXT: Final = re.compile(r"""=>\{"use strict";[\w$]+\.exports=(['"])""")
 _SHORTEST: Final = 100_000
 
