@@ -27,7 +27,7 @@ _ROOM: Final = 2.0
 _LABEL: Final = 20
 #: The number in a cell is legible on the colours of both ends.
 _SCALE: Final = ((0.0, "#f7fbff"), (0.5, "#9ecae1"), (0.9, "#E69F00"), (1.0, "#D55E00"))
-#: Above the cells, where the slanted names of the configurations leave it room.
+#: The scale is above the cells, because the slanted names of the configurations are below them.
 _SCALE_ABOVE: Final = {
     "orientation": "h",
     "x": 0,

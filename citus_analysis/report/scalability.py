@@ -83,7 +83,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """Operation and, where there are several, set-up."""
+        """Operation and, if there are several, set-up."""
         return ", ".join(part for part in (self.operation, self.set_up) if part)
 
 
@@ -94,7 +94,7 @@ class ScalingPanels:
     Attributes:
         axis: `workers` or `threads`.
         study: the curves.
-        base: value of the axis that speedup and efficiency of most series refer to; 0 where there is no series.
+        base: value of the axis that speedup and efficiency of most series refer to; 0 if there is no series.
         panels: the curves with their places, in the order of the figures.
         means: per operation, series and value: n, mean, sd, low, high, level, method, warnings.
     """

@@ -64,7 +64,7 @@ class SideBySide:
     what: str
 
     def plot(self, *, most: int = 12) -> list[go.Figure]:
-        """One figure of bars for each panel; none where there is nothing to compare."""
+        """One figure of bars for each panel; none if there is nothing to compare."""
         parts = list(self.means.group_by("panel", maintain_order=True))[:most]
         order = list(dict.fromkeys(self.means["group"]))
         return [
@@ -282,7 +282,7 @@ def intensity_table(
 
     Returns:
         operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,
-        client_mean_us; times in ms where they are long. One row per intensity.
+        client_mean_us; long times in ms. One row per intensity.
     """
     runs = selection.runs.drop_nulls(["operation", *_SIZE])
     keys = [name for name in CONFIGURATION if name in runs.columns and name not in _INTENSITY]

@@ -9,7 +9,7 @@
 - overviews: `list_configurations`, `format_configurations`;
 - planning: `required_runs`, `enough_runs`, `influence`, and over a table of runs `run_precision`.
 
-docs/statistics.md says which to use when.
+docs/statistics.md explains when to use each of them.
 """
 
 from citus_analysis.core.displays import public

@@ -125,7 +125,7 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """A cell whose interval stays on one line, below its estimate where the column is narrow."""
+    """A cell whose interval stays on one line, below its estimate in a narrow column."""
     return _INTERVAL.sub(r"[\1,&nbsp;\2]", text)
 
 

@@ -65,7 +65,7 @@ def check_links(page: Path, *, folder: Path | None = None, expected: Collection[
 
 
 def further_pages(folder: Path) -> str:
-    """The part of an index that links the reports in the folders below; hidden where there are none."""
+    """The part of an index that links the reports in the folders below; hidden if there are none."""
     items = [
         f'<li><a href="{quote(page.relative_to(folder).as_posix())}">{escape(_title(page))}</a>'
         f" ({escape(page.parent.name)})</li>"

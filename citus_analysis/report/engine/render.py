@@ -54,7 +54,7 @@ class ReportResult:
     Attributes:
         name: name of the report.
         notebook: the executed notebook.
-        html: the self-contained page; None where none was wanted.
+        html: the self-contained page; None if it was not requested.
         tables: the CSV files, one per figure and table, by name.
         findings: the sentences the report opens with.
         title: the report's heading.

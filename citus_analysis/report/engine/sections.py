@@ -134,7 +134,7 @@ def sections_of(notebook: Notebook) -> Sections:
 
 
 def facts_of(notebook: Notebook) -> dict[str, str]:
-    """Facts of the data that a notebook has shown (:meth:`Page.footer`); empty where it has shown none."""
+    """Facts of the data that a notebook has shown (:meth:`Page.footer`); empty if it has shown none."""
     facts: dict[str, str] = {}
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):

@@ -238,7 +238,7 @@ def compare(
         >>> compare([5.1, 5.0, 5.2], [4.0, 4.1, 3.9], higher_is_better=False).verdict
         'slower'
 
-        Runs made in four blocks, the conditions of which differ:
+        Runs made in four blocks with different conditions:
 
         >>> a, b = [106, 96, 117, 85], [100, 90, 111, 80]
         >>> compare(a, b).verdict, compare(a, b, blocked=True).verdict

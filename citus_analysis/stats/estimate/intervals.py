@@ -77,7 +77,7 @@ def mean_interval(
         >>> str(mean_interval([62_000, 63_500, 61_400, 64_100, 62_700]))
         '62,740 [61,384, 64,096] (95 %, Student t, n = 5)'
 
-        Two runs that differ much, as a rate and as any number:
+        Two very different runs, with an interval on the log scale and one that is not:
 
         >>> str(mean_interval([1_000, 1_700], method="log-t"))
         '1,350 [50.08, 36,390] (95 %, Student t on the log scale, n = 2)'

@@ -1,1 +1,1 @@
-"""Notebooks executed by papermill, in the process that makes reports or in one that helps it."""
+"""Execution of notebooks by papermill in a helper process."""
