@@ -73,8 +73,8 @@ def order_warnings(study: ComparisonPanels) -> list[str]:
 def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
     """The variants with the clearest differences, each with its operations: "1.21 times the throughput of ...".
 
-    Variants that differ from the base in their set-up only leave the others, such as those with other numbers of
-    records, to the table.
+    If some variants differ from the base only in their set-up, the others, such as those with another number of
+    records, are left to the table.
     """
     clear = [c for c in study.comparisons if c.verdict in ("faster", "slower")]
     by_variant: dict[str, list[Comparison]] = {}
