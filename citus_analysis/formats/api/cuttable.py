@@ -1,8 +1,8 @@
 """Formats whose sources can be cut, so that several processes read one large source at the same time.
 
 A source is cut where records begin, and each stretch is read by itself. Offsets count from the beginning of the source,
-so rows do not depend on the cuts. Facts that depend on other stretches are left in its :class:`Seam`: rows
-that become rows of a table only together, and the number of those that are counted through the source.
+so rows do not depend on the cuts. Results that depend on other stretches are kept in a :class:`Seam`: records that
+become rows only together with those of other stretches, and the number of rows that are counted through the source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from citus_analysis.formats.sources.content import Content
 
 __all__ = ["HEAD_BYTES_NEEDED", "LOOK_BACK_BYTES", "CuttableFormat", "Seam"]
 
-#: Bytes at the beginning of a source, and before a stretch, that may be looked at to read the stretch.
+#: Bytes at the beginning of a source, and before a stretch, that may be examined to read the stretch.
 HEAD_BYTES_NEEDED: Final = 2 * 2**20
 LOOK_BACK_BYTES: Final = 2**20
 
@@ -27,7 +27,7 @@ class Seam:
     """Facts of a stretch of a source that depend on the others; filled while the stretch is parsed.
 
     Attributes:
-        alone: the rows are those that the whole source gives; otherwise it must be read in one piece.
+        alone: the stretch yields the same rows as in the whole source; otherwise the source must be read in one piece.
         laid_aside: records that become rows only together with those of other stretches, as Arrow streams.
         numbered: number of rows that are counted through the source.
     """
@@ -42,7 +42,7 @@ class CuttableFormat(Format):
 
     @abstractmethod
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """Where stretches of about a length may begin, in order, the first of them left out.
+        """Offsets at which stretches of about `stretch_bytes` may begin, in order, without the first stretch.
 
         Raises:
             FormatError: the bytes are not of this format at all.
@@ -51,7 +51,7 @@ class CuttableFormat(Format):
 
     @abstractmethod
     def parse_stretch(self, content: Content, hints: Hints, seam: Seam) -> Iterator[Parsed]:
-        """The tables of a stretch, as :meth:`parse` gives them of a whole source.
+        """The tables of a stretch, as :meth:`parse` yields them for a whole source.
 
         Args:
             content: with the beginning and end of the stretch.
@@ -66,9 +66,9 @@ class CuttableFormat(Format):
         Args:
             content: with the beginning and end of the stretch.
             hints: facts about the file.
-            first: how many of them are in the stretches before.
+            first: number of such rows in the stretches before.
         """
 
     @abstractmethod
     def parse_together(self, seams: Sequence[Seam]) -> Iterator[Parsed]:
-        """The rows that follow from all stretches, given the facts that each laid aside, in order."""
+        """The rows that depend on several stretches, from the seams of all stretches in order."""

@@ -61,14 +61,14 @@ class Parsed:
     """A piece of a parsed source: tables, and an account of every byte.
 
     A format gives rows as polars frames or Arrow batches, with any of the table's parsed() columns. They are converted
-    here, once, to the record batches that are stored; absent columns become null. Their texts never hold secrets: they
-    are redacted at the same time.
+    here, once, to the record batches that are stored, and secrets in their texts are redacted; absent columns become
+    null.
 
     Attributes:
         tables: table name -> rows with the table's parsed() columns; :meth:`frame` gives them as a polars frame.
         parsed_bytes: bytes that ended as a row or as part of one.
         noise_bytes: bytes that carry no data by the format's definition.
-        rejects: rows of the `rejects` table's parsed() columns; see :func:`reject_rows`.
+        rejects: rows with the `rejects` table's parsed() columns; see :func:`reject_rows`.
 
     Raises:
         ValueError: a column is not in the table's definition.

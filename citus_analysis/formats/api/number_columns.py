@@ -38,7 +38,7 @@ def whole_number(text: str, dtype: pl.DataType) -> int:
     """The value of a number in ASCII digits, for an integer column.
 
     Raises:
-        ValueError: the text is not a whole number, or out of the column's range.
+        ValueError: the text is not a whole number or is out of the column's range.
     """
     if _WHOLE.fullmatch(text.strip()):
         number = int(text)

@@ -36,11 +36,11 @@ class Option:
     """An option that a format reads.
 
     Attributes:
-        name: its name in `--meta`; in two formats, options of the same name have the same meaning.
+        name: its name in `--meta`; options of the same name have the same meaning in all formats.
         meaning: the fact that it states, and the behaviour without it.
         choices: each possible value with its meaning; empty if the values cannot be listed.
-        selects: it names the part of a file that is read, so that copies of the file with different values are
-            different sources.
+        selects: whether the option names the part of a file that is read; copies of the file with different values are
+            then different sources.
     """
 
     name: str

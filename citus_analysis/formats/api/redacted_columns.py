@@ -1,6 +1,6 @@
 """Redaction of text columns: rows of any table, before they leave their format.
 
-Only texts that hold a suspicious word are examined one by one, and each distinct text once.
+Only texts that contain a suspicious word are examined one by one, and each distinct text once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MASK", "may_hold_secret", "redact", "redact_batch", "redact_expr", "redact_series"]
 
-#: Rows that show whether texts repeat.
+#: Number of rows that is enough to see whether texts repeat.
 _FEW: Final = 1000
 _MARKERS: Final = tuple(marker.encode() for marker in MARKERS)
 
@@ -79,15 +79,15 @@ def _redact_array(array: pa.Array) -> pa.Array:
 
 
 def may_hold_secret(texts: pa.Array) -> bool:
-    """Whether one of the texts may hold a secret, decided without reading each of them and without polars."""
+    """Whether one of the texts may contain a secret, decided without reading them one by one and without polars."""
     if not len(texts) or texts.null_count == len(texts):
         return False
-    # Names of devices and tools repeat, and each is looked at once.
+    # Names of devices and tools repeat, and each is examined once.
     if len(texts) > _FEW and len(texts.slice(0, _FEW).unique()) < _FEW // 10:
         texts = texts.unique()
     data = texts.buffers()[2]
     if data is None:
         return False
     lower = data.to_pybytes().lower()
-    # Outside ASCII, the lower case of other letters can be a letter of a marker.
+    # The lower case of a letter outside ASCII can be a letter of a marker.
     return not lower.isascii() or any(marker in lower for marker in _MARKERS)

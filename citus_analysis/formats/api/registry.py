@@ -37,7 +37,7 @@ def formats() -> dict[str, Format]:
     Raises:
         UsageError: two formats declare the same name differently, or a measure is not a column.
     """
-    # Importing this takes as long as all formats together, and a format of this package, named, does not need it.
+    # This import takes as long as those of all formats, and format_named() does without it for this package's formats.
     from importlib.metadata import entry_points
 
     own = sorted((_built_in(module) for module in _modules().values()), key=lambda found: found.name)
@@ -71,7 +71,7 @@ def format_named(name: str) -> Format:
 
 @cache
 def _modules() -> Mapping[str, str]:
-    """Name of a public module -> its package and name, of all families."""
+    """Name of each public module of the families -> its full name."""
     packages = (import_module(f"{GROUP}.{family}") for family in FAMILIES)
     modules = (
         module for package in packages for module in pkgutil.iter_modules(package.__path__, package.__name__ + ".")
@@ -147,6 +147,6 @@ def _agreed(
             if first != meant:
                 raise UsageError(
                     f"the formats {owner} and {one.name} declare the {kind} {name!r} differently",
-                    way_out=f"rename that of {one.name}, or uninstall its package",
+                    way_out=f"rename the {kind} of {one.name}, or uninstall its package",
                 )
     return {name: meant for name, (meant, _) in agreed.items()}
