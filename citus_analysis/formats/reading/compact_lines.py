@@ -1,4 +1,4 @@
-r"""Lines of texts in columns of blanks, each run of blanks as one, so that a CSV reader can take the columns apart.
+r"""Lines of columns separated by blanks, each run of blanks reduced to one, so that a CSV reader can split them.
 
 Example:
     >>> compact_lines(b"a   1.5\t2 \r\n\n b", offset=10).rows()
@@ -28,12 +28,12 @@ _MARK: Final = b"\xef\xbb\xbf"
 def compact_lines(data: bytes, offset: int = 0) -> pl.DataFrame:
     """Lines of a block: `offset` and `length` (line end included) in bytes of the source, `text`, `terminated`.
 
-    In `text`, runs of blanks are one blank, and there is none at its ends; bytes that are not UTF-8 become U+FFFD.
+    `text` has single blanks between columns and none at its ends; bytes that are not UTF-8 become U+FFFD.
     """
     starts, sizes = lines_of(data)
     if not offset and data.startswith(_MARK):
         data = b"   " + data[len(_MARK) :]
-    # Most programs write none of these, and to look for them takes a tenth of the time.
+    # Most programs write none of these, and searching for them takes a tenth of the time of replacing them.
     texts = _texts(data.translate(_TO_BLANKS) if any(other in data for other in _OTHER_BLANKS) else data)
     terminated = np.arange(len(starts)) < data.count(b"\n")
     return pl.DataFrame({"offset": starts + offset, "length": sizes, "text": texts, "terminated": terminated})
@@ -47,7 +47,7 @@ def _texts(data: bytes) -> pl.Series:
     text = _without_blanks(np.frombuffer(data, np.uint8))
     starts, sizes = lines_of(text)
     if len(starts) < (lines := data.count(b"\n") + (not data.endswith(b"\n") and bool(data))):
-        # The last line held nothing but blanks.
+        # The last line contained only blanks.
         starts, sizes = np.append(starts, [len(text)] * (lines - len(starts))), np.append(sizes, [0])
     ended = np.append(starts, starts[-1:] + sizes[-1:])
     array = pa.Array.from_buffers(
@@ -57,7 +57,7 @@ def _texts(data: bytes) -> pl.Series:
 
 
 def _without_blanks(text: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bytes:
-    # Of a run of blanks the last one stays, unless the line ends after it; at the beginning of a line it goes later.
+    # Keep the last blank of a run unless the line ends after it; blanks at the beginning of a line are removed below.
     blank = text == _BLANK
     dropped = blank.copy()
     dropped[:-1] &= blank[1:] | (text[1:] == _NEWLINE)
@@ -66,7 +66,7 @@ def _without_blanks(text: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bytes:
 
 
 def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separator: str = " ") -> pl.DataFrame:
-    r"""Texts of exactly `count` columns as columns `0`, `1` ...: those in `numbers` as numbers, others as texts.
+    r"""Split texts of exactly `count` columns into columns `0`, `1` ...: those in `numbers` are numbers, others texts.
 
     Numbers that cannot be read, or are not finite, are null.
 
@@ -82,7 +82,7 @@ def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separat
         BytesIO(data), separator=separator, has_header=False, quote_char=None, schema=schema, ignore_errors=True
     )
     if frame.height != len(texts):
-        # The caller knows where lines end; a CSV reader may take other bytes for their ends.
+        # The caller has already found the lines; a CSV reader may take other bytes for line ends.
         parts = texts.to_frame("text").select(pl.col("text").str.split(separator))
         frame = parts.select(
             pl.col("text").list.get(int(name), null_on_oob=True).cast(kind, strict=False).alias(name)

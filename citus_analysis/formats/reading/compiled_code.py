@@ -13,12 +13,12 @@ LIBRARY_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, 
 
 
 def load_library(path: Path, numbered_by: str, number: int) -> ctypes.CDLL:
-    """A library whose structures have the number that this version of the package expects.
+    """Load a library and check the number of its structures, which this version of the package expects.
 
     Args:
         path: the library.
-        numbered_by: its function that returns the number.
-        number: what it must return.
+        numbered_by: name of its function that returns the number.
+        number: the expected number.
 
     Raises:
         ImportError: the library cannot be loaded, or was built for another version.
@@ -33,7 +33,7 @@ def load_library(path: Path, numbered_by: str, number: int) -> ctypes.CDLL:
 
 
 def _number_of(library: ctypes.CDLL, function: str) -> int | None:
-    """What the function returns; None from a library that was built before there was one."""
+    """The number that the function returns; None if the library was built before the function existed."""
     numbered = getattr(library, function, None)
     if numbered is None:
         return None

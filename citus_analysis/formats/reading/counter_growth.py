@@ -49,11 +49,11 @@ def growth(
 
     Args:
         view: name of the view.
-        rows: entries with `sample_time`, `key`, `reset` (stats_reset), `since` (begin of the entry's counting),
+        rows: entries with `sample_time`, `key`, `reset` (stats_reset), `since` (time when the entry began to count),
             `evicted` (number of evictions so far), each null if not stated, and one column per counter.
         before: the snapshot before the first of them.
-        alone: no snapshot follows. The first snapshot yields rows only if it is also the last: otherwise the
-            differences state its counters too.
+        alone: no snapshot follows. The first snapshot yields rows only if it is also the last: otherwise its counters
+            also appear in the differences.
 
     Returns:
         the rows, and the newest snapshot.
@@ -119,7 +119,7 @@ def _with_notes(compared: pl.DataFrame, counters: list[str]) -> pl.DataFrame:
 
 
 def _long(view: str, compared: pl.DataFrame, counters: list[str]) -> pl.DataFrame:
-    """One row for each entry and counter, in the order of the entries; those that neither snapshot states have none."""
+    """One row for each entry and counter that one of the two snapshots contains, in the order of the entries."""
     if not counters:
         return _TABLE.empty()
     names = sorted(counters)

@@ -108,10 +108,10 @@ def _records(block: Block, names: Sequence[str], header: str) -> Records:
 
 
 def _whole(texts: pl.Series, count: int) -> pl.Series:
-    """Whether texts are records of so many fields; only those with quotes need a pattern, which takes longer."""
+    """Whether texts are records of `count` fields; only those with quotes need a pattern, which takes longer."""
     separators = texts.str.count_matches(",", literal=True)
     plain = (separators == count - 1) & ~texts.str.contains('"', literal=True)
-    # Without quotes, a pattern would say the same.
+    # For texts without quotes, a pattern would give the same result.
     rest = np.flatnonzero((~plain & (separators >= count - 1)).to_numpy())
     if not len(rest):
         return plain

@@ -10,7 +10,7 @@ __all__ = ["read_uniform"]
 
 
 def read_uniform(data: bytes, separator: str, schema: pl.Schema) -> pl.DataFrame | None:
-    r"""The block as columns, or None where any line does not fit the schema or lacks its end.
+    r"""The block as columns; None if a line does not fit the schema or lacks its end.
 
     After None, the caller examines the lines one by one.
 

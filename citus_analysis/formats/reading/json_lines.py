@@ -1,8 +1,8 @@
 """Lines of JSON objects as columns; other lines may come between them.
 
-polars decodes a whole block of lines at once, but fails at the first that is not an object. Python's own decoder, some
-hundred times slower, then finds those lines. The result for a line never depends on its neighbours: Python reads every
-line that polars reads.
+polars decodes a whole block of lines at once, but fails at the first line that is not an object. Python's own decoder,
+about a hundred times slower, then finds those lines. The result for a line never depends on its neighbours: Python
+reads every line that polars reads.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def decode_lines(
         within: keys to read of nested objects, by the key of each object; they become columns of structures.
 
     Returns:
-        One row per object, every value as text; and the number of the line of each.
+        One row per object, every value as text; and the line number of each object.
 
     Example:
         >>> data = b'{"a": 1}\ncut {"a\n\n{"b": "x", "a": "y"}\n'
@@ -109,8 +109,8 @@ def stretches(wanted: npt.NDArray[np.bool_], starts: Integers, sizes: Integers) 
     """Begin and end of each run of selected lines."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
     ends = starts + sizes
-    for first, behind in edges.reshape(-1, 2).tolist():
-        yield int(starts[first]), int(ends[behind - 1])
+    for first, end in edges.reshape(-1, 2).tolist():
+        yield int(starts[first]), int(ends[end - 1])
 
 
 def _decoded(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
@@ -121,7 +121,7 @@ def _decoded(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
 
 
 def _halved(lines: list[bytes], numbers: list[int], schema: pl.Schema) -> Iterator[tuple[pl.DataFrame, list[int]]]:
-    """The lines of these numbers, without those that polars cannot read."""
+    """The lines with these numbers, except those that polars cannot read."""
     if not numbers:
         return
     frame = _decoded(b"\n".join(lines[number].rstrip(_BLANKS) for number in numbers), schema)

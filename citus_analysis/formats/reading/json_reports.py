@@ -1,6 +1,6 @@
-"""Reports in the JSON of sysstat's tools, cut out of a text that is read block by block, complete or not.
+"""Reports in the JSON of sysstat's tools, read block by block from a text that may be incomplete.
 
-Each object of `statistics` is a report and is decoded by itself, so a file that ends in the middle of one yields all
+Each object of `statistics` is a report and is decoded by itself, so a file that ends inside a report yields all reports
 before it, and the rest is rejected.
 
 Example:
@@ -31,7 +31,7 @@ _REPORTS: Final = re.compile(r'"statistics"\s*:\s*\[')
 _SEPARATOR: Final = re.compile(r"[\s,]*")
 _BETWEEN: Final = " \t\r\n,"
 _BROKEN: Final = "not JSON from here on"
-_NO_NUMBER: Final = "a number in this report is too large to be one"
+_NO_NUMBER: Final = "a number in this report is too large"
 _BLOCK_BYTES: Final = 2**20
 #: Python refuses to read integers with very many digits; as real numbers they are infinite.
 _DECODER: Final = json.JSONDecoder(parse_int=float)
@@ -42,11 +42,11 @@ _TAIL: Final = 64
 
 
 def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:
-    """Whether a file begins as the JSON of a tool of sysstat.
+    """Whether a file begins like the JSON of one of sysstat's tools.
 
     Args:
         head: its first bytes.
-        of_sadf: ask for sadf, the only one that names the date of a file of sadc; else for one of the others.
+        of_sadf: look for sadf, the only tool that prints the date of a file of sadc; otherwise for the other tools.
 
     Example:
         >>> is_sysstat_json(b'{"sysstat": {"hosts": [')
@@ -100,7 +100,7 @@ class JsonReports:
         self.offset, self.text = self.offset + len(self.text), ""
 
     def _enter(self, position: int) -> int | None:
-        """The position after the next opening of `statistics`, or before which none can begin; None if unchanged."""
+        """The position after the next opening of `statistics`, or up to which none begins; None if unchanged."""
         opening = _REPORTS.search(self.text, position)
         if opening is None:
             seen = max(position, len(self.text) - _TAIL)
@@ -138,7 +138,7 @@ class JsonReports:
         return gap.end() if gap else position
 
     def _may_go_on(self, error: Exception) -> bool:
-        """Whether a report that does not decode may be merely incomplete at the end of the text."""
+        """Whether a report cannot be decoded perhaps only because the text read so far ends inside it."""
         position = getattr(error, "pos", 0)
         cut = str(error).startswith("Unterminated string") or position > len(self.text) - _TAIL
         return cut and len(self.text) < LINE_CAP
@@ -155,12 +155,12 @@ def read_reports(
     first_report: bool | None,
     tables: Callable[[list[JsonReport]], Mapping[str, Rows]],
 ) -> Iterator[Parsed]:
-    """Pieces of the tables that a function makes of the reports of each block.
+    """The pieces of a source, with the tables that a function makes of the reports of each block.
 
     Args:
         content: the source.
         first_report: the option of that name.
-        tables: the function.
+        tables: makes the tables.
     """
     reader = JsonReports(first_report)
     for block in content.blocks(_BLOCK_BYTES):

@@ -34,7 +34,7 @@ def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
     """Lines of a block: `offset` and `length` (line end included) in bytes of the source, `text`, `terminated`.
 
     `text` lacks trailing white space and, at the beginning of the source, the byte order mark that some editors
-    write; bytes that are not UTF-8 become U+FFFD, without a change of offsets.
+    write. Bytes that are not UTF-8 become U+FFFD; offsets do not change.
     """
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
     bounds = _bounds(ends, len(data))
@@ -79,7 +79,7 @@ def chunks(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[
 
     Args:
         content: the source.
-        complete: function of bytes and their offset; number of bytes of complete records. The rest is held back.
+        complete: returns, for bytes and their offset, the number of bytes of complete records.
 
     Yields:
         Blocks of whole records, and oversized ones as they come.

@@ -11,7 +11,7 @@ from citus_analysis.formats.api.options import FIRST_REPORT
 
 __all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp"]
 
-#: A time that a logging wrapper wrote before each line, followed by a tab (pgbench-tools, `ts '%F %.T'`).
+#: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
 
 

@@ -1,4 +1,4 @@
-"""Signs: bytes that only the files of one format hold, by which they are recognised.
+"""Signs: bytes that only the files of one format contain, by which they are recognised.
 
 Every file is shown to every format, so most searches find nothing and read the whole beginning of the file. A search
 for fixed bytes takes a hundredth of the time of one for a regular expression with alternatives.
@@ -30,5 +30,5 @@ class Signs:
     words: tuple[bytes, ...]
 
     def within(self, head: bytes) -> bool:
-        """Whether the beginning of a file holds a sign."""
+        """Whether the beginning of a file contains a sign."""
         return any(word in head for word in self.words) and self.pattern.search(head) is not None

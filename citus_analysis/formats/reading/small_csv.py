@@ -27,7 +27,7 @@ Value = str | int | datetime | None
 class Field:
     """The source of a column: its name in the header, the conversion of its text, whether it is required.
 
-    Without a conversion, the column holds whole numbers.
+    Without a conversion, the text must be a whole number.
     """
 
     header: str
@@ -36,7 +36,7 @@ class Field:
 
 
 def parse_small_csv(data: bytes, table: str, fields: Mapping[str, Field]) -> Parsed:
-    """Rows of one table from a CSV with a header; lines that do not convert are rejected.
+    """Rows of one table from a CSV with a header; lines that cannot be converted are rejected.
 
     Raises:
         FormatError: the header lacks a required column.

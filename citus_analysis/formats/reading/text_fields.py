@@ -1,12 +1,12 @@
 r"""Fields of the lines of a text, and the plain numbers and times among them, as columns of numbers.
 
-Text samplers print little else, so that this is most of the work of reading them. It is compiled (`native/fields.c`),
-because lines of several reports alternate, and polars or Arrow take each report's apart by some ten passes over the
-text, at 40 to 50 MB/s. Formats read whatever is no plain field by columns of texts, and all of it where the package
-came without compiled code.
+Text samplers print little else, so splitting their lines is most of the work of reading them. The code is compiled
+(`native/fields.c`): lines of several reports alternate, and polars or Arrow need about ten passes over the text to
+split those of each report, at 40 to 50 MB/s. Lines with other fields, and all lines if the package was installed
+without compiled code, are read by the formats as columns of texts.
 
-A number is read only where any reader gives the same value: up to 15 digits, a point or a comma between them. What is
-printed in another way (`1.5M`, `1e5`) is a text, which the caller reads as before.
+A field is a number only if every reader gives it the same value: up to 15 digits, perhaps with a point or a comma
+between them. Numbers printed in another way (`1.5M`, `1e5`) are texts, which the caller converts.
 
 Example:
     >>> found = split_fields(b"10:00:01 all  1,5\n\n10:00:02 x\n")
@@ -35,7 +35,7 @@ from citus_analysis.formats.reading.compiled_code import LIBRARY_SUFFIX, load_li
 
 __all__ = ["CLOCK", "MOMENT", "MOMENT_UTC", "NUMBER", "TEXT", "Fields", "read_fields", "split_fields"]
 
-#: Kinds of fields: a time of day is `10:00:01`, a moment `2026-11-22 10:00:01`, with ` UTC` or without.
+#: Kinds of fields; CLOCK is `10:00:01`, MOMENT is `2026-11-22 10:00:01`, MOMENT_UTC is a moment followed by ` UTC`.
 TEXT, NUMBER, CLOCK, MOMENT, MOMENT_UTC = range(5)
 
 #: As in `native/fields.c`.
@@ -49,11 +49,11 @@ class Fields:
 
     Attributes:
         data: the text.
-        first: number of the first field of each line, and of the first after the last line.
-        begin: place of each field in the text.
-        length: bytes of each field.
-        number: its value; for times, seconds since midnight or 1970 as printed; 0 for texts.
-        kind: of each field.
+        first: number of the first field of each line, and at the end the number of fields.
+        begin: offset of each field in the text.
+        length: length of each field in bytes.
+        number: value of each field; for times, seconds since midnight or 1970 as printed; 0 for texts.
+        kind: kind of each field.
     """
 
     data: bytes
@@ -68,7 +68,7 @@ class Fields:
         return self.stretches(self.begin[fields], self.length[fields])
 
     def stretches(self, begin: npt.NDArray[np.integer], length: npt.NDArray[np.integer]) -> pl.Series:
-        """The texts that begin at some places; the data must be UTF-8."""
+        """The texts with these offsets and lengths; the data must be UTF-8."""
         bounds = np.zeros(len(begin) + 1, np.int64)
         np.cumsum(length, out=bounds[1:])
         places = np.repeat(begin - bounds[:-1], length)
@@ -83,7 +83,7 @@ class _Columns(Structure):
 
 
 def read_fields(data: bytes, separator: str = " ") -> Fields | None:
-    """:func:`split_fields`, or None where the data are not UTF-8 or nothing is compiled."""
+    """:func:`split_fields`; None if the data are not UTF-8 or the package was installed without compiled code."""
     return split_fields(data, separator) if LIBRARY.is_file() and _is_utf8(data) else None
 
 
@@ -99,7 +99,7 @@ def split_fields(data: bytes, separator: str = " ") -> Fields:
 
     Args:
         data: lines.
-        separator: between two fields. Any run of blanks is one; blanks at the end of a line count for nothing.
+        separator: between two fields. A run of blanks is one separator; blanks at the end of a line are ignored.
 
     Raises:
         ImportError: the compiled code cannot be loaded.

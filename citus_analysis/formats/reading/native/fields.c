@@ -1,7 +1,7 @@
-/* Fields of the lines of a text, and the plain numbers and times among them: what all text samplers print.
+/* Fields of the lines of a text, and the plain numbers and times among them: the output of all text samplers.
  *
- * A field is a number only where its value is exact in one division (15 digits at most), so that it is the same double
- * that any correct reader gives; whatever is written in another way stays text, and Python looks at it.
+ * A field is a number only if one division gives its exact value (15 digits at most), so that the value is the double
+ * that every correct reader gives. Numbers written in another way stay texts, which Python converts.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,16 +21,16 @@ enum { MOST_DIGITS = 15, CLOCK_WIDTH = 8, DATE_WIDTH = 10, MOMENT_WIDTH = 19, ZO
 typedef uint8_t byte_t;
 
 typedef struct {
-    int64_t *first;  /* of each line, the number of its first field; one more for the end */
-    int32_t *begin;  /* of each field, its place in the text */
-    int32_t *length; /* of each field */
-    double *number;  /* its value; seconds of the day or since 1970 for a time */
-    byte_t *kind;
+    int64_t *first;  /* number of each line's first field, and at the end the number of fields */
+    int32_t *begin;  /* offset of each field in the text */
+    int32_t *length; /* length of each field in bytes */
+    double *number;  /* value of each field; for times, seconds since midnight or 1970 */
+    byte_t *kind;    /* kind of each field */
 } fields_t;
 
 static const double POWERS[MOST_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-/* Days of a year before each month that begins with March, so that the leap day is the last. */
+/* Days before each month in a year that begins with March, so that the leap day is the last day. */
 static const int DAYS_BEFORE[] = {306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275};
 static const int DAYS_OF[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
@@ -38,7 +38,7 @@ static inline bool is_digit(byte_t byte) { return (byte_t)(byte - '0') < 10; }
 /* A blank or the end of a line. */
 static inline bool is_gap(byte_t byte) { return byte == ' ' || (byte_t)(byte - '\t') < 5; }
 
-/* -1 where one of the characters is no digit. */
+/* The number written in `count` characters; -1 if one of them is not a digit. */
 static int digits(const byte_t *text, int count)
 {
     int value = 0;
@@ -54,20 +54,20 @@ static bool plain_number(const byte_t *text, int32_t length, double *value)
     const byte_t *end = text + length;
     const bool negative = length && *text == '-';
     int64_t whole = 0;
-    int count = 0, behind = -1;
+    int count = 0, decimals = -1;
     for (text += negative; text < end; text++) {
         if (is_digit(*text)) {
             if (++count > MOST_DIGITS) return false;
             whole = whole * 10 + (*text - '0');
-            behind += behind >= 0;
-        } else if (behind < 0 && count && (*text == '.' || *text == ',')) {
-            behind = 0;
+            decimals += decimals >= 0;
+        } else if (decimals < 0 && count && (*text == '.' || *text == ',')) {
+            decimals = 0;
         } else {
             return false;
         }
     }
-    if (!count || !behind) return false;
-    const double found = behind > 0 ? (double)whole / POWERS[behind] : (double)whole;
+    if (!count || !decimals) return false;
+    const double found = decimals > 0 ? (double)whole / POWERS[decimals] : (double)whole;
     *value = negative ? -found : found;
     return true;
 }
@@ -129,7 +129,7 @@ EXPORTED int64_t fields_most(const byte_t *text, int64_t size, byte_t separator)
     return found;
 }
 
-/* The fields between runs of blanks up to the end of a line; its place. */
+/* Add the fields between runs of blanks up to the end of a line; returns the offset of the line end. */
 static int64_t split_blanks(const byte_t *text, int64_t at, int64_t size, fields_t *fields, int64_t *count)
 {
     while (at < size && text[at] != '\n') {
@@ -143,7 +143,7 @@ static int64_t split_blanks(const byte_t *text, int64_t at, int64_t size, fields
     return at;
 }
 
-/* The fields between separators up to the end of a line, without the blanks at the end; the place of the line end. */
+/* Add the fields between separators, without blanks at the end of the line; returns the offset of the line end. */
 static int64_t split_separated(const byte_t *text, int64_t at, int64_t size, byte_t separator, fields_t *fields,
                                int64_t *count)
 {
@@ -161,7 +161,7 @@ static int64_t split_separated(const byte_t *text, int64_t at, int64_t size, byt
     return at;
 }
 
-/* Fill the columns; the number of fields. A run of blanks separates once, other separators each. */
+/* Fill the columns and return the number of fields. A run of blanks is one separator; others separate one by one. */
 EXPORTED int64_t fields_split(const byte_t *text, int64_t size, byte_t separator, fields_t *fields)
 {
     int64_t count = 0, line = 0;
