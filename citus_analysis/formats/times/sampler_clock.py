@@ -1,10 +1,10 @@
-"""Times as samplers print them, to UTC.
+"""Conversion of the times that samplers print to UTC.
 
 iostat prints dates and times in the recorder's locale (`11/20/26 21:10:57`, `20.11.2026 21:10:57`,
 `11/20/2026 09:10:57 PM`) or in ISO 8601 with an offset (`S_TIME_FORMAT=ISO`). The output does not name the
 locale, so the order of day and month is decided from evidence, in this sequence: a leading year of four digits;
 the option `date_order`; a number above 12 in one of the two places; dots or dashes between the numbers, or a
-decimal comma elsewhere in the file (neither is used where the month comes first); else month first.
+decimal comma elsewhere in the file (locales with the month first use neither). Otherwise, the month is first.
 
 Example:
     >>> import polars as pl
@@ -46,10 +46,10 @@ _PARTS: Final = pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z
 
 
 def date_order(dates: Iterable[str], options: Mapping[str, str], *, decimal_comma: bool = False) -> str:
-    """Order of day, month and year in a file's dates: `mdy`, `dmy` or `ymd`; by the evidence that the module describes.
+    """Order of day, month and year in a file's dates, `mdy`, `dmy` or `ymd`, from the evidence described above.
 
     Raises:
-        UnknownNameError: the option `date_order` is not an order.
+        UnknownNameError: the option `date_order` is not one of these.
     """
     stated = DATE_ORDER.value(options)
     if stated is not None:
@@ -65,12 +65,12 @@ def date_order(dates: Iterable[str], options: Mapping[str, str], *, decimal_comm
 
 
 def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> pl.Series:
-    """Date and time texts as UTC milliseconds; null if there is no date and time, or an impossible one.
+    """Texts of dates and times as UTC; null for texts that are not a possible date and time.
 
     Args:
         texts: such as `11/20/2026 09:10:57 PM` or `2026-11-20T21:10:57+0200`.
-        order: of day, month and year where the year has no four digits in front, see :func:`date_order`.
-        timezone: of texts without an offset. An hour repeated by a change of the clocks counts as the first.
+        order: order of day, month and year in dates without a leading year of four digits; see :func:`date_order`.
+        timezone: zone of texts without an offset. A time repeated when clocks are set back counts as the first.
     """
     if texts.null_count() == len(texts):
         return pl.Series(texts.name, [], pl.Datetime("us", "UTC")).extend_constant(None, len(texts))
@@ -83,7 +83,7 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
 
 
 def _plain_times(texts: pl.Series, timezone: str) -> pl.Series | None:
-    """The times if all texts are of one plain form, which are read ten times as fast; None of others."""
+    """The times if all texts have one plain form, which is read ten times as fast; None otherwise."""
     for pattern, form in _PLAIN.items():
         if not texts.str.contains(pattern).all():
             continue
@@ -99,7 +99,7 @@ def _plain_times(texts: pl.Series, timezone: str) -> pl.Series | None:
 
 @lru_cache(maxsize=64)
 def _time_of_parts(order: str, timezone: str) -> pl.Expr:
-    """The time of the groups of `_PARTS` in a column `part`."""
+    """The UTC time from the groups of `_PARTS` in a column `part`."""
     part = [pl.col("part").struct.field(str(group)) for group in range(1, 13)]
     year_first = part[0].str.len_chars() == _YEAR_DIGITS
     year, month, day = (
@@ -130,5 +130,5 @@ def _time_of_parts(order: str, timezone: str) -> pl.Expr:
 
 
 def _hour_of_day(hour: pl.Expr, half: pl.Expr) -> pl.Expr:
-    """Hour from 0 to 23; `half` is a or p of a twelve-hour clock, null of a 24-hour clock."""
+    """Hour from 0 to 23; `half` is a or p of a 12-hour clock, null for a 24-hour clock."""
     return pl.when(half.is_null()).then(hour).otherwise(hour % _LAST_MONTH + pl.when(half == "p").then(12).otherwise(0))

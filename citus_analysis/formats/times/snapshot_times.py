@@ -25,7 +25,7 @@ _FORMAT: Final = "%Y-%m-%d %H:%M:%S%.f"
 
 
 def time_column(header: Sequence[str]) -> str | None:
-    """The header's column of snapshot times; None where there is none."""
+    """The header's column of snapshot times; None if it has none."""
     return next((name for name in _NAMES if name in header), None)
 
 
@@ -34,7 +34,7 @@ def time_expr(text: pl.Expr, timezone: str) -> pl.Expr:
 
     Args:
         text: times as PostgreSQL prints them, with `T` or a space, with or without an offset.
-        timezone: of times without an offset (IANA name).
+        timezone: zone of times without an offset (IANA name).
     """
     plain = text.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00")
     stated = plain.str.to_datetime(f"{_FORMAT}%#z", time_unit="us", time_zone="UTC", strict=False)

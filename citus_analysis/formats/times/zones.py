@@ -54,8 +54,9 @@ _MINUTES: Final[Mapping[str, int]] = MappingProxyType(
     }
 )
 
-#: Abbreviations of several zones, with those that the error names. The time zone database itself uses CDT, CST, IST and
-#: PST for different offsets; the others it did, or people and programs do (Bangladesh, Australia, Arabia).
+#: Abbreviations of several zones, with the zones that the error names. The time zone database itself uses CDT, CST, IST
+#: and PST for different offsets. It once did so for the others, or people and programs do (Bangladesh, Australia,
+#: Arabia).
 AMBIGUOUS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "ADT": ("America/Halifax", "Asia/Baghdad"),
@@ -70,7 +71,7 @@ AMBIGUOUS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 
 _OFFSET: Final = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})?")
-#: Years whose abbreviations a zone is taken to use.
+#: Years in which a zone's abbreviations are looked up.
 _YEARS: Final = range(1990, 2040)
 #: Number of names that an error shows, and the names shown if none resembles the given one.
 _SHOWN: Final = 5
@@ -100,7 +101,7 @@ def timezone_of(options: Mapping[str, str]) -> str:
     """The zone that the option `timezone` names, by default UTC.
 
     Raises:
-        UnknownNameError: it is no IANA time zone.
+        UnknownNameError: it is not an IANA time zone.
     """
     name = TIMEZONE.value(options) or "UTC"
     if name != "UTC" and name not in _known_zones():
@@ -128,10 +129,10 @@ class LocalTime:
 
     @classmethod
     def of(cls, path: Path, options: Mapping[str, str]) -> LocalTime:
-        """By the option `timezone`.
+        """Rules with the zone that the option `timezone` names.
 
         Raises:
-            UnknownNameError: it is no IANA time zone.
+            UnknownNameError: it is not an IANA time zone.
         """
         return cls(path, ZoneInfo(timezone_of(options)) if TIMEZONE.value(options) else None)
 
@@ -155,6 +156,6 @@ class LocalTime:
 
 @lru_cache(maxsize=16)
 def _abbreviations(zone: ZoneInfo) -> frozenset[str]:
-    """Abbreviations of a zone in the middle of each month of some decades."""
+    """Abbreviations of a zone in the middle of each month of `_YEARS`."""
     months = (datetime(year, month, 15, tzinfo=zone) for year in _YEARS for month in range(1, 13))
     return frozenset((moment.tzname() or "").upper() for moment in months)
