@@ -1,7 +1,7 @@
 r"""The bytes of a source: opened once, decompressed on the way, handed out in bounded blocks.
 
 Offsets always count decompressed bytes. A block ends where a line ends, so that a parser can work on whole
-lines in columns; a line longer than :data:`LINE_CAP` is handed out as an *oversized* block that holds only
+lines in columns; a line longer than :data:`LINE_CAP` is handed out as an *oversized* block that contains only
 its beginning, so that memory stays bounded for any file.
 
 Example:
@@ -52,10 +52,10 @@ class Block:
 
     Attributes:
         offset: where it begins in the decompressed source.
-        data: its bytes; of an oversized block only the first :data:`EXCERPT_BYTES`.
+        data: its bytes; for an oversized block, only the first :data:`EXCERPT_BYTES`.
         length: number of bytes of the source that it covers.
-        oversized: it is one line longer than :data:`LINE_CAP`.
-        unfinished: it ends at a line end, because :data:`LINE_CAP` bytes had no better place.
+        oversized: the block is one line longer than :data:`LINE_CAP`.
+        unfinished: the block ends at a line end where a record may continue: no record ended in :data:`LINE_CAP` bytes.
     """
 
     offset: int
@@ -75,7 +75,7 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class Unread:
-    """A block of an uncompressed file that is not read yet; the thread that works on it reads it into its own memory.
+    """A block of an uncompressed file that is not yet read; the thread that parses it reads it into its own memory.
 
     Attributes:
         offset: where it begins in the source.
@@ -90,7 +90,7 @@ class Unread:
     file: OpenFile
 
     def read_into(self, memory: memoryview) -> int:
-        """Read it into the beginning of some memory; return the number of bytes read.
+        """Read the block to the beginning of `memory`; return the number of bytes read.
 
         Raises:
             InputError: the file cannot be read.
@@ -104,7 +104,7 @@ class Unread:
         return done
 
     def read(self) -> Block:
-        """Read it into new memory.
+        """Read the block into new memory.
 
         Raises:
             InputError: the file cannot be read.
@@ -126,7 +126,7 @@ class Cut(Protocol):
         """
 
 
-def line_cut(data: bytes, *, lines_only: bool = False) -> int:  # noqa: ARG001 - as `Cut` has it
+def line_cut(data: bytes, *, lines_only: bool = False) -> int:  # noqa: ARG001 - the signature of `Cut`
     """The end of the last whole line; 0 if there is none."""
     return data.rfind(b"\n") + 1
 
@@ -137,8 +137,8 @@ class Content:
 
     Attributes:
         path: the file.
-        begin: where the stretch begins. Only blocks are limited to the stretch; :attr:`head` is that of the file.
-        end: where it ends; None: at the end of the file.
+        begin: where the stretch begins. Only blocks are limited to the stretch; :attr:`head` is the file's.
+        end: where the stretch ends; None for the end of the file.
 
     Raises:
         InputError: the file cannot be opened or read, or its compressed stream is damaged.
@@ -173,7 +173,7 @@ class Content:
 
     @cached_property
     def wide_encoding(self) -> str | None:
-        """UTF-16 or UTF-32, by the name in `iconv`; None for all other encodings, which are read."""
+        """UTF-16 or UTF-32, as `iconv` names it; None for other encodings, which can be read."""
         return wide_encoding(self.head)
 
     def open(self) -> BinaryIO:
@@ -204,7 +204,7 @@ class Content:
             reader.raise_damage()
         if len(data) > limit:
             raise InputError(
-                f"longer than {limit} bytes, which this format must hold in memory at once",
+                f"longer than {limit} bytes, the limit for this format, which is read into memory at once",
                 path=self.path,
                 way_out="split the file",
             )
@@ -232,7 +232,7 @@ class Content:
 
         Args:
             block_bytes: size of a block.
-            cut: where a block may end.
+            cut: decides where a block may end.
             first_bytes: size of the first block, which then doubles up to `block_bytes`, so that other threads can
                 begin earlier.
 
@@ -279,11 +279,11 @@ class _Reader:
     Args:
         stream: the stream, at the place where reading begins.
         path: path of the file.
-        most: number of bytes to read at most; None: all.
+        most: maximum number of bytes to read; None for all.
     """
 
     def __init__(self, stream: BinaryIO, path: Path, most: int | None = None) -> None:
-        # read1 of a decompressor returns the data it has; read would lose them at a later damaged place.
+        # read1 of a decompressor returns the data that it has; read would lose them at a later damaged place.
         self._more: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._stream = stream
         self._path = path
@@ -301,7 +301,7 @@ class _Reader:
                 pieces.append(piece)
                 size -= len(piece)
         except Exception as error:
-            # zstandard raises its own class; importing it only to name it would cost every start-up.
+            # zstandard raises its own class; importing the package only to name the class would slow every start.
             if not isinstance(error, _DAMAGE) and type(error).__module__.partition(".")[0] != "zstandard":
                 raise
             self._damage = _unreadable(self._path, error)
@@ -312,10 +312,10 @@ class _Reader:
         return data
 
     def unread(self, size: int, cut: Cut) -> Unread | None:
-        """The next block of about `size` bytes, which count as read; None if its end can be found only by reading it.
+        """The next block of about `size` bytes, which count as read; None if only reading it can find its end.
 
-        Examining only its end avoids a copy: new memory for each block costs more than the reading. The output of
-        decompressors and pipes cannot be examined in advance.
+        Examining only the block's end avoids a copy into new memory, which takes longer than the reading. The output
+        of decompressors and pipes cannot be examined in advance.
         """
         if self._file is None or size <= LOOK_BYTES or size > self._left:
             return None

@@ -1,4 +1,4 @@
-"""Detection of UTF-16 and UTF-32, which shells and editors of Windows write, but none of the supported tools."""
+"""Detection of UTF-16 and UTF-32, which Windows shells and editors write, but none of the supported tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["wide_encoding"]
 
-#: The longer ones first: one begins as that of UTF-16 does.
+#: UTF-32 first, because its little-endian mark begins with that of UTF-16.
 _MARKS: Final = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -18,15 +18,17 @@ _MARKS: Final = {
 _LOOKED_AT: Final = 1024
 _LEAST: Final = 16
 _TEXT: Final = frozenset({*range(0x20, 0x7F), *b"\t\r\n"})
-#: The share of letters without accents in the output of tools.
+#: Minimum share of ASCII text in the output of tools.
 _MOST: Final = 0.9
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """The encoding as `iconv` calls it of a text of which each character takes two or four bytes; None for others.
+    """UTF-16 or UTF-32, as `iconv` names it, if a text is in one of these encodings; None for other encodings.
+
+    Without a byte order mark, a text is UTF-16 if every other byte is NUL and the bytes between them are ASCII text.
 
     Args:
-        head: how the file begins. A byte order mark tells, or else that every other byte is NUL, the rest text.
+        head: the first bytes of the file.
 
     Example:
         >>> wide_encoding("LOG:  duration".encode("utf-16-le")), wide_encoding(b"LOG:  duration: 1.0 ms")

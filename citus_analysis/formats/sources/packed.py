@@ -1,4 +1,4 @@
-"""Compressed files as streams of their decompressed bytes, forwards only.
+"""Compressed files as streams of their decompressed bytes, which can only be read forwards.
 
 The data before a damaged place are returned, a truncated file is distinguished from a complete one, and memory stays
 bounded for any rate of expansion.
@@ -19,9 +19,9 @@ __all__ = ["GzipStream", "PackedStream", "ZstdStream"]
 
 #: Compressed bytes that are read at once.
 _READ_BYTES: Final = 256 * 2**10
-#: Decompressed bytes that are made, or given to a reader of unknown size, at once.
+#: Decompressed bytes that are produced at once, or returned at once by a read without a size.
 _PIECE_BYTES: Final = 4 * 2**20
-#: The window of the decompressor: the largest, of a stream with the header and the checksum of gzip.
+#: The largest window, and the flag for a stream with gzip's header and checksum.
 _GZIP: Final = zlib.MAX_WBITS | 16
 
 
@@ -50,11 +50,11 @@ class PackedStream(io.RawIOBase):
         return bool(self._packed)
 
     def readable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """`size` bytes, fewer only at the end; all that is left without a size."""
+        """`size` bytes, fewer only at the end; without a size, all remaining bytes."""
         pieces: list[bytes] = []
         while size and (piece := self.read1(size if size > 0 else _PIECE_BYTES)):
             pieces.append(piece)
@@ -65,7 +65,7 @@ class PackedStream(io.RawIOBase):
         """At least one byte and at most `size`, unless the stream is at its end."""
         while self._taken == len(self._ready) and (more := self._step()) is not None:
             self._ready, self._taken = more, 0
-        # A slice of the whole is no copy.
+        # A slice of all bytes is not a copy.
         piece = self._ready[self._taken : self._taken + size]
         self._taken += len(piece)
         self._position += len(piece)
@@ -80,7 +80,7 @@ class PackedStream(io.RawIOBase):
         return self._position
 
     def close(self) -> None:
-        """Close the file too."""
+        """Close the stream and the file."""
         self._file.close()
         super().close()
 
@@ -116,7 +116,7 @@ class GzipStream(PackedStream):
             self._careful = self._read_again()
             return b""
         if at_end and not data and not member.eof:
-            # Cut off, or another fault that zlib names.
+            # The file is cut off, or has another fault, which zlib names.
             self._careful = self._read_again()
             return b""
         self._fed = len(self._packed) - len(member.unused_data if member.eof else member.unconsumed_tail)
@@ -125,7 +125,7 @@ class GzipStream(PackedStream):
         return data
 
     def _read_again(self) -> _CarefulGzipStream:
-        """The same stream by zlib, after the bytes that were given."""
+        """The stream that zlib reads, at the position after the bytes already returned."""
         self._file.seek(0)
         careful = _CarefulGzipStream(self._file)
         careful.seek(self._made_bytes)
@@ -173,7 +173,7 @@ def _without_padding(packed: bytes) -> bytes:
 class ZstdStream(PackedStream):
     """A zstd file of one or more frames.
 
-    The reader of the package `zstandard` takes the end of the file for the end of the stream, wherever it comes.
+    This class replaces the reader of the package `zstandard`, which does not report a file that is cut off.
     """
 
     #: Compressed bytes fed at once: a hostile file expands these by a factor of up to 32,000.
