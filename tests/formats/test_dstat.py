@@ -62,8 +62,8 @@ def test_damaged_lines_are_rejected(tmp_path: Path) -> None:
     found = read_bytes(FORMAT, tmp_path, data + b"1795385265.7,1,2\n1795385266.7,x,1,1,0,0\nKilled\n17953")
     assert found.rejects["reason"].to_list() == [
         "the header announces 6 columns",
-        "not a number, or none that its column can hold",
-        "no line of dstat",
+        "not a number, or out of its column's range",
+        "not a line of dstat",
         "the file ends inside this line",
     ]
 

@@ -82,7 +82,7 @@ def test_what_is_not_there_is_noise_and_what_is_strange_is_rejected(tmp_path: Pa
     assert found["net_samples"].height == 1
     assert found.rejects["reason"].to_list() == [
         "not as the kernel writes it",
-        "of no file that is sampled",
+        "not a line of a sampled file",
         "the file ends inside this line",
     ]
 

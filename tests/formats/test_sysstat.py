@@ -153,7 +153,7 @@ def test_damaged_lines_are_rejected_with_reasons(tmp_path: Path) -> None:
     rejects = read_bytes(sar.FORMAT, tmp_path, "".join([*lines, "22:05:09  all"]).encode()).rejects
     assert rejects["reason"].to_list() == [
         "the header announces 7 columns",
-        "not a number, or none that its column can hold",
+        "not a number, or out of its column's range",
         "no line of this tool",
         "the file ends inside this line",
     ]

@@ -1,1 +1,1 @@
-"""Samplers of hosts: iostat and vmstat."""
+"""Samplers of hosts: iostat, vmstat, dstat, and loops over kernel files."""

@@ -64,8 +64,8 @@ def _device_columns() -> dict[str, tuple[str, float]]:
     return columns
 
 
-#: iostat's device columns without `%`. Totals since the previous report (kB_read ...) repeat the rates; they
-#: are skipped.
+#: iostat's device columns without `%`. Totals since the previous report (kB_read ...) are skipped, because they repeat
+#: the rates.
 DEVICE: Final[Mapping[str, tuple[str, float]]] = _device_columns()
 
 #: vmstat's columns outside `cpu`.
@@ -110,7 +110,7 @@ def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl
     Args:
         text: printed numbers.
         factor: factor that converts their unit.
-        human: suffixes may occur; without them numbers are read several times as fast.
+        human: suffixes may occur; numbers are read several times as fast if not.
 
     Example:
         >>> frame = pl.DataFrame({"text": ["1.50", "1,50", "1.5M", "15.2%", "x"]})

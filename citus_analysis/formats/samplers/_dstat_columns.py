@@ -1,6 +1,6 @@
-"""Columns of dstat and dool: group and name -> table, item and column of it.
+"""Columns of dstat and dool: group and name -> table, item and column.
 
-Sizes are bytes, rates are per second. Where single network interfaces are printed, their total is left out.
+Sizes are bytes, rates are per second. The total of network interfaces is left out if single interfaces are printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KB: Final = 1 / 1024
 
 @dataclass(frozen=True)
 class Place:
-    """Where a printed column belongs: `item` is a device, interface or CPU, empty for tables without."""
+    """Where a printed column belongs: `item` is a device, interface or CPU; empty for tables without items."""
 
     table: str
     item: str

@@ -39,7 +39,7 @@ def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFr
 
 @cache
 def _shape() -> pl.Expr:
-    """The kind of a line by its text alone."""
+    """The kind of a line according to its text alone."""
     shape = pl.lit("row")
     for name, pattern in reversed(_KINDS):
         shape = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(shape)
@@ -48,18 +48,18 @@ def _shape() -> pl.Expr:
 
 @cache
 def _kind() -> pl.Expr:
-    """The kind of a line, by its form and that of the previous line."""
-    behind_header = pl.col("kind").shift() == "cpu_header"
-    values = (pl.col("kind") == "row") & behind_header & pl.col("text").str.contains(_NUMBERS)
+    """The kind of a line according to its own form and that of the previous line."""
+    after_header = pl.col("kind").shift() == "cpu_header"
+    values = (pl.col("kind") == "row") & after_header & pl.col("text").str.contains(_NUMBERS)
     return pl.when(values).then(pl.lit("cpu_values")).otherwise("kind")
 
 
 def with_starts(lines: pl.DataFrame) -> pl.DataFrame:
     """Mark the beginnings of samples.
 
-    Adds `segment` (counts banners: one run of iostat each), `starts` (the line begins a sample), `start` (number
-    of the line's sample within the frame, null before the first), `banner_date`, and `omits_first` (two empty
-    lines after the segment's banner: `-y`).
+    Adds `segment` (number of banners so far; each run of iostat prints one), `starts` (the line begins a sample),
+    `start` (number of the line's sample within the frame, null before the first), `banner_date`, and `omits_first`
+    (the segment's banner precedes two empty lines: `-y`).
     """
     kind = pl.col("kind")
     lines = lines.with_columns(segment=(kind == "banner").cum_sum())
@@ -84,6 +84,6 @@ def with_starts(lines: pl.DataFrame) -> pl.DataFrame:
 def complete_bytes(data: bytes, offset: int, *, stamped: bool) -> int:
     """Number of bytes before the last run or sample, which may continue in the next block; all if there is only one."""
     lines = with_starts(classified(line_frame(data, offset), stamped=stamped))
-    behind_first = pl.col("starts").cum_sum().over("segment") > 1
-    cuts = lines.filter((pl.col("kind") == "banner") | (pl.col("starts") & behind_first))["offset"]
+    after_first = pl.col("starts").cum_sum().over("segment") > 1
+    cuts = lines.filter((pl.col("kind") == "banner") | (pl.col("starts") & after_first))["offset"]
     return int(cuts[-1]) - offset if cuts.len() else len(data)

@@ -1,6 +1,6 @@
-"""CPU and device reports of iostat: from classified lines to sample frames.
+"""CPU and device reports of iostat as frames of samples, from classified lines.
 
-Both functions add a `reason` to lines that could not be read.
+Both functions add a `reason` to lines that cannot be read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _device_block(header: str, rows: pl.DataFrame, split: Fields | None) -> pl.D
     printed = [name.lstrip("%") for name in (names[:-1] if name_last else names[1:])]
     wanted = {index: DEVICE[name] for index, name in enumerate(printed) if name in DEVICE}
     numbers = _numbers(rows, wanted, split, count=len(printed), named=True, name_last=name_last)
-    # Groups are indented if the name comes first; in the other layouts every line is.
+    # Only groups are indented if the name comes first; in the other layouts, every line is indented.
     is_group = pl.lit(None, pl.Boolean) if name_last else pl.col("indented")
     return numbers.with_columns(block=pl.lit(header), is_group=is_group).drop("indented")
 
@@ -88,7 +88,7 @@ def _numbers(
         wanted: position among the numbers -> (column, factor).
         split: fields of the block.
         count: number of numbers according to the header.
-        named: a name precedes the numbers, or follows them with `name_last`.
+        named: a name precedes the numbers, or follows them if `name_last`.
         name_last: see `named`.
     """
     plain = _split_columns(rows, wanted, split, count=count, named=named, name_last=name_last)
@@ -118,7 +118,7 @@ def _split_columns(
     named: bool,
     name_last: bool,
 ) -> dict[str, pl.Series | pl.Expr] | None:
-    """`device`, `fits` and the numbers where every line is a name of one word and plain numbers; else None."""
+    """`device`, `fits` and the numbers if every line is a name of one word and plain numbers; None otherwise."""
     # Blanks outside ASCII separate words, but not fields.
     if split is None or not split.data.isascii():
         return None
@@ -137,8 +137,8 @@ def _split_columns(
 def _text_columns(
     rows: pl.DataFrame, wanted: Mapping[int, tuple[str, float]], *, count: int, named: bool, name_last: bool
 ) -> dict[str, pl.Series | pl.Expr]:
-    """`device`, `fits` and the numbers of any lines; null where a text is no number."""
-    # Taken apart once: every column below reads from this list.
+    """`device`, `fits` and the numbers of any lines; null if a text is not a number."""
+    # Split once: every column below reads from this list.
     rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))
     words = pl.col("words")
     name_words = words.list.len().cast(pl.Int64) - count
@@ -156,7 +156,7 @@ def _text_columns(
 
 @lru_cache(maxsize=1024)
 def _number(index: int, factor: float, *, human: bool) -> pl.Expr:
-    """The number printed at a position. Cached: in small files, building the expression costs more than its use."""
+    """The number printed at a position. Cached: building the expression takes longer than reading a small file."""
     return number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor, human=human)
 
 

@@ -1,4 +1,4 @@
-"""Lines of the kernel's files of pressure stall information, and the growth of their totals.
+"""Lines of the kernel's files with pressure stall information, and the growth of their totals.
 
 The kernel writes `some avg10=18.59 avg60=9.37 avg300=23.04 total=195225869`: its own means, and the microseconds since
 boot in which tasks were stalled.
@@ -14,7 +14,7 @@ from citus_analysis.formats.reading.compact_lines import split_columns
 
 __all__ = ["PERCENT_OF_US", "PRESSURE_VALUES", "US", "growth", "pressure_fields", "seconds_passed"]
 
-#: Lines as the kernel writes them, without groups: such a pattern is found several times as fast.
+#: Lines as the kernel writes them, without groups: searching for such a pattern is several times as fast.
 PRESSURE_VALUES: Final = (
     r"(?:some|full) avg10=[0-9]+\.[0-9]+ avg60=[0-9]+\.[0-9]+ avg300=[0-9]+\.[0-9]+ total=[0-9]{1,18}"
 )

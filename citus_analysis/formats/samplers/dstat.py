@@ -37,7 +37,7 @@ _DATE: Final = re.compile(r'"Date:","[0-9]{1,2} ([A-Z][a-z]{2}) ([0-9]{4}) ')
 _VALUES: Final = r"^(?:[0-9-]|[A-Z][a-z]{2}-[0-9]{2} )"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _STAMP: Final = r"^(?:([0-9]{2})-([0-9]{2})|([A-Z][a-z]{2})-([0-9]{2})) ([0-9]{2}:[0-9]{2}:[0-9]{2})$"
-_NO_NUMBER: Final = "not a number, or none that its column can hold"
+_NO_NUMBER: Final = "not a number, or out of its column's range"
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class _Run:
 
     Attributes:
         tool: dstat or dool.
-        month: of the head's date, from 1.
-        year: of the head's date; None without one.
+        month: month of the head's date, from 1.
+        year: year of the head's date; None without a date.
         groups: names of the groups of columns.
         names: names of the columns.
-        places: columns that have a place.
+        places: number of a column -> its place; other columns are not read.
         read: number of lines read.
-        samples: number of samples of the file in front of this run.
+        samples: number of samples of the file before this run.
     """
 
     tool: str = "dstat"
@@ -99,7 +99,7 @@ def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[P
     lines = lines.with_columns(values=values, stretch=values.rle_id())
     found: dict[str, list[pl.DataFrame]] = {}
     reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
-    # Lines of values and of heads take turns: one turn for each run of the tool.
+    # Lines of values and of heads alternate, once for each run of the tool.
     for stretch in lines.partition_by("stretch", maintain_order=True):
         if not stretch["values"][0]:
             run, strange = _head(stretch, run)
@@ -118,7 +118,7 @@ def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[P
 
 
 def _fields(text: str) -> tuple[str, ...]:
-    """The fields of a header; none of a damaged one."""
+    """The fields of a header; none if it is damaged."""
     try:
         return tuple(next(csv.reader([text])))
     except csv.Error:
@@ -126,7 +126,7 @@ def _fields(text: str) -> tuple[str, ...]:
 
 
 def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
-    """The run that these lines begin or go on with, and those of them that are strange."""
+    """The run that these lines begin or continue, and `offset` and `reason` of lines that dstat does not print."""
     strange = []
     for offset, text in lines.select("offset", "text").iter_rows():
         if banner := _BANNER.match(text):
@@ -139,13 +139,13 @@ def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
             if not fields:
                 strange.append(offset)
                 continue
-            # The names follow the groups; both are repeated if the run goes on in the file.
+            # The names follow the groups; both are repeated if the run continues in the file.
             run = replace(run, groups=run.names, names=fields)
         elif text and not text.startswith('"'):
             strange.append(offset)
     places = places_of(run.groups, run.names)
     reasons = pl.DataFrame({"offset": pl.Series(strange, dtype=pl.Int64)}).with_columns(
-        reason=pl.lit("no line of dstat")
+        reason=pl.lit("not a line of dstat")
     )
     return replace(run, places=places), reasons
 

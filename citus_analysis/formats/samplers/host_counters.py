@@ -1,17 +1,18 @@
-"""Counters of a Linux host, as the runner samples them, to `pressure_samples`, `net_samples`, `throttle_samples`.
+"""Counters of a Linux host, as the runner samples them.
 
-Each sample is a line with the time in UTC, then the lines of files of the kernel, each preceded by its file's name as
-`grep -H` writes it (the runner's sampler is such a loop of `date` and `grep`)::
+Tables: `pressure_samples`, `net_samples`, `throttle_samples`. Each sample is a line with the time in UTC, followed by
+the lines of kernel files, each preceded by its file's name as `grep -H` prints it (the runner's sampler is a loop of
+`date` and `grep`)::
 
     sampled 2026-03-01 12:00:00.120456789
     /proc/pressure/cpu:some avg10=18.59 avg60=9.37 avg300=23.04 total=195225869
     /proc/net/dev:    lo: 2302032   10551    0    0    0     0          0         0  2302032   10551 ...
     /sys/fs/cgroup/cpu.stat:nr_throttled 12
 
-The kernel counts since boot; rates are differences to the previous sample, over the time between the two. They are null
-in the first sample, and if a counter decreased (the host was restarted, the interface was created again).
-`throttled_percent` counts the time that all CPUs of the group were held back, so it may exceed 100. Control groups of
-version 1 state times in nanoseconds, those of version 2 in microseconds.
+The kernel counts since boot; rates are differences to the previous sample, divided by the time between the two. They
+are null in the first sample, and if a counter decreased (the host was restarted, the interface was created again).
+`throttled_percent` sums the throttled time of all CPUs of the group, so it may exceed 100. Control groups of version 1
+state times in nanoseconds, those of version 2 in microseconds.
 
 If the last line of a sample is cut, that line is rejected; the rest of the sample is kept.
 """
@@ -46,8 +47,8 @@ _BEGINS: Final = re.compile(rb"^(?:absent: [^\n]*\n)*sampled [0-9]{4}-[0-9]{2}-[
 #: Counters of an interface in /proc/net/dev.
 _NET_NUMBERS: Final = 16
 _COUNTERS: Final = ("nr_periods", "nr_throttled", "throttled_time", "throttled_usec", "usage_usec")
-#: Beginning of a line -> kind of its row, and the pattern that it has to fit. A pattern without groups is found several
-#: times as fast as one with groups.
+#: Beginning of a line -> kind of its row, and the pattern that the line has to fit. Searching for a pattern without
+#: groups is several times as fast as for one with groups.
 _FILES: Final = {
     "/proc/pressure/": ("pressure", rf"^/proc/pressure/(?:{'|'.join(PRESSURES)}):{PRESSURE_VALUES}$"),
     "/proc/net/dev:": (
@@ -87,7 +88,7 @@ class HostCounters(Format):
     )
 
     def detect(self, name: str, head: bytes) -> float:
-        """Certain if a sample begins and a file of the kernel follows."""
+        """Certain if the file begins with a sample and contains a line of a kernel file."""
         whole = head.replace(b"\r\n", b"\n")
         return 1.0 if _BEGINS.match(whole) and re.search(rb"(?m)^(?:/proc/|/sys/)[^\s:]+:", whole) else 0.0
 
@@ -117,7 +118,7 @@ def _whole_samples(data: bytes, _offset: int) -> int:
 
 
 def _kinds(text: pl.Series) -> pl.Series:
-    """The kind of each line; only lines of a file are compared with the pattern of its lines."""
+    """The kind of each line; a pattern is compared only with the lines of its file."""
     codes = np.full(len(text), _CODES["foreign"], np.uint8)
     codes[((text == "") | text.str.starts_with("absent: ")).to_numpy()] = _CODES["noise"]
     times = np.flatnonzero(text.str.starts_with("sampled "))
@@ -143,7 +144,7 @@ def _placed(lines: pl.DataFrame, samples: int) -> pl.DataFrame:
 
 
 def _judged(lines: pl.DataFrame) -> pl.DataFrame:
-    """Placed lines with the `reason` why a line becomes no row."""
+    """Placed lines with a `reason` if a line is rejected."""
     kind = pl.col("kind")
     reason = (
         pl.when(~pl.col("terminated"))
@@ -151,7 +152,7 @@ def _judged(lines: pl.DataFrame) -> pl.DataFrame:
         .when(kind == "strange")
         .then(pl.lit("not as the kernel writes it"))
         .when(kind == "foreign")
-        .then(pl.lit("of no file that is sampled"))
+        .then(pl.lit("not a line of a sampled file"))
         .when((kind != "noise") & pl.col("sample_time").is_null())
         .then(pl.lit("no time precedes this line"))
     )
@@ -191,7 +192,7 @@ def _net(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
-    """One row per sample and group: its lines are counters by name."""
+    """One row per sample and group, from lines with one named counter each."""
     rows = _of_kind(lines, "throttle")
     parts = rows["text"].str.extract_groups(r"^(/sys/fs/cgroup/.*):(\S+) ([0-9]+)$").struct
     found = rows.select(

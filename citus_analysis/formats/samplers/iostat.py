@@ -7,13 +7,13 @@ output of several runs of iostat. Sizes become kB.
 
 A *sample* is one report: it begins with its time line, without `-t` with its CPU block, without either with
 its first device header. `sample_time` is the time line; without one it is null, unless a logging wrapper
-stamped every line. A banner holds only a date, which is not the time of a sample.
+stamped every line. A banner contains only a date, which is not the time of a sample.
 
 `since_boot`: the first report of a run averages since boot, unless `-y` left it out. The text does not show
 `-y` itself, but sysstat 10.1.3 to 12.7.6 print one more empty line after the banner under `-y`, and only
 then: two empty lines there prove that the first report is an interval. Otherwise (newer versions print the
-same with and without `-y`) the first report counts as since boot: at worst one good sample is left out,
-but an average over weeks is never included. The option `first_report` overrides both.
+same with and without `-y`), the first report counts as since boot: at worst one good sample is left out,
+but an average over weeks is never included. The option `first_report` overrides both rules.
 
 A last line without line end is rejected: a truncated number is still a valid number.
 """
@@ -113,7 +113,7 @@ def _style(head: bytes, hints: Hints) -> _Style:
 
 
 def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
-    # A stamp in front of each line would be a field.
+    # A stamp at the beginning of each line would be a field.
     fields = None if style.stamped else read_fields(block.data)
     text = line_frame(block.data, block.offset).with_row_index("line")
     lines = iostat_lines.with_starts(iostat_lines.classified(text, stamped=style.stamped))
@@ -142,13 +142,13 @@ def _samples(lines: pl.DataFrame, style: _Style, position: _Position) -> tuple[p
     averages = ~pl.col("omits_first") if style.first_report is None else pl.lit(style.first_report)
     samples = starts.select("start", "sample", "sample_time", since_boot=first & averages)
     last_date = lines["banner_date"].drop_nulls().last() if lines["banner_date"].count() else None
-    behind = replace(
+    after = replace(
         position,
         samples=position.samples + samples.height,
         banner_date=position.banner_date if last_date is None else str(last_date),
         last_time=_last(samples["sample_time"]) or position.last_time,
     )
-    return samples, behind
+    return samples, after
 
 
 def _last(times: pl.Series) -> datetime | None:

@@ -1,7 +1,7 @@
 """`iostat -o JSON` (sysstat 11.5 and later), complete or cut while it was being written.
 
 Tables: `cpu_samples`, `device_samples`. Each object of `statistics` is one sample; objects are decoded one by
-one as the file is read, so a file that ends in the middle of a report yields all reports before it, and the
+one as the file is read, so a file that ends inside a report yields all reports before it, and the
 rest is rejected. Names, units and options are those of the text output (:mod:`.iostat`).
 
 `since_boot`: as in the text, sysstat up to 12.7.6 leaves an empty line after `"statistics": [` under `-y`, and
@@ -50,7 +50,7 @@ class IostatJson(Format):
         return 0.95 if b'"avg-cpu"' in head or b'"disk_device"' in head else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Reports in order; the text after a report that does not decode is rejected."""
+        """Reports in order; the text from a report that cannot be decoded is rejected."""
         dates = _DATES.findall(content.head.decode("latin-1"))
         order = date_order(dates, hints.options)
         zone = timezone_of(hints.options)
@@ -59,7 +59,7 @@ class IostatJson(Format):
 
 
 def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.DataFrame]:
-    """Sample frames of decoded reports."""
+    """Frames of samples, from decoded reports."""
     times = [report.content.get("timestamp") for report in reports]
     samples = pl.DataFrame(
         {
@@ -96,7 +96,7 @@ def _device(disk: Mapping[str, object]) -> dict[str, object]:
     }
     if not isinstance(name, str):
         return {"device": None, **numbers}
-    # The document was decoded as Latin-1; only names can contain other characters than ASCII.
+    # The document was decoded as Latin-1; only names can contain characters outside ASCII.
     name = name.encode("latin-1", "replace").decode("utf-8", "replace")
     return {"device": name.strip(), "is_group": True if name.startswith(" ") else None, **numbers}
 

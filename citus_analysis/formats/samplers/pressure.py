@@ -1,6 +1,7 @@
-r"""Dumps of `/proc/pressure` that were taken by hand, to `pressure_samples`.
+r"""Dumps of `/proc/pressure` that were taken by hand.
 
-Of `cat`, `grep`, `head` or `tail`, once or in a loop, with or without times::
+Table: `pressure_samples`. The dumps are output of `cat`, `grep`, `head` or `tail`, once or in a loop, with or without
+times::
 
     while date -Is; do cat /proc/pressure/*; sleep 1; done
     while date +%s.%N; do grep . /proc/pressure/*; sleep 1; done
@@ -10,14 +11,14 @@ Of `cat`, `grep`, `head` or `tail`, once or in a loop, with or without times::
     /proc/pressure/cpu:some avg10=18.59 avg60=9.37 avg300=23.04 total=195225869
     /proc/pressure/cpu:full avg10=0.00 avg60=0.00 avg300=0.00 total=0
 
-A line with a time (ISO 8601, seconds since 1970, or `date` in English with UTC or an offset) begins a sample; without
-it, a line whose file stands no further in the order cpu, io, irq, memory does. Times without an offset are in the zone
-of the option `timezone` (default UTC); `sample_time` is null where no line has a time, and so is `stalled_percent`,
-the growth of the total over the time between two samples. Times in whole seconds make it inexact by as much.
+A line with a time (ISO 8601, seconds since 1970, or `date` in English with UTC or an offset) begins a sample. Without
+times, a line begins a sample unless it comes after the previous line in the order cpu, io, irq, memory. Times without
+an offset are in the zone of the option `timezone` (default UTC). Without times, `sample_time` is null, and so is
+`stalled_percent`, the growth of the total divided by the time between two samples; it is only as accurate as the times.
 
-`cat` prints no names. A name of a file that holds one of the four words alone (`io.out`) says which it was; else lines
-are those of all files in the order of `cat /proc/pressure/*`: each `some` begins cpu, io and memory in turn, and the
-second `full` in a row is irq, which has no `some`.
+`cat` prints no names. If the dump's own name contains exactly one of the four words (`io.out`), its lines are of that
+file. Otherwise they are taken to be in the order of `cat /proc/pressure/*`: `some` lines begin cpu, io and memory in
+turn, and the second `full` in a row is irq, which has no `some`.
 
 The runner's own sampler is :mod:`.host_counters`.
 """
@@ -61,7 +62,7 @@ _DATE: Final = (
 )
 _TIME: Final = re.compile("|".join((_ISO, _EPOCH, _DATE)))
 _FIRST_LINES: Final = 8
-#: Files in the order in which a shell names them; those without a name are the first, second and last.
+#: Place of each file in the order in which a shell lists them, and the files that unnamed `some` lines belong to.
 _PLACES: Final = {name: place for place, name in enumerate(sorted(PRESSURES))}
 _UNNAMED: Final = ("cpu", "io", "memory")
 _LAST_PLACE: Final = 2 * len(PRESSURES)
@@ -72,11 +73,11 @@ _KEPT: Final = ("sample", "sample_time", *_SERIES, "total")
 
 @dataclass(frozen=True)
 class _State:
-    """The state that a block takes over from those before it.
+    """The state that a block takes over from the blocks before it.
 
     Attributes:
         samples: number of the newest sample.
-        time: its time.
+        time: time of the newest sample.
         place: place of the newest line in the order of the files.
         somes: number of unnamed `some` lines in the sample.
         title: the file that the newest title names.
@@ -101,7 +102,7 @@ class Pressure(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By the first lines: each is a value of the kernel, a title or a time."""
+        """By the first lines, each of which must be a value of the kernel, a title or a time."""
         if b" avg300=" not in head[:4096]:
             return 0.0
         lines = compact_lines(head[: head.rfind(b"\n") + 1]).filter(pl.col("text") != "")["text"].head(_FIRST_LINES)
@@ -169,7 +170,7 @@ def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.D
     rows = values.select("part", sample_time="time", pressure=named).hstack(fields)
     somes = ((pl.col("scope") == "some") & pl.col("pressure").is_null()).cast(pl.Int64).cum_sum().over("part")
     rows = rows.with_columns(somes=somes + pl.when(pl.col("part") == 0).then(state.somes).otherwise(0))
-    # A second `full` in a row is that of interrupts.
+    # A second `full` in a row is that of irq.
     before = pl.when(pl.col("part") == 0).then(pl.lit(state.place % 2 == 1)).otherwise(pl.lit(value=False))
     again = (pl.col("scope") == "full") & (pl.col("scope").shift() == "full").over("part").fill_null(before)
     cycle = (pl.col("somes") - 1) % len(_UNNAMED)

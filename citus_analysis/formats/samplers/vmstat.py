@@ -3,18 +3,18 @@
 Tables: `vm_samples`, and `cpu_samples` with `sampler` = vmstat (whole percent; `nice` is null, vmstat counts it as
 user). Each data line is one sample.
 
-`sample_time` comes from `-t`, or from a logging wrapper that stamped every line; else it is null. The header of
+`sample_time` comes from `-t`, or from a logging wrapper that stamped every line; otherwise it is null. The header of
 `-t` names the recorder's time zone. UTC, GMT and offsets (`+03`) are unambiguous; for other abbreviations the
 option `timezone` (IANA name) decides. Without it, abbreviations with one meaning (PDT, CEST ...) are accepted, those
 with several (IST, BST, CST) are refused, and unknown ones leave the times null.
 
-`since_boot`: the first line averages since boot, unless `vmstat -y` left it out, which no version shows in its
-output: the first line counts as since boot unless the option `first_report` is `interval`. Its memory and
+`since_boot`: the first line averages since boot, unless `vmstat -y` left that line out. No version shows `-y` in its
+output, so the first line counts as since boot unless the option `first_report` is `interval`. Its memory and
 process columns are momentary values in either case.
 
 `-S k|m|M` changes the unit of the memory columns without a trace in the output: the option `vmstat_unit` states it.
 
-Other outputs of vmstat (`-d`, `-D`, `-s`, `-m`, `-p`) hold counters since boot, for which there is no table:
+Other outputs of vmstat (`-d`, `-D`, `-s`, `-m`, `-p`) are counters since boot, for which there is no table:
 they are recognised and rejected with a reason.
 """
 
@@ -123,7 +123,7 @@ def _style(content: Content, hints: Hints) -> _Style:
 
 
 def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
-    """Lines with one blank between words; a stamp in front of them is a column."""
+    """Lines with single blanks between words; stamps are in a column of their own."""
     if stamped is False:
         return compact_lines(data, offset)
     lines = line_frame(data, offset)
@@ -133,7 +133,7 @@ def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
 
 
 def _other_output(head: bytes) -> str | None:
-    """The option that produced an output without samples, None for vmstat's report."""
+    """The option that produced an output without samples; None for vmstat's report."""
     first = head.lstrip(b"\n").partition(b"\n")[0].decode("utf-8", "replace")
     return next((option for pattern, option in _OTHERS if re.match(pattern, first)), None)
 

@@ -21,7 +21,7 @@ __all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together"]
 
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
-NO_NUMBER: Final = "not a number, or none that its column can hold"
+NO_NUMBER: Final = "not a number, or out of its column's range"
 _UNTOLD: Final = -1.0
 _PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
 #: A row of a thread has no process, and one of a process no thread.
