@@ -154,7 +154,7 @@ def test_damaged_lines_are_rejected_with_reasons(tmp_path: Path) -> None:
     assert rejects["reason"].to_list() == [
         "the header announces 7 columns",
         "not a number, or out of its column's range",
-        "no line of this tool",
+        "not a line of this tool",
         "the file ends inside this line",
     ]
 

@@ -1,13 +1,13 @@
 """Times of samples in the texts of sysstat, which print the date once, in the banner, and then only times of day.
 
-A file has *parts* (each begins with a banner, or with the machine's restart) and parts have *sections*: `sar -f` prints
-one kind of report for the whole part, its averages, then the next kind, which begins at the part's first time again;
-sar with an interval prints all kinds for each moment and has one section. Within a section times only go on: a time of
-day that is hours before the previous one is on the next day. The clock may be set back by up to two hours (the end of
-summer time) without a change of the day.
+A file has *parts* (each begins with a banner, or with a restart of the machine) and parts have *sections*: `sar -f`
+prints one kind of report for the whole part, its averages, then the next kind, which begins at the part's first time
+again; sar with an interval prints all kinds for each moment, in one section. Within a section times only increase: a
+time of day that is hours before the previous one is on the next day. The clock may be set back by up to two hours (the
+end of summer time) without a change of the day.
 
-Only the samples, restarts and the first header of a section count: the later headers repeat the time of the report
-before, and averages have none.
+Only the samples, restarts and the first header of a section are used: the later headers repeat the time of the previous
+report, and averages have none.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _NOON: Final = 12
 
 @dataclass(frozen=True)
 class Clock:
-    """The state from the lines so far, by which the next ones are dated.
+    """The state after the lines so far, from which the next lines are dated.
 
     Attributes:
-        epoch_day: days from 1970 to the banner's date; far in the past if there is none that can be read.
+        epoch_day: days from 1970 to the banner's date; far in the past if no date can be read.
         part_first: second of the day at which the part began; None before its first time.
         part_day: days from the banner's date to that time.
         last: second of the day of the newest time.
-        day: days from the banner's date to it.
+        day: days from the banner's date to the newest time.
         sample: highest number of a sample, -1 before the first.
-        at: number of the newest sample, which is lower in the later sections of a part.
+        at: number of the newest sample; it begins again in the later sections of a part.
         part_sample: number of the last sample before the part.
-        behind: kind of the newest line that counts.
+        newest_kind: kind of the newest line that counts.
     """
 
     epoch_day: int = _UNKNOWN
@@ -56,17 +56,17 @@ class Clock:
     sample: int = -1
     at: int = -1
     part_sample: int = -1
-    behind: str = "banner"
+    newest_kind: str = "banner"
 
 
 def banner_dates(lines: pl.DataFrame) -> list[str]:
-    """The dates of the banners as numbers with dashes or as they are printed."""
+    """The dates of the banners as printed, or as numbers with dashes if they have signs for year, month and day."""
     dates = lines.filter(kind="banner")["text"].str.extract(BANNER)
     return [re.sub(r"[年月년월] ?", "-", text).rstrip("日일 ") for text in dates.drop_nulls()]
 
 
 def order_of(lines: pl.DataFrame, options: dict[str, str], *, decimal_comma: bool) -> str:
-    """Order of day, month and year in the banners, see :mod:`citus_analysis.formats.times.sampler_clock`."""
+    """Order of day, month and year in the banners; see :mod:`citus_analysis.formats.times.sampler_clock`."""
     return date_order(banner_dates(lines), options, decimal_comma=decimal_comma)
 
 
@@ -74,16 +74,16 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
     """Place the rows among classified lines in time.
 
     Returns:
-        `sample` and `sample_time` of each line of the kind `row`, null if its time is none; and the state after them.
+        `sample` and `sample_time` of each line of the kind `row`, null without a valid time; and the state after them.
     """
     counting = lines.lazy().select("kind", "seconds", text=pl.when(pl.col("kind") == "banner").then("text"))
     counting = counting.filter(pl.col("kind").is_in(["banner", "restart", "average", "row", "header"]))
-    before = pl.col("kind").shift(fill_value=pl.lit(clock.behind, KINDS))
+    before = pl.col("kind").shift(fill_value=pl.lit(clock.newest_kind, KINDS))
     opens = before.is_in(["banner", "restart", "average"]) & pl.col("kind").is_in(["row", "header"])
     marked = counting.with_columns(section=opens & (before == "average"), opens=opens).collect()
-    behind = str(marked["kind"][-1]) if marked.height else clock.behind
+    newest = str(marked["kind"][-1]) if marked.height else clock.newest_kind
     marked = marked.filter((pl.col("kind") != "average") & ((pl.col("kind") != "header") | pl.col("opens")))
-    # A header without a time (`pidstat -h`) says nothing about time.
+    # A header without a time (`pidstat -h`) does not change the clock.
     known = pl.col("seconds").is_not_null() | (pl.col("kind") == "banner")
     timed = marked.filter(known)
     epochs = bool((timed["seconds"] > 2 * _DAY_S).any())
@@ -95,18 +95,18 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
     if timed.height < marked.height:
         place = marked.select(pl.when(known).then(known.cum_sum() - 1)).to_series()
         found = found.select(pl.all().gather(place))
-    return found.filter(marked["kind"] == "row"), replace(clock, behind=behind)
+    return found.filter(marked["kind"] == "row"), replace(clock, newest_kind=newest)
 
 
 def _epoch_days(texts: list[str], order: str) -> list[int]:
-    """Days since 1970 of the dates of banners."""
+    """The dates of banners as days since 1970."""
     moments = parse_times(pl.Series([f"{text} 00:00:00" for text in texts], dtype=pl.String), order)
     days = moments.dt.epoch("d").cast(pl.Int64).fill_null(_UNKNOWN)
     return [int(day) for day in days]
 
 
 class _Walk:
-    """The way through the lines that count, section by section.
+    """Dates and numbers the lines that count, section by section.
 
     Attributes:
         days: days since 1970 of each line.
@@ -126,7 +126,7 @@ class _Walk:
         self._dates = iter(dates)
 
     def done(self) -> Clock:
-        """Walk through all sections; the state after the last line."""
+        """Walk through all sections; returns the state after the last line."""
         count = len(self.seconds)
         starts = np.flatnonzero(self._banner | self._restart | self._section)
         bounds = sorted({0, count, *starts.tolist()}) if count else []

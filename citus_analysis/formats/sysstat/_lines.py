@@ -3,13 +3,13 @@
 banner
     `Linux 6.1 (host) 11/22/26 _x86_64_ (2 CPU)`, at the beginning of each output.
 header
-    A time and the names of columns, or `#` and names (`pidstat -h`): no number stands alone in it.
+    A time and the names of columns, or `#` and names (`pidstat -h`); none of its words is a number.
 row
     A time and values.
 average
-    A word with a colon in front: `Average:`, in the language of the locale. Not a sample, headers among them included.
+    A line that begins with a word and a colon, `Average:` in the language of the locale; headers of averages, too.
 restart, comment
-    A time and `LINUX RESTART`, or `COM` and what `sadc -C` noted.
+    A time and `LINUX RESTART`, or `COM` and a comment of `sadc -C`.
 blank, other
     An empty line; anything else.
 """
@@ -26,21 +26,21 @@ from citus_analysis.formats.reading.compact_lines import compact_lines
 
 __all__ = ["BANNER", "KINDS", "TIME", "classified"]
 
-#: A time of day in any locale that prints digits; groups: half of the day in front, hour, minute, second, half after.
+#: A time of day in any locale that prints digits; groups: leading half of the day, hour, minute, second, trailing half.
 TIME: Final = (
     r"(?:(上午|下午|오전|오후) ?)?([0-9]{1,2})[:.時时點点시] ?([0-9]{2})[:.分분] ?([0-9]{2})[秒초]?"
     r"(?: ([AaPp])\.?[Mm]\.?)?"
 )
-#: System, version, host; the group holds the date.
+#: System, version, host, date (the group), architecture, CPUs.
 BANNER: Final = r"^\S+ \S+ \(.*\) (\S*[0-9]\S*(?: [^_\s]\S*){0,3}) _\S+_ \([0-9]+ CPUs?\)$"
 _EPOCH: Final = r"[0-9]{9,11}"
 _CLOCK: Final = rf"^((?:{TIME}|{_EPOCH})) "
-#: After a time; without a choice in front, the search is several times as fast.
+#: A number after a time; a pattern that does not begin with alternatives is searched several times as fast.
 _NUMBER_ALONE: Final = r" -?[0-9][0-9.,]*[BkMGTP%]?(?: |$)"
 _AVERAGE: Final = r"^[^\s0-9:：#]+(?: [^\s0-9:：]+)?[\s\x{202f}\x{a0}]?[:：](?: |$)"
 
 
-#: Characters that names of columns have, and messages of a shell (`sar: not found`) do not.
+#: Characters that occur in names of columns, but not in messages of a shell (`sar: not found`).
 _NAMES: Final = r"[ :](?:%|kb|CPU |INTR |\S+/s(?: |$)|\S+-sz )"
 #: Kinds of lines.
 KINDS: Final = pl.Enum(["row", "header", "average", "blank", "banner", "restart", "comment", "other"])
@@ -52,7 +52,7 @@ _ROW: Final = 0
 
 @cache
 def _rare_kind() -> pl.Expr:
-    """The kind of a line that is no row, as far as its clock and its numbers tell."""
+    """The kind of a line that is not a row."""
     text, rest = pl.col("text"), pl.col("rest")
     timed = pl.col("clock").is_not_null()
     named = {
@@ -70,7 +70,7 @@ def _rare_kind() -> pl.Expr:
 
 
 def _kinds(lines: pl.DataFrame) -> pl.Series:
-    """The kind of each line; nearly all are rows, so that only the others are compared with further kinds."""
+    """The kind of each line. Nearly all lines are rows; only the others are compared with the other kinds."""
     said = pl.col("rest").str.starts_with("LINUX RESTART") | pl.col("rest").str.starts_with("COM ")
     row = pl.col("clock").is_not_null() & pl.col("text").str.contains(_NUMBER_ALONE) & ~said.fill_null(value=False)
     codes = np.full(lines.height, _ROW, np.uint8)
@@ -82,9 +82,9 @@ def _kinds(lines: pl.DataFrame) -> pl.Series:
 def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
     """Lines of :func:`compact_lines` with `kind`, `clock` (time as printed, or null) and `rest` (the text after it)."""
     lines = compact_lines(data, offset).with_columns(clock=pl.col("text").str.extract(_CLOCK))
-    behind = pl.col("text").str.slice(pl.col("clock").str.len_chars() + 1)
+    rest = pl.col("text").str.slice(pl.col("clock").str.len_chars() + 1)
     hashed = pl.col("text").str.starts_with("#")
     if lines.select(hashed.any()).item():
-        behind = pl.coalesce(behind, pl.when(hashed).then(pl.col("text").str.replace(r"^# ?Time ", "")))
-    lines = lines.with_columns(rest=behind)
+        rest = pl.coalesce(rest, pl.when(hashed).then(pl.col("text").str.replace(r"^# ?Time ", "")))
+    lines = lines.with_columns(rest=rest)
     return lines.with_columns(_kinds(lines))

@@ -1,4 +1,4 @@
-"""Which table a report of sysstat belongs to, by the names of its columns, and the meaning of each column.
+"""The table that a report of sysstat belongs to, by the names of its columns, and the meaning of each column.
 
 The names are the same in the texts of sar, mpstat and pidstat and in the CSV of `sadf -d`, in all versions; a column
 that is not listed is left out, so that versions with more columns need no change. JSON names are those without `/s`
@@ -144,7 +144,7 @@ class Report:
         table: the table; `pressure_samples` has several rows for each row of the report.
         key: name of the column that names the item of a row (CPU, device, interface, interrupt); None without items.
         numbers: position of a column -> column of the table and factor that converts its unit. Shares of CPU time
-            are put together later, so their names may be none of the table.
+            are added up later, so their names may not be in the table.
     """
 
     table: str
@@ -152,7 +152,7 @@ class Report:
     numbers: Mapping[int, tuple[str, float]] = field(default_factory=dict)
 
 
-#: Table, key and columns; the first whose key is there, and one of whose columns is, decides.
+#: Table, key and columns; the first entry decides whose key and at least one of whose columns are in the report.
 _REPORTS: Final[tuple[tuple[str, str | None, Places], ...]] = (
     ("process_samples", "PID", _PROCESS),
     ("process_samples", "TGID", _PROCESS),
@@ -186,7 +186,7 @@ def _report_of(names: tuple[str, ...]) -> Report | None:
 
 
 def report_of(names: Sequence[str]) -> Report | None:
-    """The place of a report by the names of its columns in their order; None if no table holds it."""
+    """The place of a report, from the names of its columns in order; None if it has no table."""
     return _report_of(tuple(names))
 
 

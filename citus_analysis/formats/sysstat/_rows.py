@@ -1,4 +1,4 @@
-"""Rows of the texts of sysstat under one header: their columns, and the reasons why some cannot be read."""
+"""Rows of the texts of sysstat under one header: their columns, and the reasons for rows that cannot be read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from citus_analysis.formats.sysstat._tables import judged
 
 __all__ = ["COMMAND", "OPTIONAL_KEYS", "PLACE", "TOPOLOGY", "USERS", "names_of", "read_rows"]
 
-#: mpstat -T prints these for single CPUs only, and leaves their places empty for all together.
+#: mpstat -T prints these for single CPUs only, and leaves them empty in the row of all CPUs.
 TOPOLOGY: Final = ("CORE", "SOCK", "NODE")
-#: The last column of pidstat, which may hold blanks.
+#: The last column of pidstat, which may contain blanks.
 COMMAND: Final = "Command"
 #: Columns that name the user of a process.
 USERS: Final = ("UID", "USER")
-#: Columns that hold `-` in rows of threads or of processes.
+#: Columns that are `-` in rows of threads or of processes.
 OPTIONAL_KEYS: Final = frozenset({"PID", "TGID", "TID"})
 #: Columns of every row.
 PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
@@ -45,7 +45,7 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
         separator: the text between two columns.
 
     Returns:
-        What :func:`citus_analysis.formats.sysstat._tables.rows_of` takes, and `reason`.
+        The fields that :func:`citus_analysis.formats.sysstat._tables.rows_of` takes, and `reason`.
     """
     names, report = names_of(header, separator)
     if report is None:
@@ -55,7 +55,7 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
     count = len(names) - last
     texts = rows["rest"]
     if last:
-        # No expression that counts the columns of a damaged header can be made, and no row has so many.
+        # The columns of a damaged header may be too many for a pattern, and no row has that many.
         counted = min(count, _MOST_COLUMNS)
         parts = texts.str.extract_groups(rf"^((?:\S+ ){{{counted - 1}}}\S+)(?: (.*))?$").struct
         rows = rows.with_columns(command=parts.field("2").str.replace(r"^\|__", ""))

@@ -1,8 +1,8 @@
-"""Rows of a report of sysstat, its columns already named, as rows of the tables.
+"""Rows of the tables, from rows of a report of sysstat with named columns.
 
-Shares of CPU time are put together as iostat prints them, so that those of all samplers mean the same: user with
-guests, system with interrupts. Rows of single CPUs go to `core_samples`. Items that no table holds (single interrupts)
-have no rows.
+Shares of CPU time are added up as iostat does, so that those of all samplers mean the same: user includes guests,
+system includes interrupts. Rows of single CPUs go to `core_samples`. Items without a table (single interrupts) have no
+rows.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ __all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together"]
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
 NO_NUMBER: Final = "not a number, or out of its column's range"
-_UNTOLD: Final = -1.0
+#: pidstat prints this for rates that it may not read.
+_UNREADABLE: Final = -1.0
 _PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
-#: A row of a thread has no process, and one of a process no thread.
+#: The row of a thread has no process, and that of a process no thread.
 _OPTIONAL: Final = frozenset({"pid", "thread"})
 #: CPU columns that are sums of printed ones.
 _PRINTED: Final = ("usr", "sys", "guest", "guest_nice")
 
 
 def judged(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
-    """Fields with `reason` where a number is missing, or cannot be held by its column."""
+    """Fields with a `reason` if a number is missing or out of its column's range."""
     kinds = TABLES[report.table].parsed().polars_schema()
     fitting = [
         fits(pl.col(name), kinds.get(name, pl.Float64())).fill_null(value=name in _OPTIONAL)
@@ -45,8 +46,8 @@ def rows_of(fields: pl.DataFrame, report: Report, sampler: str) -> dict[str, pl.
     """Table -> rows.
 
     Args:
-        fields: `offset`, `sample`, `sample_time`, `since_boot`, `item` (text, if the report has a key), for pidstat
-            `user` and `command`, and the report's numbers under their columns' names.
+        fields: `offset`, `sample`, `sample_time`, `since_boot`, `item` (text, if the report has a key), `user` and
+            `command` (of pidstat), and the report's numbers under the names of the table's columns.
         report: the report's place.
         sampler: name of the tool.
     """
@@ -119,7 +120,7 @@ def _pressures(fields: pl.DataFrame) -> pl.DataFrame:
 
 def _processes(fields: pl.DataFrame) -> pl.DataFrame:
     converted = [
-        pl.when(pl.col(name) != _UNTOLD).then(name).alias(name)
+        pl.when(pl.col(name) != _UNREADABLE).then(name).alias(name)
         for name in ("read_kb_s", "write_kb_s", "cancelled_write_kb_s")
         if name in fields.columns
     ]

@@ -1,7 +1,7 @@
-"""Texts of sar, mpstat and pidstat: from blocks of lines to tables, in columns.
+"""Tables from the texts of sar, mpstat and pidstat, block by block, in columns.
 
-Sections without a table (interrupts by number, NFS, sensors, NUMA nodes ...) are noise, and so are averages, which are
-no samples, comments and restarts of the machine, which only begin a new part (:mod:`._clock`).
+Noise are sections without a table (interrupts by number, NFS, sensors, NUMA nodes ...), averages, which are not
+samples, comments, and restarts of the machine, which only begin a new part (:mod:`._clock`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from citus_analysis.formats.times.zones import timezone_of
 __all__ = ["NOISE", "parse_text", "reports_in"]
 
 NOISE: Final = (
-    "banners, empty lines, headers, averages, comments, restarts, and reports that no table holds (single interrupts, "
+    "banners, empty lines, headers, averages, comments, restarts, and reports without a table (single interrupts, "
     "protocols, sensors, NUMA nodes ...)"
 )
 _HEADLESS: Final = "no header in front of this line names its columns"
-_STRANGE: Final = "no line of this tool"
+_STRANGE: Final = "not a line of this tool"
 _TIMELESS: Final = "no time of day"
 _DECIMAL_COMMA: Final = r" [0-9]+,[0-9]+(?: |$)"
 
@@ -44,8 +44,8 @@ class _Style:
 
     Attributes:
         sampler: name of the tool.
-        order: of day, month and year.
-        timezone: of the times.
+        order: order of day, month and year.
+        timezone: zone of the times.
         comma: numbers have a decimal comma.
         first_report: the option of that name.
         tables: the format's tables.
@@ -61,7 +61,14 @@ class _Style:
 
 @dataclass(frozen=True)
 class _State:
-    """State from the blocks before; `seconds_of_header` of its time, `alone`: the file has one header only."""
+    """State after the previous blocks.
+
+    Attributes:
+        clock: state of the times.
+        header: the newest header.
+        seconds_of_header: its second of the day.
+        alone: the file has only one header.
+    """
 
     clock: Clock
     header: str | None = None
@@ -70,7 +77,7 @@ class _State:
 
 
 def reports_in(head: bytes) -> list[list[str]]:
-    """Names of the columns of the headers in the beginning of a file, if it begins with a banner or a header."""
+    """Names of the columns of each header in the beginning of a file, if it begins with a banner or a header."""
     lines = classified(head[: head.rfind(b"\n") + 1])
     kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(3).to_list()
     if not kinds or kinds[0] not in {"banner", "header", "restart"} or not {"header", "restart"} & set(kinds):
@@ -120,7 +127,7 @@ def _parse_block(
 
 
 def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, list[str], _State]:
-    """The rows with the number of their `header` in a list (null without one) and `seconds_of_header`; state after."""
+    """The rows with `header` (index in the list, or null) and `seconds_of_header`; the list; the state after them."""
     headers = lines.filter(kind="header").select("rest", "seconds")
     texts, clocks = headers["rest"], headers["seconds"]
     if state.header is not None:
@@ -140,7 +147,7 @@ def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, li
 
 
 def _with_reasons(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame) -> pl.DataFrame:
-    """The lines with the `reason` why they are rejected."""
+    """The lines with a `reason` if they are rejected."""
     stray = rows.filter(pl.col("header").is_null() | pl.col("sample").is_null()).select(
         "offset", reason=pl.when(pl.col("header").is_null()).then(pl.lit(_HEADLESS)).otherwise(pl.lit(_TIMELESS))
     )
@@ -160,7 +167,7 @@ def _rejects(lines: pl.DataFrame, block: Block) -> pl.DataFrame:
 
 
 def _since_boot(style: _Style, state: _State) -> pl.Expr:
-    """A report whose header has its own time covers the time since boot: an interval begins with the header's."""
+    """Whether a row averages since boot: its header then has the row's time, otherwise that of the interval's begin."""
     if style.sampler == "sar":
         return pl.lit(value=False)
     of_header = pl.col("seconds_of_header")
@@ -172,7 +179,7 @@ def _since_boot(style: _Style, state: _State) -> pl.Expr:
 def _read(
     rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, split: Fields | None
 ) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
-    """Rows of the tables, numbers of the headers that have a place, and `offset` and `reason` of misread rows."""
+    """Rows of the tables, indexes of the headers that have a place, and `offset` and `reason` of misread rows."""
     found: dict[str, list[pl.DataFrame]] = {}
     places = {number: report for number, name in enumerate(headers) if (report := report_of(name.split(" ")))}
     read = [number for number, report in places.items() if report.table in style.tables]

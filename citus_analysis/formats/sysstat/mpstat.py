@@ -1,11 +1,12 @@
 """Text of `mpstat` (sysstat 10 to 12), in any locale.
 
 Tables: `cpu_samples` (all CPUs together), `core_samples` (`-P`, `-T`), `vm_samples` (the sum of `-I SUM`). Shares of
-NUMA nodes and single interrupts have no table; the averages at the end are no samples. Times follow the rules of
+NUMA nodes and single interrupts have no table; the averages at the end are not samples. Times follow the rules of
 :mod:`citus_analysis.formats.sysstat.sar`.
 
-`since_boot`: without an interval, mpstat prints one report that averages since boot; its header then has the report's
-own time, where that of an interval has the time at which the interval began. The option `first_report` overrides this.
+`since_boot`: without an interval, mpstat prints one report that averages since boot; its header has the report's own
+time, whereas the header of an interval has the time at which the interval began. The option `first_report` overrides
+this.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Mpstat(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By its headers: `%irq` in front of `%steal`, where sar prints it after, or interrupts of CPUs."""
+        """By its headers: `%irq` before `%steal`, which sar prints first, or interrupts of CPUs."""
         if b" CPU " not in head and b" NODE " not in head:
             return 0.0
         headers = reports_in(head)
@@ -47,7 +48,7 @@ def _own(names: list[str]) -> bool:
         return False
     if "%usr" in names and "%irq" in names:
         return names.index("%irq") < (names.index("%steal") if "%steal" in names else len(names))
-    # Interrupts by name or number; sar's counts of packets for each CPU begin with total/s.
+    # Interrupts by name or number; in sar, the packets of each CPU have total/s first.
     return all(name.endswith("/s") for name in names[1:]) and names[1:2] != ["total/s"]
 
 

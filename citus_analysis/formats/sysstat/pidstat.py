@@ -2,12 +2,12 @@
 
 Table: `process_samples`. In blocks, the reports of a process (`-u`, `-r`, `-d`, `-w`) are rows of their own with the
 same `sample`; with `-h` they are one row. Threads (`-t`) have `thread`. Stacks (`-s`), priorities (`-R`) and kernel
-tables (`-v`) have no columns. Averages are no samples. Times follow the rules of
+tables (`-v`) have no columns. Averages are not samples. Times follow the rules of
 :mod:`citus_analysis.formats.sysstat.sar`; seconds since 1970 (`-H`, and `-h` of older versions) are UTC.
 
-`since_boot`: without an interval, pidstat prints one report that averages since each process began; its header then
-has the report's own time. With `-h` headers have no time, and a file with one header only counts as such a report. The
-option `first_report` overrides both.
+`since_boot`: without an interval, pidstat prints one report that averages since each process began; its header has the
+report's own time. With `-h`, headers have no time, and a file with only one header counts as such a report. The option
+`first_report` overrides both rules.
 
 Command lines (`-l`) are redacted like all texts.
 """
@@ -26,7 +26,7 @@ from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 __all__ = ["FORMAT", "Pidstat"]
 
 _FIRST: Final = frozenset({"UID", "USER", "PID", "TGID"})
-#: A line that ends with the name of the last column; other files that hold the word are not split into lines.
+#: A line that ends with the name of the last column; other files that contain the word are not split into lines.
 _MAY_BE_HEADER: Final = re.compile(rb"Command[ \t\r]*$", re.MULTILINE)
 
 

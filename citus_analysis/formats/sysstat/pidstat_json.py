@@ -24,13 +24,13 @@ from citus_analysis.formats.sysstat._tables import judged, rows_of, together
 __all__ = ["FORMAT", "PidstatJson"]
 
 _KINDS: Final = ("task-cpu-load", "task-memory", "io", "context-switch")
-#: The names of the text without `%`, but for the two that would be one.
+#: The names of the text without `%`, except for two names that would be the same.
 _PLACES: Final = {
     **{name.removeprefix("%"): place[0] for name, place in places_of("process_samples", "PID").items()},
     "cpu": "cpu_percent",
     "cpu_nr": "cpu",
 }
-#: Objects beside which a process is named.
+#: Names of objects that occur next to the name of a process.
 _SIGNS: Final = (
     *(b'"task-cpu-load"', b'"child-cpu-load"', b'"task-memory"', b'"child-memory"', b'"context-switch"'),
     *(b'"io"', b'"stack"', b'"kernel"', b'"realtime"'),
@@ -79,7 +79,7 @@ def _rows(moment: Moment, kind: str) -> Iterator[dict[str, object]]:
 
 
 def _row(thing: Mapping[str, object]) -> dict[str, object]:
-    """The columns of one object; identifiers are texts in it."""
+    """The columns of one object, whose identifiers are texts."""
     thread = _identifier(thing.get("TID"))
     process = _identifier(thing.get("PID", thing.get("TGID"))) if thread is None else None
     values = {_PLACES[name]: value for name, value in thing.items() if name in _PLACES and isinstance(value, float)}

@@ -1,9 +1,9 @@
 """`sadf -d`: samples of sar as lines of `host;interval;time;values`, with a header for each kind of report.
 
-Tables, columns and units are those of the text (:mod:`.sar`). Times are those that the file states: UTC, local (`-t`,
-`-T`: option `timezone`) or seconds since 1970 (`-U`). `sample` counts the times of the file.
+Tables, columns and units are those of the text (:mod:`.sar`). Times are UTC, local (`-t`, `-T`: option `timezone`) or
+seconds since 1970 (`-U`), as the file states. `sample` counts the distinct times of the file.
 
-`sadf -dh` puts all reports of a moment into one line without saying how many items there are: its lines are rejected.
+`sadf -dh` puts all reports of a moment into one line without the number of items, so its lines are rejected.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["FORMAT", "SadfCsv"]
 
 _HEADER: Final = "# hostname;interval;timestamp;"
 _ROW: Final = r"^[^;]*;-?[0-9]+;([0-9][^;]*);(.*)$"
-#: Lines that carry no values: the machine was restarted, or a comment of sadc.
+#: Lines without values: a restart of the machine or a comment of sadc.
 _EVENT: Final = r"^[^;]*;-1;[^;]*;(?:LINUX-RESTART|COM\b)"
 _STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?: (UTC))?"
 _JOINED: Final = "sadf -h puts several reports into one line without naming their items; run sadf without -h"
-#: Fields in front of the columns of a report.
+#: Number of fields before the columns of a report.
 _BESIDE: Final = 3
 _TIMES: Final = pl.Schema({"time": pl.String(), "sample": pl.Int64()})
 
@@ -47,7 +47,7 @@ class SadfCsv(Format):
     tables: ClassVar[tuple[str, ...]] = (
         *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
     )
-    noise: ClassVar[str] = "headers, comments, restarts, empty lines, and reports that no table holds"
+    noise: ClassVar[str] = "headers, comments, restarts, empty lines, and reports without a table"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
@@ -74,7 +74,7 @@ class SadfCsv(Format):
 
 
 def _placed(lines: pl.DataFrame, header: str) -> pl.DataFrame:
-    """Lines with `header`, and of rows `time` as printed and `rest`."""
+    """Lines with `header`; rows also with `time` as printed and `rest`."""
     text = pl.col("text")
     is_header = text.str.starts_with(_HEADER)
     lines = lines.with_columns(noise=is_header | (text == "") | text.str.contains(_EVENT))
@@ -87,7 +87,7 @@ def _placed(lines: pl.DataFrame, header: str) -> pl.DataFrame:
 
 
 def _moments(times: pl.Series, zone: str) -> pl.DataFrame:
-    """The different times as printed, in the order in which they come, and what they mean: `time`, `sample_time`."""
+    """The distinct times in order of appearance: `time` as printed, and `sample_time`."""
     stamp = pl.col("time").str.extract_groups(_STAMP).struct
     local = stamp.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     stated = pl.when(stamp.field("2").is_not_null()).then(local.dt.replace_time_zone("UTC"))
@@ -139,7 +139,7 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
 
 
 def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
-    """Where the columns of rows begin among the fields, behind host, interval and time, and how many there are."""
+    """The first of the fields after host, interval and time in each row, and the number of these fields."""
     lines = line.to_numpy().astype(np.int64)
     first = split.first[lines] + _BESIDE
     return [pl.Series("field", first), pl.Series("fields", split.first[lines + 1] - first)]
@@ -151,7 +151,7 @@ def _reason() -> pl.Expr:
         pl.when(~pl.col("terminated") & (pl.col("text") != ""))
         .then(pl.lit(UNTERMINATED))
         .when(row & pl.col("rest").is_null())
-        .then(pl.lit("no line of sadf -d"))
+        .then(pl.lit("not a line of sadf -d"))
         .when(row & (pl.col("header") == ""))
         .then(pl.lit("no header in front of this line names its columns"))
         .when(row & pl.col("sample").is_null())

@@ -1,8 +1,8 @@
 """`sadf -j`: samples of sar as JSON, complete or cut while it was being written.
 
 Tables, columns and units are those of the text (:mod:`.sar`). Each object of `statistics` is one sample. Its time is
-UTC where it says so (`"utc": 1`), else local (`sadf -t`, `-T`: option `timezone`). Comments and restarts, which
-follow the samples, are noise.
+UTC if marked so (`"utc": 1`), otherwise local (`sadf -t`, `-T`: option `timezone`). Comments and restarts, which follow
+the samples, are noise.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ Tables: `cpu_samples` (`-u`, also `ALL`), `core_samples` (`-P`), `device_samples
 `vm_samples` (`-r`, `-S`, `-W`, `-B`, `-w`, `-q`, and the sum of `-I`), `net_samples` (`-n DEV,EDEV`),
 `pressure_samples` (`-q PSI`). A line of the text is a row: memory and paging of one moment are two rows of
 `vm_samples`, each with the columns of its report and the same `sample` and `sample_time`. The averages at the end are
-no samples.
+not samples.
 
-Times are in the zone of the machine that printed them (option `timezone`); the date is the banner's, and days are
-counted where the clock passes midnight (:mod:`._clock`). After `LINUX RESTART` a new part begins. Clocks of 12 and of
-24 hours, decimal commas and the dates of locales that print numbers are read; the order of day and month follows
+Times are in the zone of the machine that printed them (option `timezone`); the date is the banner's, and a new day
+begins when the clock passes midnight (:mod:`._clock`). After `LINUX RESTART` a new part begins. 12-hour and 24-hour
+clocks, decimal commas and the dates of locales that print numbers are read; the order of day and month follows
 :mod:`citus_analysis.formats.times.sampler_clock`.
 """
 
@@ -25,7 +25,7 @@ from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 
 __all__ = ["FORMAT", "Sar"]
 
-#: First columns of reports that sar prints, and neither mpstat nor pidstat.
+#: First columns of reports that only sar prints.
 _OWN: Final = frozenset(
     {
         *("DEV", "IFACE", "proc/s", "pswpin/s", "pgpgin/s", "tps", "kbmemfree", "kbswpfree", "runq-sz", "INTR", "TTY"),
@@ -34,7 +34,7 @@ _OWN: Final = frozenset(
     }
 )
 
-#: A time of day, as the locale writes it, and names after it: every header of sar, and few lines of other files.
+#: A time of day in any locale, followed by names: matches every header of sar, and few lines of other files.
 _TIMED: Final = re.compile(rb"^[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^\r\n]*[A-Za-z%]", re.MULTILINE)
 
 
@@ -50,7 +50,7 @@ class Sar(Format):
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER)
 
     def detect(self, name: str, head: bytes) -> float:
-        """By its headers; the report of CPUs has them in another order than mpstat's."""
+        """By its headers; the columns of the CPU report are in another order than mpstat's."""
         if _TIMED.search(head) is None:
             return 0.0
         for names in reports_in(head):

@@ -1,4 +1,4 @@
-"""Times of the reports in the JSON of mpstat and pidstat, which have times of day below one date."""
+"""Times of the reports in the JSON of mpstat and pidstat, which states one date and the time of day of each report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SET_BACK: Final = timedelta(hours=2)
 
 @dataclass
 class JsonDays:
-    """Adds the date to times of day, report after report."""
+    """Adds the date to times of day, report by report."""
 
     date: str
     order: str
@@ -36,7 +36,7 @@ class JsonDays:
 
     @classmethod
     def of(cls, content: Content, hints: Hints) -> Self:
-        """By the date at the beginning of a file and the options."""
+        """From the date at the beginning of a file and the options."""
         dates = _DATE.findall(content.head.decode("latin-1"))
         return cls(
             dates[0] if dates else "",

@@ -1,7 +1,7 @@
 """Objects of the JSON of sadf and mpstat, as fields that :mod:`citus_analysis.formats.sysstat._tables` makes rows of.
 
-The names are those of the text without `/s` and `%`; the memory's lack `kb`. sadf writes sizes of devices twice, in
-sectors as old versions did and in kB: the latter count.
+The names are those of the text without `/s` and `%`; those of memory also lack `kb`. sadf writes sizes of devices
+twice, in sectors as old versions did and in kB; the sizes in kB are used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Moment:
     """A report and its place in time.
 
     Attributes:
-        content: its object.
+        content: the report's object.
         place: values of `offset` (any number that grows), `sample`, `sample_time` and `since_boot`.
     """
 
@@ -88,7 +88,7 @@ def _add(
     numbers = [name for name in fields.columns if name not in {"offset", "sample", "sample_time", "since_boot", "item"}]
     report = Report(table, key, {index: (name, 1.0) for index, name in enumerate(numbers)})
     filled = fields.with_columns(pl.col(numbers).cast(pl.Float64))
-    # A value may be missing here; one that its column cannot hold becomes null like it.
+    # Values may be missing in JSON. An object with a value out of its column's range is left out.
     held = judged(filled.with_columns(pl.col(numbers).fill_null(0.0)), report)["reason"].is_null()
     for name, some in rows_of(filled.filter(held), report, sampler).items():
         found.setdefault(name, []).append(some)
@@ -106,7 +106,7 @@ def _rows(
         names = sorted(flat, key=lambda one: one not in _OLD_SIZES)
         values = {places[one][0]: flat[one] * places[one][1] for one in names if one in places}
         if values:
-            # The document was decoded as Latin-1; only names can contain other characters than ASCII.
+            # The document was decoded as Latin-1; only names can contain characters outside ASCII.
             text = (
                 {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
             )
