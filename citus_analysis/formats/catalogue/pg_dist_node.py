@@ -1,6 +1,6 @@
-"""`pg_dist_node.csv`: the catalogue `pg_dist_node` as CSV with a header, to `nodes`.
+"""`pg_dist_node.csv`: the catalogue `pg_dist_node` as CSV with a header.
 
-Example::
+Table: `nodes`. Example::
 
     nodeid,groupid,nodename,nodeport,...
     3,2,worker2,5432,...

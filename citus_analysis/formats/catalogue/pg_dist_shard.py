@@ -1,6 +1,6 @@
-"""`pg_dist_shard.csv`: the catalogue `pg_dist_shard` joined with its placements as CSV, to `shards`.
+"""`pg_dist_shard.csv`: the catalogue `pg_dist_shard` joined with its placements, as CSV with a header.
 
-Example::
+Table: `shards`. Example::
 
     logicalrelid,shardid,placementid,groupid,nodename,nodeport,shardminvalue,shardmaxvalue
     usertable,102008,1,1,worker1,5432,-2147483648,-1073741825

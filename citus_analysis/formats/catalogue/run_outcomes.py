@@ -1,12 +1,12 @@
-"""`outcomes.csv`: the runner's verdict on each iteration of a resource, to `outcomes`.
+"""`outcomes.csv`: the runner's verdict on each iteration of a resource.
 
-Example::
+Table: `outcomes`. Example::
 
     iteration,outcome,reason,measured_from,measured_until
     1,verified,,2026-03-01T12:00:00.120+00:00,2026-03-01T12:01:00.480+00:00
     2,failed,load generator 0 ended with exit code 2,,
 
-Earlier versions of the runner wrote the first three columns.
+Earlier versions of the runner wrote only the first three columns.
 """
 
 from __future__ import annotations

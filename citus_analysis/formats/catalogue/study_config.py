@@ -1,6 +1,6 @@
-"""`config.yml` of a resource, to `settings` (everything, as dotted names) and `nodes`.
+"""`config.yml` of a resource.
 
-Example::
+Tables: `settings` (all values, with dotted names), `nodes`. Example::
 
     workers: 2
     nodes:
@@ -9,7 +9,7 @@ Example::
       citus.enable_binary_protocol: "off"
 
 gives the settings `workers` = `2`, `settings.citus.enable_binary_protocol` = `off`, ... and one node.
-Lists of scalars become one value, joined by a comma; lists of mappings count from 0.
+Lists of scalars become one value, joined by commas; the items of lists of mappings are numbered from 0.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _MOST_SETTINGS: Final = 5_000
 
 
 def load_config(data: bytes) -> dict[str, object]:
-    """The mapping that a config.yml holds.
+    """The mapping in a config.yml.
 
     Raises:
-        FormatError: the file is not YAML, exceeds the size of a set-up, or is not a mapping.
+        FormatError: the file is not YAML, is larger than a set-up can be, or is not a mapping.
     """
     loaded = parse_yaml(data)
     if not isinstance(loaded, dict):
