@@ -1,7 +1,7 @@
 """Columns of `perf report` entries, split at the positions that the ruler below the titles marks.
 
 The ruler (`# ........  ........`) shows the width of each column; entries are padded to it. Reports made with `-t`
-have no ruler; the separator is between the titles.
+have no ruler; their titles show the separator.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
         .when(~pl.col("aligned"))
         .then(pl.lit("its columns do not line up with the titles"))
         .when(pl.col("self_percent").is_null())
-        .then(pl.lit("no share where the titles announce one"))
+        .then(pl.lit("the share that the titles announce is missing"))
     )
     return fields.with_columns(
         reason=reason,

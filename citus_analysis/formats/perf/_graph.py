@@ -1,4 +1,4 @@
-"""Call graphs of `perf report --stdio`: from the lines below an entry to whole stacks.
+"""Call graphs of `perf report --stdio`: whole stacks, from the lines below an entry.
 
 An entry is followed by a tree of the paths that lead to its symbol, drawn with lines or, with `-g folded`, one path
 per line. Two properties differ between reports; they are detected from all entries of a report together:
@@ -11,10 +11,10 @@ perf hides branches below a limit (0.5 % by default), and a path may end where o
 branches do not cover therefore becomes a stack whose far end is :data:`REST`, perf's own sign for it, so that the
 shares of an entry's stacks add up to its own.
 
-Under `--children` an entry's tree also holds the samples of the functions that it called, from itself downwards; its
-own samples are there from the root of their stacks. Callers first, a path that ends with the entry's symbol is one of
-its own; callees first, the two can be distinguished only if the entry called nothing. Ambiguous shares become a stack
-with :data:`REST`, so that every sample counts once.
+Under `--children` an entry's tree also contains the samples of the functions that it called, from itself downwards; its
+own samples are there from the root of their stacks. If callers are first, the entry's own samples are the paths that
+end with its symbol; if callees are first, the two can be distinguished only if the entry called nothing. Ambiguous
+shares become a stack with :data:`REST`, so that every sample counts once.
 
 Example:
     >>> lines = ["---work", "   |", "   |--6.00%--main", "   |", "    --3.00%--serve", "             main"]
@@ -67,7 +67,7 @@ class Entry:
 
 @dataclass
 class _Node:
-    """A stretch of frames without a fork; `column` is where the line from its parent arrives."""
+    """A stretch of frames without a fork; `column` is the column of the line from its parent."""
 
     column: int
     percent: float
@@ -88,7 +88,7 @@ class _Node:
             child.make_absolute()
 
     def rest(self) -> float:
-        """The share that no branch accounts for, 0 where rounding explains it."""
+        """The share that no branch accounts for; 0 if rounding explains it."""
         if not self.children:
             return self.percent
         left = self.percent - sum(child.percent for child in self.children if child.frames != [REST])
@@ -127,7 +127,7 @@ def _has_own_path(tree: _Node, symbol: str) -> bool:
 def _own_stacks(tree: _Node, entry: Entry, callers_first: bool) -> list[tuple[str, float]]:
     """Stacks of the entry's own samples in a report made with --children."""
     if (entry.children_percent or 0.0) - entry.percent <= _HALF_DIGIT:
-        # It called nothing: its tree holds only its own samples.
+        # It called nothing: its tree contains only its own samples.
         return _stacks(tree, entry.symbol, callers_first)
     # The symbol alone represents its callees if perf hides all of them.
     own = [

@@ -5,8 +5,8 @@ that no table has are skipped), `-n`, event groups, `-t` separators, call graphs
 callers or callees first.
 
 Under `--children` (perf's default) each sample also appears in the trees of all its callers; only the stacks of an
-entry's own samples are taken from its tree (:mod:`._perf_graph`), so that no sample counts twice. Graphs that print
-counts or periods instead of shares, and `-g flat` (whose paths overlap), are rejected with that reason.
+entry's own samples are taken from its tree (:mod:`._graph`), so that no sample counts twice. Graphs that print counts
+or periods instead of shares, and `-g flat` (whose paths overlap), are rejected.
 
 In `perf_stacks` unresolved frames keep the addresses that perf printed, `shared_object` is that of the leaf, and
 entries without a printed graph become `[...];symbol`, so that the shares add up to those of the entries.
@@ -36,7 +36,7 @@ _DRAWN: Final = r"^[\s|]+$"
 #: Graphs of counts or periods, and of `-g flat`.
 _OTHER_GRAPH: Final = r"^[\s|]*--[0-9]+(?:\.[0-9]+)?[KMG]?--|^[0-9]+ \S|^\s{10,}[0-9]{1,3}\.[0-9][0-9]%$"
 _NO_SHARES: Final = "call graph without shares of its own: record it with -g graph or -g folded and percent"
-_NO_ENTRY: Final = "no entry of a report above this line"
+_NO_ENTRY: Final = "no entry of a report precedes this line"
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,11 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
         rejects=reject_runs(lines),
     )
     last = lines.row(-1, named=True)
-    behind = _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
-    return parsed, behind
+    return parsed, _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
 
 
 def _entries(lines: pl.DataFrame) -> pl.DataFrame:
-    """All entries as fields; several rows of one entry where it is of a group of events."""
+    """All entries as fields; an entry of a group of events has one row per event."""
     rows = lines.filter(pl.col("kind") == "entry")
     frames = [
         entry_fields(group, str(samples), str(titles), str(ruler)).with_columns(section=pl.lit(section))

@@ -2,22 +2,22 @@ r"""Text of `perf script`, with call stacks or with one frame per line.
 
 Table: `perf_stacks`, samples aggregated per event, command, process and stack. Frames are ordered from root to leaf.
 A frame without symbol is named after its binary in brackets (`[postgres]`): its raw address differs from run to
-run, and would separate equal stacks. `shared_object` is the leaf's binary without its folder.
+run and would separate equal stacks. `shared_object` is the leaf's binary without its folder.
 
 `samples` counts samples; `event_count` sums the printed periods. `self_percent` is the share of the event's count,
-as `perf report` computes it, or of its samples where perf printed no periods.
+as `perf report` computes it, or of its samples if perf printed no periods.
 
-The file is read in blocks, and only the distinct stacks are held: memory does not grow with the number of
+The file is read in blocks, and only the distinct stacks are kept: memory does not grow with the number of
 samples. When more than :data:`MAX_STACKS` distinct stacks accumulate, they are yielded and counting restarts, so a
-stack can have several rows; the shares then need a first pass over the file.
+stack can have several rows; the shares then need an additional pass over the file.
 
-`pid` is the number before the time: perf prints the thread (`tid`) without `-F pid` or `+pid`; of `pid/tid`
-the process is used. For PostgreSQL backends both are the same.
+`pid` is the number before the time. Without `-F pid` or `+pid`, perf prints the thread (`tid`) there; if it prints
+`pid/tid`, the process is used. For PostgreSQL backends both are the same.
 
-A sample without a readable frame counts under the stack `[unknown]`.
+A sample without a readable frame has the stack `[unknown]`.
 
-A line that is neither a sample's first nor a frame is rejected, together with the lines after it up to the next sample.
-The time may be missing (`-F comm,pid,event,ip,sym,dso`), the event may not.
+A line that is neither the first of a sample nor a frame is rejected, with the lines after it up to the next sample.
+The time may be missing (`-F comm,pid,event,ip,sym,dso`), but not the event.
 
 Example:
     >>> import pathlib, tempfile
@@ -49,15 +49,15 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["FORMAT", "MAX_STACKS", "PerfScript"]
 
-#: Distinct stacks held before they are yielded; a stack of 40 frames takes about 1 kB.
+#: Distinct stacks that are collected before they are yielded; a stack of 40 frames takes about 1 kB.
 MAX_STACKS: Final = 200_000
 
-#: command pid/tid [cpu] time: period event: frame-or-arguments; -F can leave out the time
+#: command pid/tid [cpu] time: period event: frame-or-arguments; -F can leave out the time.
 _HEADER: Final = (
     r"^\s*(?P<command>\S.*?)\s+(?P<pid>[0-9]{1,9})(?:/[0-9]+)?\s+(?:\[[0-9]+\]\s+)?(?:(?P<time>[0-9]+\.[0-9]+):\s+)?"
     r"(?:(?P<period>[0-9]{1,15})\s+)?(?P<event>[A-Za-z][\w.:/=,%-]*?):(?:\s+(?P<rest>.*))?$"
 )
-#: Faster than the whole pattern, for every line.
+#: Searched for in every line before the whole pattern, which is slower.
 _HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
 #: The same for bytes, and less strict: data without a match are not decoded.
 _MAY_BE_MARKED: Final = re.compile(rb"[0-9\]:] +[A-Za-z][^ \n]*:")
@@ -103,7 +103,7 @@ class PerfScript(Format):
 
 
 def _beginning(head: bytes) -> bytes:
-    """The lines up to the second that is neither empty nor a comment; detection needs no more."""
+    """The lines up to the second that is neither empty nor a comment, which are enough for detection."""
     end = lines = 0
     for line in BytesIO(head):
         end += len(line)
@@ -206,10 +206,10 @@ def _heads(lines: pl.DataFrame) -> pl.DataFrame:
 def _frames(lines: pl.DataFrame) -> pl.DataFrame:
     """One row per frame, leaf first: sample, name, object (null of an inlined function)."""
     under = lines.filter(~pl.col("is_header") & ~pl.col("noise") & ~pl.col("lost") & (pl.col("sample") > 0))
-    behind = lines.filter("is_header").with_columns(
+    beside = lines.filter("is_header").with_columns(
         text=pl.col("text").str.extract_groups(_HEADER).struct.field("rest")
     )
-    texts = pl.concat([behind.filter(pl.col("text") != ""), under]).sort("offset", maintain_order=True)
+    texts = pl.concat([beside.filter(pl.col("text") != ""), under]).sort("offset", maintain_order=True)
     # Samples far outnumber distinct lines: each distinct line is parsed once.
     part = pl.col("text").str.extract_groups(_FRAME).struct
     places = texts.select(pl.col("text").unique()).with_columns(
@@ -228,7 +228,7 @@ def _frames(lines: pl.DataFrame) -> pl.DataFrame:
 def _aggregate(parts: list[pl.DataFrame]) -> pl.DataFrame:
     columns = [*_KEY, "samples", "event_count"]
     rows = pl.concat([part.select(columns) for part in parts], how="vertical_relaxed")
-    # The sum of nothing is 0, but a count that was never printed is unknown.
+    # The sum of no values is 0, but a count that was never printed is unknown.
     counted = pl.when(pl.col("event_count").count() > 0).then(pl.col("event_count").sum())
     return rows.group_by(_KEY, maintain_order=True).agg(pl.col("samples").sum(), counted)
 

@@ -3,7 +3,7 @@
 Table: `perf_counters`, one row per printed counter. Supported: `<not supported>` and `<not counted>`, derived
 metrics (also those on lines of their own, which become rows of the event above), multiplexing shares, `-A`,
 `--per-socket`, `--per-core`, `--per-thread` (`scope`), numbers with separators of any locale, and the `user`
-and `sys` seconds after the counters. `elapsed_s` is the interval's end under `-I`, else the elapsed time at the
+and `sys` seconds after the counters. `elapsed_s` is the interval's end under `-I`, otherwise the elapsed time at the
 end of the block; separated values without `-I` do not contain it.
 """
 
@@ -46,7 +46,7 @@ _SECONDS: Final = (
     rf"(?:{_SPREAD})?\s*$"
 )
 
-#: First fields of separated values: time of the interval, scope (with a count of CPUs unless it is one CPU or thread).
+#: First fields of separated values: the interval's time, and the scope, with a number of CPUs if it may have several.
 _PREFIX: Final = (
     rf"^(?:\s*[0-9]+[.,][0-9]{{9}}SEP)?(?:(?:CPU[0-9]+|\S*[^\s0-9.,]\S*-[0-9]+)SEP|(?:{_SCOPE})SEP[0-9]+SEP)?"
 )
@@ -92,7 +92,7 @@ class PerfStat(Format):
 
 
 def _separator(head: bytes) -> str | None:
-    """The separator of `-x`, None for text."""
+    """The separator of `-x`; None for text."""
     lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
     # The regular expressions of polars take linear time for any text; those of Python do not.
     line = next(lines, "")
@@ -155,9 +155,9 @@ def _printed(lines: pl.DataFrame) -> pl.DataFrame:
     ended = pl.when(what == "time elapsed").then(seconds.field("seconds"))
     read = lines.select("offset", "run", **fields, what=what, ended=ended, read=understood)
     # The elapsed time follows the counters of its run and precedes their user and sys seconds.
-    behind, before = (fill.over("run") for fill in (pl.col("ended").backward_fill(), pl.col("ended").forward_fill()))
+    after, before = (fill.over("run") for fill in (pl.col("ended").backward_fill(), pl.col("ended").forward_fill()))
     spent = pl.col("what").is_in(["user", "sys"]).fill_null(value=False)
-    return read.with_columns(elapsed=pl.when(spent).then(before).otherwise(behind)).drop("ended", "run")
+    return read.with_columns(elapsed=pl.when(spent).then(before).otherwise(after)).drop("ended", "run")
 
 
 def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
@@ -169,7 +169,7 @@ def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
     timed = head.list.first().str.contains(r"^\s*[0-9]+[.,][0-9]{9}$")
     body = pl.col("text").str.slice(pl.col("prefix").str.len_chars()).str.split(separator)
     varied = body.list.get(3, null_on_oob=True).str.ends_with("%").fill_null(value=False)
-    behind = pl.when(varied).then(body.list.slice(4)).otherwise(body.list.slice(3))
+    rest = pl.when(varied).then(body.list.slice(4)).otherwise(body.list.slice(3))
     metric_only = body.list.len() >= _METRIC_ONLY_FIELDS
     nothing = (body.list.get(0) == "") & (body.list.get(2, null_on_oob=True) == "") & metric_only
     texts = {
@@ -179,9 +179,9 @@ def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
         "unit": body.list.get(1, null_on_oob=True),
         "event": body.list.get(2, null_on_oob=True),
         "variation": pl.when(varied).then(body.list.get(3, null_on_oob=True).str.strip_suffix("%")),
-        "running": behind.list.get(1, null_on_oob=True),
-        "metric": behind.list.get(2, null_on_oob=True),
-        "metric_unit": behind.list.get(3, null_on_oob=True),
+        "running": rest.list.get(1, null_on_oob=True),
+        "metric": rest.list.get(2, null_on_oob=True),
+        "metric_unit": rest.list.get(3, null_on_oob=True),
     }
     empty_as_null = {name: pl.when(text.str.strip_chars() != "").then(text) for name, text in texts.items()}
     none = pl.lit(None, pl.String)
