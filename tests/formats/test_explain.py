@@ -143,7 +143,7 @@ def test_a_query_that_auto_explain_printed_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b'[\n  {\n    "Plan": {\n      "Node Type": "Sort",\n', "no plan of EXPLAIN"),
+        (b'[\n  {\n    "Plan": {\n      "Node Type": "Sort",\n', "not a plan of EXPLAIN"),
         (b'[{"Plan": {"Node Type": "Sort", "Plan Rows": 1e300}}]\n', "too large a number"),
         (b'[{"Plan": {"Node Type": "Sort", "Plan Rows": "many"}}]\n', "not a number"),
         (b'[{"Plan": ' + b'{"Node Type": "Sort", "Plans": [' * 5000 + b"]}" * 5000 + b"}]\n", "nested"),

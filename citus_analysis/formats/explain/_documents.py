@@ -16,7 +16,7 @@ from citus_analysis.units import US_PER_MS
 __all__ = ["plans_of_json", "plans_of_yaml"]
 
 _DEEPEST: Final = 100
-#: A level of a plan takes two of YAML.
+#: Each level of a plan is two levels of YAML.
 _DEEPEST_YAML: Final = 2 * _DEEPEST + 10
 _CONDITION: Final = re.compile(r".*(?:Cond|Filter)$")
 
@@ -33,7 +33,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-#: Key of a node -> its column, and how it is read.
+#: Key of a node -> its column, and the function that converts it.
 _KEYS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
     "Subplan Name": ("subplan_name", _text),
     "Startup Cost": ("startup_cost", real),
@@ -69,7 +69,7 @@ def plans_of_json(text: str) -> list[Plan]:
     """The plans of one JSON document.
 
     Raises:
-        ValueError: it is not JSON, or holds no plan.
+        ValueError: it is not JSON, or contains no plan.
     """
     try:
         return _plans(json.loads(text))
@@ -81,7 +81,7 @@ def plans_of_yaml(text: str) -> list[Plan]:
     """The plans of one YAML document.
 
     Raises:
-        ValueError: it is not YAML, or holds no plan.
+        ValueError: it is not YAML, or contains no plan.
     """
     try:
         return _plans(parse_yaml(text.encode(), deepest=_DEEPEST_YAML))
@@ -93,7 +93,7 @@ def _plans(document: object) -> list[Plan]:
     entries = document if isinstance(document, list) else [document]
     plans = [_plan(entry) for entry in entries]
     if not plans:
-        raise ValueError("it holds no plan")
+        raise ValueError("it contains no plan")
     return plans
 
 
@@ -107,7 +107,7 @@ def _plan(entry: object) -> Plan:
 
 def _mapping(value: object, what: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise ValueError(f"no {what} where one should be")  # noqa: TRY004 - the file is at fault, not the caller
+        raise ValueError(f"the {what} is missing or is not a mapping")  # noqa: TRY004 - the file is at fault
     return value
 
 
@@ -143,7 +143,7 @@ def _node(node: Mapping[str, object], depth: int) -> Item:
 
 
 def _distributed(query: object, facts: dict[str, Fact], depth: int) -> Iterator[Item]:
-    """The subplans, jobs and tasks of a distributed query, whose facts are those of its node."""
+    """The subplans, jobs and tasks of a distributed query; its own facts are added to those of its node."""
     if query is None:
         return
     distributed = _mapping(query, "distributed query")

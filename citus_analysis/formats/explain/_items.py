@@ -1,7 +1,7 @@
-"""A plan while it is read: a tree of nodes, tasks, subplans and jobs, from any of EXPLAIN's formats.
+"""A plan as it is read: a tree of nodes, tasks, subplans and jobs, from any of EXPLAIN's formats.
 
-Facts have the names of the columns of `plan_nodes`. What one of EXPLAIN's formats leaves out where another prints a
-zero is made equal here.
+Facts have the names of the columns of `plan_nodes`. Counters that one of EXPLAIN's formats omits and another prints as
+0 are made equal here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["COUNTERS", "PLAN_FACTS", "Fact", "Item", "Plan", "bytes_of", "read_w
 
 Fact = int | float | str
 
-#: Counters that the text leaves out where they are 0, by the word that begins their line.
+#: Counters that the text omits if they are 0, by the word that begins their line.
 COUNTERS: Final = {
     "Buffers": tuple(
         f"{place}_{what}_blocks"
@@ -59,7 +59,7 @@ class Item:
     children: list[Item] = field(default_factory=list)
 
     def walk(self) -> Iterator[tuple[Item, Item | None]]:
-        """This and all below, each with its parent, parents first."""
+        """This item and all items below it, each with its parent, parents first."""
         open_: list[tuple[Item, Item | None]] = [(self, None)]
         while open_:
             item, parent = open_.pop()
@@ -94,7 +94,7 @@ class Plan:
 
 
 def _complete(items: Sequence[Item], names: Sequence[str]) -> None:
-    """Counters are 0 where another node of the plan has one, and unknown where none has more than 0."""
+    """Set missing counters to 0 if a node of the plan has more than 0; otherwise, remove them: they are unknown."""
     known = any(item.facts.get(name) for item in items for name in names)
     for item in items:
         for name in names:
@@ -122,7 +122,7 @@ def _finish(item: Item) -> None:
 
 
 def _shard_of(task: Item) -> int | None:
-    """The first shard that the task's plan reads or changes, else the first that its query names."""
+    """The first shard that the task's plan reads or changes, otherwise the first that its query names."""
     for item, _ in task.walk():
         found = _SHARD.search(str(item.facts.get("relation", ""))) if item.kind == "node" else None
         if found:
@@ -132,10 +132,10 @@ def _shard_of(task: Item) -> int | None:
 
 
 def real(value: object) -> float:
-    """A number of a plan, which JSON gives as a number and the text in digits.
+    """A number of a plan, which is a number in JSON and a string of digits in the text.
 
     Raises:
-        ValueError: it is not a number, or too large to be one.
+        ValueError: it is not a number, or is too large.
     """
     text = str(value)
     if isinstance(value, bool) or not (isinstance(value, int | float) or _NUMBER.fullmatch(text)):
@@ -150,7 +150,7 @@ def whole(value: object) -> int:
     """A whole number of a plan.
 
     Raises:
-        ValueError: it is not a whole number, or too large to be one.
+        ValueError: it is not a whole number, or is too large.
     """
     number = real(value)
     if number != int(number):
@@ -159,7 +159,7 @@ def whole(value: object) -> int:
 
 
 def bytes_of(text: object) -> int | None:
-    """Bytes of a size as PostgreSQL prints it, `24 kB`; None if it is none.
+    """Bytes of a size as PostgreSQL prints it, `24 kB`; None for other texts.
 
     Example:
         >>> bytes_of("24 kB"), bytes_of("1561kB"), bytes_of("much")

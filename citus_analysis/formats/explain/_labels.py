@@ -1,4 +1,4 @@
-"""The names of plan nodes: as the text prints them, and put together from the keys of JSON and YAML.
+"""The names of plan nodes: as the text prints them, and composed from the keys of JSON and YAML.
 
 The rules are those of PostgreSQL's `explain.c` (`ExplainNode`, `ExplainTargetRel`).
 """
@@ -12,12 +12,12 @@ from typing import Final
 __all__ = ["label_of", "split_label"]
 
 _IDENTIFIER: Final = r'(?:"(?:[^"]|"")*"|[^\s".]+)'
-#: `Index Scan using t_pkey on public.t_102009 t`; the name before it is lazy.
+#: `Index Scan using t_pkey on public.t_102009 t`; the group `name` is lazy.
 _TARGET: Final = re.compile(
     rf"(?P<name>[A-Z][A-Za-z ()_]*?)(?: using (?P<index>{_IDENTIFIER}))?"
     rf"(?: on (?:(?P<schema>{_IDENTIFIER})\.)?(?P<relation>{_IDENTIFIER})(?: (?P<alias>{_IDENTIFIER}))?)?"
 )
-#: Nodes whose `on` names something else than a relation.
+#: Nodes whose `on` names something other than a relation.
 _ALIAS_ONLY: Final = ("Values Scan", "Subquery Scan")
 _INDEX_ONLY: Final = ("Bitmap Index Scan",)
 _RELATIONS: Final = ("Relation Name", "Function Name", "Table Function Name", "CTE Name", "Tuplestore Name")
@@ -64,7 +64,7 @@ def _unquoted(name: str) -> str:
 
 
 def label_of(node: Mapping[str, object]) -> tuple[str, dict[str, str]]:
-    """Name of a node and of the object it works on, from the keys of JSON and YAML, as the text has them.
+    """Name of a node and of the object it works on, as the text prints them, from the keys of JSON and YAML.
 
     Example:
         >>> label_of({"Node Type": "Hash Join", "Join Type": "Left", "Parallel Aware": True})

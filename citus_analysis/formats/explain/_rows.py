@@ -19,7 +19,7 @@ def plan_frames(plans: Sequence[tuple[str, Plan]], first: int = 0) -> tuple[pl.D
 
     Args:
         plans: form (`text`, `json`, `yaml`) and plan, in order of the source.
-        first: number of the first.
+        first: number of the first plan.
     """
     found = [(form, plan, list(_node_rows(number, plan))) for number, (form, plan) in enumerate(plans, first)]
     heads = [_plan_row(number, form, plan, rows) for number, (form, plan, rows) in enumerate(found, first)]

@@ -1,4 +1,4 @@
-"""Where plans are in a file: as they were printed, or in the frames of psql and other clients."""
+"""Places of plans in a file, as EXPLAIN printed them or in the frames of psql and other clients."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from citus_analysis.formats.explain._text import begins_plan, is_summary, plan_o
 __all__ = ["HEADER", "YAML_BEGINS", "Segment", "segments"]
 
 _BORDERS: Final = "|\u2502\u2551"
-#: The heading of the one column that EXPLAIN gives, in any of psql's borders.
+#: The heading of EXPLAIN's only column, in any of psql's borders.
 HEADER: Final = re.compile(rf"[\s{_BORDERS}]*QUERY PLAN[\s{_BORDERS}]*$")
 _RULE: Final = re.compile(r"\s*[-+|\u2500-\u257f]{3,}\s*$")
 _FOOTER: Final = re.compile(r"\([0-9]+ rows?\)$|Time: [0-9.,]+ ms(?: \(.*\))?$")
 #: Marks of a cell that continues in the next line.
 _CONTINUES: Final = re.compile(r"[ \t]*[+\u21b5]$")
 YAML_BEGINS: Final = re.compile(r"\s*- (?:Plan|Query Text|Query Identifier):")
-#: The lines of a plan in YAML that auto_explain logged: the keys of one plan, not of a list of them.
+#: Lines of a YAML plan that auto_explain logged: keys of one plan, not a list of plans.
 _LOGGED_YAML: Final = re.compile(r"\s|(?!Query Text: )[A-Z][A-Za-z ]*:(?: |$)")
 #: Lines with the query, its parameters and its identifier precede the plan.
 _LINES_BEFORE_PLAN: Final = 3
@@ -37,7 +37,7 @@ class Segment:
         end: number of the line after the last.
         form: `text`, `json`, `yaml`, `noise`, or empty for lines that are outside a plan.
         plans: the plans in it.
-        reason: why it is rejected; empty if it is not.
+        reason: reason to reject the segment; empty if it is not rejected.
     """
 
     first: int
@@ -61,7 +61,7 @@ def segments(lines: Sequence[str]) -> Iterator[Segment]:
 
 
 def _outside(lines: Sequence[str], at: int) -> Segment:
-    """The segment that begins in a line that no frame surrounds."""
+    """The segment that begins in a line outside any frame."""
     text = lines[at]
     if not text.strip() or _RULE.match(text) or _FOOTER.match(text.strip()):
         return Segment(at, at + 1, "noise")
@@ -122,7 +122,7 @@ def _document(lines: Sequence[str], at: int, form: str, end: int) -> Segment:
     try:
         plans = _READ[form](lines[at:end])
     except ValueError as error:
-        return Segment(at, end, form, reason=f"no plan of EXPLAIN: {error}")
+        return Segment(at, end, form, reason=f"not a plan of EXPLAIN: {error}")
     return Segment(at, end, form, [plan.finish() for plan in plans])
 
 
@@ -139,7 +139,7 @@ _READ: Final[dict[str, Callable[[Sequence[str]], list[Plan]]]] = {
 
 
 def _json_end(lines: Sequence[str], at: int, end: int) -> int:
-    """The line after the bracket that closes the document: it is in the same column, or ends the same line."""
+    """Number of the line after the closing bracket, which is in the column of the opening one or ends its line."""
     closing = _OPENS[lines[at][0]]
     if len(lines[at]) > 2 and lines[at].endswith(closing):
         return at + 1
@@ -147,7 +147,7 @@ def _json_end(lines: Sequence[str], at: int, end: int) -> int:
 
 
 def _yaml_end(lines: Sequence[str], at: int, end: int) -> int:
-    """The line after the last that is indented; Citus leaves an empty line below the plan of a task."""
+    """Number of the line after the last indented line; Citus leaves an empty line below the plan of a task."""
     known = (" ", "- Plan:", "- Query")
     later = range(at + 1, end)
     end = next((line for line in later if lines[line].strip() and not lines[line].startswith(known)), end)
@@ -161,7 +161,7 @@ def _logged_yaml_end(lines: Sequence[str], at: int) -> int:
 
 
 def _text_end(lines: Sequence[str], at: int) -> int:
-    """The line after a plan that no frame surrounds: plans end at an empty line or one that is not indented."""
+    """Number of the line after a plan outside any frame, which ends at an empty line or one that is not indented."""
     end, rooted = at + 1, not lines[at].startswith("Query Text: ")
     while end < len(lines) and lines[end].strip():
         line = lines[end]

@@ -22,7 +22,7 @@ _COST: Final = (
 _ACTUAL: Final = rf"\(actual (?:time=(?P<first>{_N})\.\.(?P<last>{_N}) )?rows=(?P<actual>{_N}) loops=(?P<loops>{_N})\)"
 _TAIL: Final = re.compile(rf"(?:  {_COST})?(?: (?:{_ACTUAL}|(?P<never>\(never executed\))))?$")
 _ARROW: Final = re.compile(r"( *)->  (.*)$")
-#: First words of the nodes that PostgreSQL has, for plans without costs.
+#: First words of PostgreSQL's nodes, by which plans without costs are recognised.
 _NODE: Final = re.compile(
     r"(?:Async )?(?:Parallel )?(?:Partial |Finalize )?(?:Result|ProjectSet|Insert|Update|Delete|Merge|Append|Recursive "
     r"Union|BitmapAnd|BitmapOr|Nested Loop|Hash|Gather|(?:Seq|Sample|Index|Index Only|Bitmap Index|Bitmap Heap|Tid|Tid "
@@ -77,7 +77,7 @@ class _Open:
 
 @dataclass
 class _Reader:
-    """The state between two lines of a plan."""
+    """A plan and the state of reading its lines."""
 
     base: int
     plan: Plan | None = None
@@ -132,7 +132,7 @@ class _Reader:
             self.named = (indent, text)
 
     def _summary(self, key: str, value: str, indent: int) -> None:
-        """The time of a plan: of the whole, or of the task or subplan that it belongs to."""
+        """Add the query, or a time of the whole plan or of the task or subplan that the line belongs to."""
         if key == "Query Text":
             self.facts["query"] = value
             return
@@ -156,7 +156,7 @@ def plan_of_text(lines: Sequence[str]) -> Plan:
         if line.strip():
             reader.add(line)
     if reader.plan is None:
-        raise ValueError("it holds no node of a plan")
+        raise ValueError("it contains no node of a plan")
     return reader.plan
 
 
@@ -186,7 +186,7 @@ def _ms(value: object) -> float:
     return _real(value) * US_PER_MS
 
 
-#: Group of a node's line -> its column, and how it is read.
+#: Group of a node's line -> its column, and the function that converts it.
 _NUMBERS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
     "startup_cost": ("startup_cost", _real),
     "total_cost": ("total_cost", _real),
@@ -206,7 +206,7 @@ _SIZES: Final = ("Tuple data received from nodes", "Tuple data received from nod
 
 
 def _add_detail(item: Item, key: str, value: str) -> None:
-    """A line below a node that is not a node itself."""
+    """Add a line below a node that is not itself a node."""
     facts = item.facts
     if key in _COUNTS:
         facts[_COUNTS[key]] = _whole(value)
@@ -223,7 +223,7 @@ def _add_detail(item: Item, key: str, value: str) -> None:
 
 
 def _of_citus(item: Item, key: str, value: str) -> dict[str, Fact]:
-    """Citus's facts about a distributed query, a subplan, a job or a task; empty for those that are not kept."""
+    """Citus's facts about a distributed query, a subplan, a job or a task; empty for facts that are not kept."""
     size, time = bytes_of(value), _MS.fullmatch(value)
     if key in _SIZES and size is not None:
         return {"received_bytes": size}
@@ -241,7 +241,7 @@ def _of_citus(item: Item, key: str, value: str) -> dict[str, Fact]:
 
 
 def _add_memory(facts: dict[str, Fact], key: str, value: str) -> None:
-    """`quicksort  Memory: 25kB`, `1  Memory Usage: 48kB  Disk Usage: 16kB`."""
+    """Add the sizes in `quicksort  Memory: 25kB` or `1  Memory Usage: 48kB  Disk Usage: 16kB`."""
     if key == "Sort Method":
         facts["sort_method"] = value.partition("  ")[0]
     for column, word in (("memory_bytes", "Memory"), ("disk_bytes", "Disk")):
@@ -252,7 +252,7 @@ def _add_memory(facts: dict[str, Fact], key: str, value: str) -> None:
 
 
 def _counters(key: str, value: str) -> dict[str, Fact]:
-    """`shared hit=3 read=1, temp read=5`, `records=1 fpi=1 bytes=8206`, `shared/local read=0.1 write=0.2`."""
+    """Facts in `shared hit=3 read=1, temp read=5`, `records=1 fpi=1 bytes=8206`, `shared/local read=0.1 write=0.2`."""
     found: dict[str, Fact] = {}
     for part in value.split(", "):
         place = part.partition(" ")[0]

@@ -1,6 +1,6 @@
-r"""Plans of `EXPLAIN`, to `plans` and `plan_nodes`: text, JSON or YAML, alone or in the frames of psql.
+r"""Plans of `EXPLAIN`: text, JSON or YAML, alone or in the frames of psql.
 
-Example::
+Tables: `plans`, `plan_nodes`. Example::
 
     Custom Scan (Citus Adaptive)  (cost=0.00..0.00 rows=0 width=0) (actual time=8.732..8.734 rows=0 loops=1)
       Task Count: 4
@@ -13,15 +13,15 @@ Example::
     Planning Time: 1.361 ms
     Execution Time: 8.876 ms
 
-- A file may hold several plans, with text around them: psql's heading `QUERY PLAN`, rules, borders, the marks of
+- A file may contain several plans, with text around them: psql's heading `QUERY PLAN`, rules, borders, the marks of
   continued cells, and the number of rows are noise; any other text outside a plan is rejected. JSON and YAML may be
-  what psql printed or what a program wrote. `EXPLAIN (FORMAT XML)` is not read.
+  printed by psql or written by a program. `EXPLAIN (FORMAT XML)` is not read.
 - `plan_nodes` has a row per node, and one per task, distributed subplan and job of Citus. Rows of nodes below a task
   have its shard and worker. The shard is that of the first relation whose name ends in a shard's number.
-- Text, JSON and YAML of one plan give equal rows. What the text leaves out where JSON prints 0 (blocks, WAL, times of
-  reading and writing) is 0 if another node of the plan has more than 0, else null in all formats.
-- `actual_rows`, `startup_us` and `total_us` are means of one execution, as PostgreSQL prints them: the node's total is
-  that times `loops`. A node that was never executed has `loops` = 0 and no times.
+- Text, JSON and YAML of one plan give equal rows. Counters that the text omits and JSON prints as 0 (blocks, WAL, times
+  of reading and writing) are 0 if another node of the plan has more than 0, otherwise null in all formats.
+- `actual_rows`, `startup_us` and `total_us` are means of one execution, as PostgreSQL prints them; multiply them by
+  `loops` for the node's total. A node that was never executed has `loops` = 0 and no times.
 - By default Citus shows one task of many, with ANALYZE the slowest. `plans.unknown` then names the unknown facts.
 
 Not kept: output columns, keys of sorts and groups, times of single parallel workers, JIT, triggers, settings, blocks
