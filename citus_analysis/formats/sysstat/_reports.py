@@ -2,7 +2,7 @@
 
 The names are the same in the texts of sar, mpstat and pidstat and in the CSV of `sadf -d`, in all versions; a column
 that is not listed is left out, so that versions with more columns need no change. JSON names are those without `/s`
-and `%` (:mod:`._json_reports`).
+and `%` (:mod:`._json._reports`).
 
 Example:
     >>> report_of(["DEV", "tps", "rkB/s", "new/s"])
