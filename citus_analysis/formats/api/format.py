@@ -1,6 +1,6 @@
 """Interface of a format: a module that recognises files of one kind and turns them into tables.
 
-A format yields :class:`Parsed` pieces. Each piece holds rows with :meth:`citus_analysis.schema.Table.parsed`
+A format yields :class:`Parsed` pieces. Each piece contains rows with :meth:`citus_analysis.schema.Table.parsed`
 columns and states how many bytes ended as rows and how many are noise by the format's definition; the
 remaining bytes are in `rejects`. Over all pieces, parsed + noise + rejected = the content's length: the dataset
 layer checks this sum for every source.
@@ -102,14 +102,14 @@ class Parsed:
 
 
 class Format(ABC):
-    """One file format. Instances hold no state; the registry keeps one of each.
+    """One file format. Instances have no state; the registry keeps one of each.
 
     Attributes:
         name: its name in `--format` and `sources.format`.
         version: incremented whenever the same bytes would give other rows; sources are then parsed again.
         tables: names of the tables it can yield.
         noise: description of the bytes that carry no data and are neither parsed nor rejected.
-        options: options that users may set for its files; `Hints.options` holds these and no others.
+        options: options that users may set for its files; `Hints.options` contains only these.
         measures: for load generators, names of values in `client_metrics` -> the corresponding columns of
             `operation_latencies`; values with a unit of time are converted.
     """

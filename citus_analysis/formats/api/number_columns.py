@@ -1,4 +1,4 @@
-"""Range checks of printed numbers: a number that its column cannot hold rejects the line, not the file.
+"""Range checks of printed numbers: a number out of its column's range rejects the line, not the file.
 
 Example:
     >>> frame = pl.DataFrame({"value": [1.0, 3e9, float("inf"), None]})

@@ -52,7 +52,7 @@ class Option:
         """The value that was given; None if none was.
 
         Raises:
-            UnknownNameError: the value is none of the choices.
+            UnknownNameError: the value is not one of the choices.
         """
         stated = options.get(self.name)
         if stated is not None:
@@ -63,7 +63,7 @@ class Option:
         """Check that a value is one of the choices, if the option has any.
 
         Raises:
-            UnknownNameError: the value is none of the choices.
+            UnknownNameError: the value is not one of the choices.
         """
         known = [value for value, _ in self.choices]
         if known and stated not in known:

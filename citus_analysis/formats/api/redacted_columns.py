@@ -22,7 +22,7 @@ _MARKERS: Final = tuple(marker.encode() for marker in MARKERS)
 
 
 def redact_series(texts: pl.Series) -> pl.Series:
-    """:func:`redact` for a column of strings; the same object if it holds no secret.
+    """:func:`redact` for a column of strings; the same object if it contains no secret.
 
     Example:
         >>> import polars as pl
@@ -52,7 +52,7 @@ def redact_expr(text: pl.Expr) -> pl.Expr:
 
 
 def redact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows with redacted texts and categories; the same object if they hold no secret."""
+    """Rows with redacted texts and categories; the same object if they contain no secret."""
     import pyarrow as pa
 
     columns = batch.columns

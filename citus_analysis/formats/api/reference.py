@@ -27,7 +27,7 @@ part of a row, as noise, or in the table `rejects`.
 _OPTIONS = """## Options
 
 Options are set with `--meta NAME=VALUE`, in a `runs.csv`, an `identity.yml` or the block `facts` of a `config.yml`
-([datasets.md](datasets.md)). A value that is none of the choices is an error.
+([datasets.md](datasets.md)). A value that is not one of the choices is an error.
 """
 
 _MEASURES = """## Measures of clients

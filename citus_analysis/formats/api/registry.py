@@ -23,7 +23,7 @@ __all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options",
 
 #: Entry points of this group name instances of :class:`Format`.
 GROUP: Final = "citus_analysis.formats"
-#: Packages whose public modules each hold a format.
+#: Packages whose public modules each define a format.
 FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
 #: Files below this confidence are ignored rather than misread.
 _SURE_ENOUGH: Final = 0.5

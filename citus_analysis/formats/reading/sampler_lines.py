@@ -19,7 +19,7 @@ def first_report_option(options: Mapping[str, str]) -> bool | None:
     """Whether, by the option `first_report`, the first report averages since boot; None if the option is not given.
 
     Raises:
-        UnknownNameError: the value is none of the choices.
+        UnknownNameError: the value is not one of the choices.
     """
     choice = FIRST_REPORT.value(options)
     return None if choice is None else choice == "since_boot"

@@ -43,9 +43,7 @@ def device_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFr
     """`device_samples` rows, and the lines with `reason`; `split` are the fields of the block."""
     header = pl.when(pl.col("kind") == "device_header").then("text").forward_fill().over("start")
     lines = lines.with_columns(header=header)
-    stray = pl.when((pl.col("kind") == "row") & pl.col("header").is_null()).then(
-        pl.lit("no header in front of this line names its columns")
-    )
+    stray = pl.when((pl.col("kind") == "row") & pl.col("header").is_null()).then(pl.lit("no header precedes this line"))
     lines = lines.with_columns(reason=pl.coalesce("reason", stray))
     rows = lines.filter((pl.col("kind") == "row") & pl.col("header").is_not_null())
     frames = [_device_block(str(text), group, split) for (text,), group in rows.group_by("header", maintain_order=True)]
@@ -156,7 +154,7 @@ def _text_columns(
 
 @lru_cache(maxsize=1024)
 def _number(index: int, factor: float, *, human: bool) -> pl.Expr:
-    """The number printed at a position. Cached: building the expression takes longer than reading a small file."""
+    """The number printed at a position. Cached: building the expression takes longer than using it on a small file."""
     return number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor, human=human)
 
 

@@ -170,7 +170,7 @@ def _rows(
 
 
 def _held(run: _Run) -> pl.Expr:
-    """Whether the columns can hold all numbers of a line."""
+    """Whether all numbers of a line are within their columns' ranges."""
     limits = [
         pl.col(str(index)).abs() < 2.0**31 * (1.0 if place.factor == 1.0 else 2.0**20)
         for index, place in run.places.items()

@@ -154,7 +154,7 @@ def _parse_block(block: Block, style: _Style) -> tuple[Parsed, _Style]:
     rows = lines.filter(~pl.col("noise") & pl.col("header").is_not_null())
     frames = [_fields(str(text), group, style) for (text,), group in rows.group_by("header", maintain_order=True)]
     fields = pl.concat(frames, how="diagonal").sort("offset") if frames else None
-    stray = pl.when(~pl.col("noise")).then(pl.lit("no header in front of this line names its columns"))
+    stray = pl.when(~pl.col("noise")).then(pl.lit("no header precedes this line"))
     lines = lines.with_columns(reason=stray)
     tables = {}
     if fields is not None:

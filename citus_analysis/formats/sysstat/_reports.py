@@ -169,7 +169,7 @@ _REPORTS: Final[tuple[tuple[str, str | None, Places], ...]] = (
     ("vm_samples", None, _QUEUE),
     ("pressure_samples", None, {name: (name, 1.0) for name in PRESSURE}),
 )
-#: Names of items; a report whose key is none of the above has items without a table.
+#: Columns that name items; a report with one of these as its key, but without an entry above, has no table.
 _KEYS: Final = frozenset({"PID", "TGID", "CPU", "NODE", "INTR", "DEV", "IFACE", "TTY", "BUS", "DEVICE", "FILESYSTEM"})
 
 

@@ -22,7 +22,7 @@ __all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together"]
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
 NO_NUMBER: Final = "not a number, or out of its column's range"
-#: pidstat prints this for rates that it may not read.
+#: pidstat prints this for rates that it is not permitted to read.
 _UNREADABLE: Final = -1.0
 _PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
 #: The row of a thread has no process, and that of a process no thread.

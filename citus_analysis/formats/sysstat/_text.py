@@ -1,7 +1,7 @@
 """Tables from the texts of sar, mpstat and pidstat, block by block, in columns.
 
-Noise are sections without a table (interrupts by number, NFS, sensors, NUMA nodes ...), averages, which are not
-samples, comments, and restarts of the machine, which only begin a new part (:mod:`._clock`).
+Sections without a table (interrupts by number, NFS, sensors, NUMA nodes ...) are noise, and so are averages, which are
+not samples, comments, and restarts of the machine, which only begin a new part (:mod:`._clock`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOISE: Final = (
     "banners, empty lines, headers, averages, comments, restarts, and reports without a table (single interrupts, "
     "protocols, sensors, NUMA nodes ...)"
 )
-_HEADLESS: Final = "no header in front of this line names its columns"
+_HEADLESS: Final = "no header precedes this line"
 _STRANGE: Final = "not a line of this tool"
 _TIMELESS: Final = "no time of day"
 _DECIMAL_COMMA: Final = r" [0-9]+,[0-9]+(?: |$)"

@@ -153,7 +153,7 @@ def _reason() -> pl.Expr:
         .when(row & pl.col("rest").is_null())
         .then(pl.lit("not a line of sadf -d"))
         .when(row & (pl.col("header") == ""))
-        .then(pl.lit("no header in front of this line names its columns"))
+        .then(pl.lit("no header precedes this line"))
         .when(row & pl.col("sample").is_null())
         .then(pl.lit("no time"))
         .when(row & pl.col("header").str.contains("[...]", literal=True))

@@ -1,6 +1,6 @@
 /* Fields of the lines of a text, and the plain numbers and times among them: the output of all text samplers.
  *
- * A field is a number only if one division gives its exact value (15 digits at most), so that the value is the double
+ * A field is a number only if one division gives its correctly rounded value (15 digits at most), which is the double
  * that every correct reader gives. Numbers written in another way stay texts, which Python converts.
  */
 #include <stdbool.h>
