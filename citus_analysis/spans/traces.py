@@ -1,8 +1,8 @@
-"""From log records to statements, span trees and the quality of their links.
+"""Build statements, span trees and the quality of their links from log records.
 
-Source: Citus prints for each remote execution how long the parent waited (task record) and, on the node that ran it,
-the statement and its duration, under the global pid of the parent's session. `docs/traces.md` explains the model with
-recorded examples.
+Source: for each remote execution, Citus logs the time that the parent waited (task record) and, on the node that ran
+it, the statement and its duration, under the global pid of the parent's session. `docs/traces.md` explains the model
+with recorded examples.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["Traces", "build_traces", "trace_iteration", "trace_pass"]
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
 _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
-#: Gives the records of a group of sessions.
+#: Returns the records of a group of sessions.
 Load = Callable[[], pl.DataFrame]
 
-#: Groups that are worked on at the same time.
+#: Groups that are processed at the same time.
 _AT_ONCE: Final = 2
 
-#: Lays the sessions of a group aside and gives what brings them back, as often as it is called.
+#: Lays the sessions of a group aside and returns a function that brings them back, which can be called repeatedly.
 Keep = Callable[[Sessions], Callable[[], Sessions]]
 
 Result = TypeVar("Result")
@@ -55,7 +55,7 @@ _Again = Callable[[], tuple[Sessions, Ordered]]
 
 @dataclass(frozen=True, repr=False)
 class Traces(Shown):
-    """Statements, spans, and how sure their links are.
+    """Statements, spans, and the certainty of their links.
 
     Attributes:
         statements: table `statements`, one row per statement execution seen by a parent.
@@ -74,9 +74,8 @@ class Traces(Shown):
 def build_traces(log_events: Frame, nodes: Frame) -> Traces:
     """Build the traces of all statements in server logs.
 
-    Resources and iterations are independent of each other and are worked through one by one; memory is bounded
-    by the largest iteration (:func:`trace_iteration` needs less). The result depends on the records alone, not on the
-    order of the rows.
+    Resources and iterations are independent of each other and are processed one by one; memory is bounded by the
+    largest iteration (:func:`trace_iteration` needs less). The result does not depend on the order of the rows.
 
     Args:
         log_events: rows of table `log_events`, identity columns filled in (`source_id`, `resource`, `iteration`,
@@ -92,7 +91,7 @@ def build_traces(log_events: Frame, nodes: Frame) -> Traces:
 
 
 def _conformed(name: str, frame: Frame) -> pl.DataFrame:
-    """The columns of a table in a frame of any kind; other kinds have texts where the table has an enumeration."""
+    """The columns of a table in a frame of any kind, with the table's types (other kinds have no enumerations)."""
     given = as_polars(frame)
     return TABLES[name].conform(given.select(column for column in given.columns if column in TABLES[name]))
 
@@ -107,22 +106,22 @@ def trace_iteration(
 ) -> Iterator[Traces]:
     """Build the traces of one iteration, one group of its sessions after the other.
 
-    The clocks of nodes follow from the pairs of all groups, so the sessions of each are looked at twice, or three
-    times where no exact pair gives the clocks; the records are read once. With sessions laid aside, memory is bounded
-    by the records of the three largest groups, and a twentieth of that for each group.
+    The clocks of nodes follow from the pairs of all groups, so the sessions of each group are processed twice, or three
+    times if the clocks do not follow from exact pairs; the records are read once. If sessions are laid aside, memory is
+    bounded by the records of the three largest groups, and a twentieth of that for each group.
 
     Args:
-        groups: give rows of table `log_events`, at least one. Sessions that work for one another must be in one group
-            (:func:`~citus_analysis.spans.read.groups.group_sessions`).
+        groups: functions that return rows of table `log_events`, at least one. Sessions that work for one another must
+            be in one group (:func:`~citus_analysis.spans.read.groups.group_sessions`).
         nodes: rows of table `nodes` of the resource.
-        keep: lays the sessions of a group aside until they are looked at again; they stay in memory without it.
+        keep: lays the sessions of a group aside until they are processed again; None: they stay in memory.
         distributed: whether the servers form a cluster
             (:func:`~citus_analysis.spans.read.sessions.are_distributed`, given the records of all groups).
-        jobs: groups that are worked on at the same time, at most.
+        jobs: most groups that are processed at the same time.
 
     Returns:
-        The statements and spans of each group, sorted by time, and last, in a piece of its own, match quality and
-        clock offsets of the iteration.
+        The statements and spans of each group, sorted by time; then, in a last piece, the match quality and the clock
+        offsets of the iteration.
 
     Example:
         >>> *groups, last = trace_iteration([TABLES["log_events"].empty], TABLES["nodes"].empty(), distributed=False)
@@ -140,7 +139,7 @@ def trace_iteration(
         coverage,
         lambda exact: in_order(zip(kept, exact, strict=True), _rest, at_once, "rest"),
     )
-    # Each alone in a list, so that the work on a group can release it.
+    # Each group alone in a list, so that the function that processes it can release it.
     each = (([kept.popleft()], verdict) for verdict in verdicts)
     counts = []
     trace_group = partial(_traced, clocks=clocks, nodes=nodes, distributed=distributed)
@@ -156,8 +155,8 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
     """Build the traces of one iteration whose records were read in the order of their logs.
 
     Args:
-        records: the pass, at its end.
-        jobs: pieces that are worked on at the same time.
+        records: the pass, after all records were read.
+        jobs: pieces that are processed at the same time.
 
     Returns:
         As :func:`trace_iteration`, the statements and spans of each piece. Texts that identify their rows (source,
@@ -182,13 +181,13 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, _sources([sources])))
 
 
-#: Columns of pairs that only pair them, and those that only name the owner of a child.
+#: Columns of pairs that only the pairing needs, and columns that only identify the owner of a child.
 _OF_PAIRING: Final = ("anchored", "session", "host", "port", "is_child", "failed", "stream_shard", "ambiguous", "task")
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 
 def _given_back(results: Iterator[Result], *, several: bool) -> Iterator[Result]:
-    """The results; of several, the memory that making each of them freed is given back before the next."""
+    """The results; if there are several, freed memory is returned to the system after each."""
     for result in results:
         if several:
             give_back()
@@ -198,7 +197,7 @@ def _given_back(results: Iterator[Result], *, several: bool) -> Iterator[Result]
 def _linked(
     records: Pass, known: Sessions, identifiers: Identifiers, jobs: int
 ) -> tuple[PieceLinks, Clocks, list[pl.DataFrame]]:
-    """The links of all pieces, the clocks, and what :func:`count_matches` counts."""
+    """The links of all pieces, the clocks, and the results of :func:`count_matches`."""
     numbers, at_once = range(records.groups), min(records.groups, jobs)
     held: dict[int, Ordered] = {}
 
@@ -238,7 +237,7 @@ class _Facts:
     """Facts from a group of sessions that concern all groups.
 
     Attributes:
-        claims: of its pairs.
+        claims: the claims of its pairs.
         sources: its log files; see :class:`~citus_analysis.spans.read.records.LogFiles`.
         coverage: see :attr:`Sessions.coverage`.
     """
@@ -249,7 +248,7 @@ class _Facts:
 
 
 def _read(load: Load, nodes: pl.DataFrame, keep: Keep | None, *, distributed: bool) -> tuple[_Facts, _Again]:
-    """The facts of a group, and a function that gives its sessions again."""
+    """The facts of a group, and a function that returns its sessions again."""
     sessions = read_sessions(load(), nodes, distributed=distributed)
     ordered = pair_by_order(sessions)
     facts = _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage)
@@ -305,7 +304,7 @@ def _traced(
     statements = statement_profile(sessions, matching.pairs, failures, identifiers, distributed=distributed)
     spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
     counts = count_matches(nodes, matching)
-    # Gone before the spans are sorted, which takes as much memory as they do.
+    # Released before the spans are sorted, which takes as much memory again.
     del sessions, ordered, matching, failures
     statements = _conform("statements", statements.drop("execution"), sources)
     return _traces(statements=statements, spans=_conform("spans", spans, sources)), counts
@@ -321,9 +320,9 @@ def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFr
 
 
 def _identified(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
-    """As :func:`_conform`, with texts that name the sources as categories: numbers, which are not laid out by row."""
-    # The order is found first and the columns gathered then: a third of the time of
-    # sorting them, if they are in one piece. Rows come nearly in order, which numpy uses.
+    """As :func:`_conform`, with the texts that identify sources as categories, so that they are not copied per row."""
+    # Computing the order first and gathering contiguous columns takes a third of the time of sorting the frame,
+    # because numpy makes use of rows that are nearly in order.
     ordered = frame.rechunk()[pl.Series(np.lexsort([_keys(frame[key]) for key in _ORDER]).astype(np.uint32))]
     rows = TABLES[name].conform(ordered.drop("source"))
     return rows.with_columns(_identity(sources)[ordered["source"]])
@@ -345,7 +344,7 @@ def _keys(values: pl.Series) -> NDArray[np.int64]:
 
 def _iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Iterator[Traces]]:
     """The traces of each iteration of each resource."""
-    # Records of one iteration mostly follow each other: few rows are left to hash.
+    # Records of one iteration are mostly adjacent, so few rows are left to hash.
     key = pl.col("resource", "iteration")
     changed = pl.any_horizontal(key.ne_missing(key.shift(1))) | (pl.int_range(pl.len()) == 0)
     keys = log_events.select(key).filter(changed).unique().sort("resource", "iteration")

@@ -1,7 +1,7 @@
 """Tables of a profile with one row per configuration: parts of a statement's time, and its percentiles beside clients.
 
-The share of operations that was sampled is a dimension of a configuration: a client that logs every statement of its
-sessions may slow them down, and a short sample may miss what a long one meets.
+The share of operations that was sampled is a dimension of a configuration: logging every statement of its sessions
+may slow a client down, and a short sample may miss rare events.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _CONFIGURATION: Final = ["statement_kind", "family", "workers", "threads"]
 #: Columns of `runs` in which repeats agree.
 _REPEATED: Final = ("resource", "phase", "workload", "workers", "threads", "drivers", "records", "operations")
 _ESTIMATE: Final = {"estimate_us": "", "low_us": "_low", "high_us": "_high"}
-#: Role of a client -> how its columns begin.
+#: Role of a client -> prefix of its columns.
 _ROLES: Final = {"main": "client", "monitor": "sampled_client"}
 
 
 def sampled_percent(runs: pl.DataFrame) -> pl.DataFrame:
     """run_id, resource, sampled_percent: share of a run's operations that the sampled client did.
 
-    Repeats of a configuration do not get equally far beside a client of a fixed rate: a share that is less than half
-    or twice the repeats' median away is that median. Rounded to one significant digit.
+    The share varies among the repeats of a configuration, because the sampled client has a fixed rate. A share between
+    half and twice the median of the repeats is replaced by this median. Shares are rounded to one significant digit.
 
     Args:
         runs: rows of the table `runs`.
@@ -58,8 +58,8 @@ def parts_by_configuration(study: ProfileStudy) -> pl.DataFrame:
 
     Returns:
         `statement`, `set_up`, `workers`, `threads`, `executed`, `n`, and in ms: `whole_ms` (T), `parent_ms` (P),
-        `child_ms` (C), `between_ms` (L); parts that do not exist are null. `commit` says which of these do not
-        contain the commit, where that is known to differ.
+        `child_ms` (C), `between_ms` (L); parts that do not exist are null. `commit` names a part that is known not to
+        contain the commit.
     """
     index = [*_CONFIGURATION, "executed"]
     names = {"T": "whole_ms", "P": "parent_ms", "C": "child_ms", "L": "between_ms"}
@@ -87,7 +87,7 @@ def parts_by_configuration(study: ProfileStudy) -> pl.DataFrame:
 
 
 def _named(table: pl.DataFrame, main: str, then: list[str]) -> pl.DataFrame:
-    """Columns and rows in the order in which they are read: the usual set-up first, sizes below each other."""
+    """Columns and rows in reading order: the usual set-up first, cluster sizes below each other."""
     statement = pl.col("statement_kind").cast(pl.String).str.to_uppercase()
     set_up = pl.col("family").replace("", setting_text("family", ""))
     ordered = table.sort(pl.col("family") != main, "family", statement, "threads", "workers", *then, nulls_last=True)

@@ -1,8 +1,8 @@
 """The coarse profile: how the time of statements divides on average, and how it is distributed.
 
-Two ways to the same means. :func:`coarse_profile` summarises statements whose tasks and children are paired, so it
-has distributions of every quantity. :func:`log_line_profile` averages log lines without pairing anything, as the
-study did; it can give means only. The means of T, W and C agree where every task has its child in the logs.
+Two functions compute the same means. :func:`coarse_profile` summarises statements whose tasks and children are paired,
+so it gives the distribution of every quantity. :func:`log_line_profile` averages log lines without pairing them, as the
+study did, and gives means only. The means of T, W and C are equal if every task has its child in the logs.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def coarse_profile(
     """Mean and percentiles of T, P, W, C and L per group of statements.
 
     Args:
-        statements: rows of table `statements`. Failed ones, and those that touched no shard, are left out.
+        statements: rows of table `statements`. Statements that failed or touched no shard are left out.
         by: columns of `statements` to group by.
         skip_first: this many statements at the beginning of each session are left out (plans and connections are
             made there); statements that touched no shard do not count.
 
     Returns:
-        Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (of all runs together,
-        without the intervals that :mod:`citus_analysis.spans.analyse.profile_percentiles` gives; null where n is too
-        small to have one), `warning`: the reason for care when it is compared with another group, and `note`: which
-        part of P made connections, and its bounds where statements have several tasks.
+        Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (of all runs together;
+        null if n is too small; see :mod:`citus_analysis.spans.analyse.profile_percentiles` for intervals), `warning`:
+        why a comparison with another group may mislead, and `note`: the part of P that made connections, and the
+        bounds of P if statements have several tasks.
     """
     kept = after_warm_up(as_polars(statements), skip_first, [*by, *SUMMARISED])
     parts = [_summary(kept, by, symbol, column) for symbol, column in QUANTITIES.items()]
@@ -61,16 +61,16 @@ def after_warm_up(statements: pl.DataFrame, skip_first: int, columns: Sequence[s
     """The statements that touched a shard and did not fail, without the first ones of each session.
 
     Args:
-        statements: rows of table `statements`; of an hour, copies of all their columns would not fit into memory.
-        skip_first: how many the first ones are.
-        columns: those of the result.
+        statements: rows of table `statements`.
+        skip_first: number of statements to leave out at the beginning of each session.
+        columns: columns of the result; copies of all columns would not fit into memory for an hour of statements.
     """
     wanted = list(dict.fromkeys(columns))
     touched, done = pl.col("executed").is_not_null(), ~pl.col("failed")
     if not skip_first:
         entering = statements.select((touched & done).fill_null(value=False)).to_series()
         return statements.select(wanted) if entering.all() else statements.select(wanted).filter(entering)
-    # The order is found from what tells it, and the wanted columns are copied once.
+    # Only the columns that determine the order are sorted; the wanted columns are copied once.
     placed = statements.lazy().select(*_PLACE, "failed", "executed").with_row_index("row").filter(touched)
     ordered = placed.drop("executed").collect().sort(_PLACE[:-1])
     restarted = pl.any_horizontal(
@@ -105,7 +105,7 @@ def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) ->
 
 
 def _note(symbol: str) -> pl.Expr:
-    """The parts of P besides the parent's own work, and how well it is known."""
+    """A note on the part of P that made connections, and on the bounds of P."""
     if symbol != "P":
         return pl.lit(None, pl.String)
     made, known = pl.col("connect_us").is_not_null(), pl.col("parent_us").is_not_null()
@@ -146,15 +146,15 @@ def log_line_profile(
     *,
     skip_first: int = 0,
 ) -> pl.DataFrame:
-    """Means over log lines, nothing paired: the study's original way.
+    """Means over log lines without pairing them, as the study computed them.
 
     T = durations of parents / number of their statements; W = mean of the task lines; C = durations of children /
-    number of their statements on shards; P = T - W; L = W - C. P counts local statements as if they had waited
-    for nothing, which is why the study ran it where all statements were remote; compare with T, W and C.
+    number of their statements on shards; P = T - W; L = W - C. P is valid only if all statements are remote, as in the
+    study, because W is a mean over remote statements; otherwise compare T, W and C.
 
     Args:
         log_events: rows of table `log_events`.
-        skip_first: statements left out at the beginning of each session, parents' and children's alike.
+        skip_first: statements left out at the beginning of each session, of parents as of children.
 
     Returns:
         Per statement kind and quantity (`T`, `W`, `C`, `P`, `L`): `n` lines or statements, `mean_us`.
@@ -182,7 +182,7 @@ def log_line_profile(
 
 
 def _numbered_lines(log_events: pl.DataFrame) -> pl.DataFrame:
-    """Lines of each session with the number of the statement they belong to, and its kind.
+    """Lines of each session with the number and kind of the statement that they belong to.
 
     The first duration after the n-th statement line is the statement's own; later ones (parse and bind) belong to
     the next statement.

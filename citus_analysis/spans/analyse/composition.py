@@ -11,8 +11,8 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
 __all__ = ["COMPONENTS", "COMPONENT_WORDS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
 
-#: Parts that add up to T: the parent's protocol phases without waiting, of which making connections is one of its own,
-#: what the child reported, and the rest of W.
+#: Parts that add up to T: the parent's protocol phases without waiting, among them making connections, the time that
+#: the child reported, and the rest of W.
 COMPONENTS: Final = ("parse_us", "bind_us", "connect_us", "parent_execute_us", "child_us", "latency_us")
 #: Part of T -> its name wherever it is shown.
 COMPONENT_WORDS: Final = {
@@ -28,13 +28,13 @@ DEFAULT_PERCENTILES: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 
 def compose(statements: Frame, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """Statements whose T can be taken apart, with the parts of :data:`COMPONENTS`.
+    """Statements whose T can be divided, with the parts of :data:`COMPONENTS`.
 
-    Left out are failed statements, those that touched no shard, and those with a task whose child is unknown.
+    Statements that failed, touched no shard, or have a task whose child is unknown are left out.
 
     Args:
         statements: rows of table `statements`.
-        columns: those that the result has besides T and its parts; None: all that there are.
+        columns: columns of the result besides T and its parts; None: all columns of `statements`.
     """
     remote = pl.col("wait_us").is_not_null()
     known = pl.col("total_us").is_not_null() & (~remote | pl.col("child_us").is_not_null())
@@ -46,7 +46,7 @@ def compose(statements: Frame, columns: Sequence[str] | None = None) -> pl.DataF
         connect_us=connect,
         parent_execute_us=pl.col("execute_us").fill_null(0.0) - pl.col("wait_us").fill_null(0.0) - connect,
     )
-    # Of all statements of an hour, copies of every column would not fit into memory.
+    # Copies of every column would not fit into memory for an hour of statements.
     wanted = pl.all() if columns is None else pl.col(dict.fromkeys([*columns, "total_us", *COMPONENTS]))
     return composed.select(wanted).collect()
 
@@ -70,7 +70,7 @@ def percentile_profile(
         percentiles: percentiles of T, between 0 and 100.
 
     Returns:
-        Per group and `percentile`: `n` statements of the group, `near` that were averaged, their mean `total_us`,
+        Per group and `percentile`: `n` statements of the group, `near` of which were averaged, their mean `total_us`,
         and the parts that add up to it.
     """
     total = pl.len().over(list(by))
@@ -98,7 +98,7 @@ def fan_out_profile(
     *,
     by: Sequence[str] = ("statement_kind",),
 ) -> pl.DataFrame:
-    """How unevenly the tasks of multi-shard statements take: slowest over median task.
+    """How much the times of the tasks of a multi-shard statement differ: slowest over median task.
 
     Args:
         statements: rows of table `statements`.
@@ -127,7 +127,7 @@ def fan_out_profile(
 
 @in_callers_kind
 def critical_path(spans: Frame) -> pl.DataFrame:
-    """The tasks each statement could not have done without waiting for.
+    """The tasks that determine how long each statement waits.
 
     Tasks that ran on one child connection follow each other; the connection that was busy longest with a statement
     is its critical path. A task whose child is unknown counts as a connection of its own.
@@ -136,7 +136,7 @@ def critical_path(spans: Frame) -> pl.DataFrame:
         spans: rows of table `spans`.
 
     Returns:
-        Task spans on critical paths, with the connection (`child_node`, `child_pid`), what the child reported
+        Task spans on critical paths, with the connection (`child_node`, `child_pid`), the time that the child reported
         (`child_us`) and the path's length (`path_us`).
     """
     frame = as_polars(spans)
@@ -149,7 +149,7 @@ def critical_path(spans: Frame) -> pl.DataFrame:
     lanes = tasks.with_columns(connection=connection).with_columns(
         path_us=pl.col("duration_us").sum().over("trace_id", "connection")
     )
-    # Two connections of the same length: the one that ended last, then the one with the smaller span id.
+    # Of connections of the same length, the one that ended last is chosen, then the one with the smaller span id.
     longest = (
         lanes.sort("path_us", "end_time", "span_id", descending=[True, True, False])
         .group_by("trace_id", maintain_order=True)

@@ -12,9 +12,9 @@ from citus_analysis.errors import UsageError
 
 __all__ = ["time_histogram"]
 
-#: Widths of bins: these, times a power of ten.
+#: Widths of bins, to be multiplied by a power of ten.
 _ROUND: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
-#: Columns of a histogram, and which of them are whole numbers.
+#: Columns of a histogram, and the columns of whole numbers.
 _COLUMNS: Final = ("low_ms", "high_ms", "count", "share_percent", "n", "beyond", "largest_ms")
 _COUNTS: Final = frozenset({"count", "n", "beyond"})
 
@@ -25,8 +25,8 @@ def time_histogram(
 ) -> pl.DataFrame:
     """Histograms of times with common bins of a round width, cut off where few statements are left.
 
-    Times have long tails: a histogram that reached to the slowest statement would show one bar. It ends where every
-    group has at most 5 % of its statements beyond; every row has their number and the largest time.
+    Times have long tails: a histogram that reached to the slowest statement would show a single bar. The bins end where
+    at most 5 % of the statements of every group are beyond; every row has their number and the largest time.
 
     Args:
         times: columns `by` and `column`; one row per statement.

@@ -33,9 +33,9 @@ class TraceStudy:
     Attributes:
         label: kind and configuration, in words.
         statements: the statements of the configuration, without the first of each session.
-        of_one_run: the statements of the run with the most of them: one axis of time.
-        percentiles: composition of T by percentile; of the remote executions where there are some.
-        tail: the slowest statements beside the others; None where there are too few.
+        of_one_run: the statements of the run with the most statements, for figures over time.
+        percentiles: composition of T by percentile, of remote executions only if there are any.
+        tail: the slowest statements compared with the others; None if there are too few.
         typical: trace_id of a statement whose T is the median.
         slowest: trace_id of the slowest statement.
         spans: spans of these two traces.

@@ -1,8 +1,8 @@
 """Where a statement's time goes, by cluster size: means of the spans, distributions, and the client's own view.
 
-The profile is :func:`citus_analysis.spans.coarse_profile`. Only statements from within the measured window of their run
-enter: a sampled client that goes on when the main clients have ended meets idle servers. Statements of one run are not
-independent, so whether times differ between cluster sizes is decided on the means of runs, one value per run.
+The profile is :func:`citus_analysis.spans.coarse_profile`. Only statements within the measured window of their run are
+included, because the servers are idle if the sampled client runs longer than the main clients. Statements of one run
+are not independent, so cluster sizes are compared by the means of runs, one value per run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
 SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
-#: Columns of statements that profiles need, the first ones of each session left out.
+#: Columns of statements that profiles need.
 PROFILED: Final = (*_SETUP, "statement_kind", "executed", "failed", *IN_ORDER, *SUMMARISED)
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
@@ -46,19 +46,19 @@ class ProfileStudy(Shown):
     """Profiles of the sampled statements.
 
     Attributes:
-        statements: the statements that enter, with `family`, `workers`, `threads` and `name`.
+        statements: the statements that are included, with `family`, `workers`, `threads` and `name`.
         profile: per family, workers, threads, kind and place of execution: n and mean of T, P, W, C, L.
         percentiles: the same groups: percentiles of T, P, W, C, L with intervals over the runs.
         beside_client: per family, workers, threads and kind: T of all places beside the monitor client's latency.
         client_percentiles: the same groups: percentiles of both, each with its interval.
         sizes: T at other cluster sizes against the smallest, at equal threads, on the means of runs.
         places: T of local against remote executions of statements that commit nothing.
-        matched: tasks of the chosen runs and how many of them were paired exactly.
+        matched: number of tasks of the chosen runs, and of those that were paired exactly.
         children: executions on shards that other nodes logged for the chosen runs, with a task or without.
-        main: the family that sizes are compared in: the one without a name, else the one with the most statements.
+        main: the family in which sizes are compared: the one without a name, else the one with the most statements.
         threads: number of threads that the figures show.
         skip_first: statements left out at the beginning of each session.
-        window: the sampled statements of the chosen runs by the measured windows: how many are outside.
+        window: the sampled statements within the measured windows of the chosen runs, and the number outside.
     """
 
     statements: pl.DataFrame
@@ -91,7 +91,7 @@ class ProfileStudy(Shown):
     def spans_of(self, kind: str, *, main: bool = True) -> pl.DataFrame:
         """Means of P, C and L of remote executions and T of local ones, with a `name` per bar, for a figure.
 
-        The name says where a time does not contain the commit, or contains it in an unusual place.
+        The name says if a time does not contain the commit, or contains it in an unusual place.
 
         Args:
             kind: kind of the statement.
@@ -139,9 +139,9 @@ def study_profile(
         selection: runs with their set-up; only statements of these runs enter.
         dataset: gives `statements`, `match_quality` and `operation_latencies`.
         skip_first: statements left out at the beginning of each session (plans and connections are made there).
-        threads: number of threads that the figures show; 0: the one with the most cluster sizes.
+        threads: number of threads that the figures show; 0: the number with the most cluster sizes.
         level: confidence level of comparisons.
-        margin: relative difference that counts as none.
+        margin: relative difference that is considered equivalent.
 
     Raises:
         InsufficientDataError: none of the runs has sampled statements.
@@ -151,7 +151,7 @@ def study_profile(
     window = _windowed(selection, dataset)
     found = _entered(window)
     main = _main_family(found)
-    # Percentiles of all runs together have no interval; those of `percentiles` have.
+    # Percentiles of all runs together are dropped: they have no interval, unlike those of `percentiles`.
     of_main = found.lazy().filter(family=main).select(*_SETUP, "statement_kind", "executed", "total_us").collect()
     kept = after_warm_up(found, skip_first, PROFILED)
     profile = coarse_profile(kept, by=_GROUP).select(pl.exclude(r"^p\d+_us$"))
@@ -210,7 +210,7 @@ def _main_family(statements: pl.DataFrame) -> str:
 
 
 def profiled_threads(statements: pl.DataFrame, wanted: int = 0) -> int:
-    """The number of threads that the figures show: the wanted one, or that with the most cluster sizes.
+    """The number of threads that the figures show: the wanted number, or the number with the most cluster sizes.
 
     Raises:
         UnknownNameError: the main family was not measured with the wanted number.
@@ -243,7 +243,7 @@ def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame) -> pl.Data
 
 
 def _client_percentiles(statements: pl.DataFrame, latencies: pl.DataFrame, level: float) -> pl.DataFrame:
-    """Percentiles of T on the server and of the client's latency, one row each."""
+    """Percentiles of T on the server and of the client's latency, one row per percentile."""
     server = profile_percentiles(statements, by=_OF_CLIENT, quantities=["T"], level=level)
     client = client_percentiles(latencies, _OF_CLIENT, level=level)
     parts = [
@@ -276,7 +276,7 @@ def _compare_sizes(statements: pl.DataFrame, level: float, margin: float) -> Ite
 
 
 def _compare_places(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
-    """Local against remote executions of statements that commit nothing: only these are comparable."""
+    """Local against remote executions of statements that commit nothing, because only these are comparable."""
     selects = statements.filter(pl.col("statement_kind") == "select").sort("workers", "threads")
     found = []
     for (workers, threads), rows in selects.group_by("workers", "threads", maintain_order=True):

@@ -1,7 +1,7 @@
 """Percentiles of a profile with intervals: of statements' times on the server, and of clients' latencies.
 
-The runs are the unit: statements of one run share its conditions, so intervals rest on one percentile per run, and
-where there is one run, on as many independent statements as it is worth
+Statements of one run share its conditions, so intervals are computed from one percentile per run. If there is a single
+run, they are computed from its effective number of independent statements
 (:func:`citus_analysis.stats.run_percentile_interval`).
 """
 
@@ -59,8 +59,8 @@ def profile_percentiles(
         level: confidence level.
 
     Returns:
-        Per group, quantity and percentile: `estimate_us`, `low_us` and `high_us` (null where data are missing, as
-        `warnings` says), `runs`, `n` statements, `method`, `warnings`.
+        Per group, quantity and percentile: `estimate_us`, `low_us` and `high_us` (null if there are too few data;
+        `warnings` gives the reason), `runs`, `n` statements, `method`, `warnings`.
     """
     given = as_polars(statements)
     in_order = [name for name in IN_ORDER if name in given.columns]

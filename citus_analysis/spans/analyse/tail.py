@@ -23,7 +23,7 @@ __all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
 CONNECTION_START: Final = 5
 
 _EXEMPLARS: Final = 3
-#: Columns that say on which server spans and intervals are.
+#: Columns that identify the server of a span or an interval.
 _WHERE: Final = ["resource", "iteration", "node"]
 #: Columns that identify a statement.
 _TOLD_APART: Final = (
@@ -34,18 +34,18 @@ _TOLD_APART: Final = (
 
 @dataclass(frozen=True, repr=False)
 class TailProfile(Shown):
-    """The slowest statements beside the others.
+    """The slowest statements compared with the others.
 
     Attributes:
         factors: per factor (`node`, `shard`, `executed`, `longest part`, `checkpoint`, `autovacuum`,
             `connection start`) and level: statements in the tail and in the rest with that level, their shares
             (`tail_share`, `rest_share`), the `lift` (tail share over rest share), the `p_value` of Fisher's exact
-            test, corrected for the number of levels looked at (Holm), and `exemplars`: trace_ids of the slowest
+            test, corrected for the number of levels examined (Holm), and `exemplars`: trace_ids of the slowest
             statements in the tail with that level. Sorted by p_value.
         composition: mean parts of T in the tail and in the rest.
         threshold_us: smallest T in the tail.
-        n: statements looked at; `n_tail` of them are in the tail.
-        warnings: reasons for care when it is read.
+        n: statements examined; `n_tail` of them are in the tail.
+        warnings: reasons why the profile may mislead.
     """
 
     factors: pl.DataFrame
@@ -69,7 +69,7 @@ def tail_profile(
 
     Args:
         statements: rows of table `statements`, of statements that are comparable (one kind, one configuration).
-        spans: rows of table `spans`: which other nodes took part, and when.
+        spans: rows of table `spans`, which show which other nodes took part, and when.
         checkpoints: rows of table `checkpoints`; without them the factor is left out.
         autovacuums: result of :func:`autovacuum_intervals`; without them the factor is left out.
         share: share of the statements that counts as the tail.
@@ -80,7 +80,7 @@ def tail_profile(
     Source: Fisher's exact test with Holm's correction (Holm 1979).
     """
     intervals = {"checkpoint": checkpoints, "autovacuum": autovacuums}
-    # Before anything else: the spans of an hour are millions, and not needed afterwards.
+    # First, so that the millions of spans of an hour are not in memory together with the statements.
     met = _overlapping(spans, {name: as_polars(table) for name, table in intervals.items() if table is not None})
     composed = compose(as_polars(statements), _TOLD_APART)
     n_tail = round(share * composed.height)
@@ -131,12 +131,12 @@ def _with_factors(ordered: pl.DataFrame, met: Mapping[str, pl.Series]) -> pl.Dat
 
 
 def _yes(condition: pl.Expr) -> pl.Expr:
-    # The level "no" would repeat this, and cost power in the correction for many levels.
+    # A level "no" would repeat the same test, and cost power in the correction for many levels.
     return pl.when(condition).then(pl.lit("yes"))
 
 
 def _overlapping(spans: Frame, intervals: Mapping[str, pl.DataFrame]) -> dict[str, pl.Series]:
-    """By name of intervals: traces of which a statement or remote span ran on a node during one of that node's."""
+    """Name of intervals -> traces with a statement or remote span that overlaps an interval on its node."""
     if not intervals:
         return {}
     took_part = pl.col("kind").is_in(["statement", "remote"]) & pl.col("end_time").is_not_null()
@@ -204,7 +204,7 @@ def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def autovacuum_seconds() -> pl.Expr:
-    """How long autovacuum worked, from its `message`; null where that part of the message was not kept.
+    """Seconds for which autovacuum worked, from its `message`; null if that part of the message was not kept.
 
     PostgreSQL 9.6 and before write `elapsed 0.12 sec`, later versions `elapsed: 0.12 s`.
     """
@@ -215,8 +215,8 @@ def autovacuum_seconds() -> pl.Expr:
 def autovacuum_intervals(log_events: Frame) -> pl.DataFrame:
     """When autovacuum ran: `resource`, `iteration`, `node`, `start_time`, `end_time`.
 
-    A record is printed when a run ended and says how long it took; where that part of the message was not kept,
-    start and end are the same.
+    A record is logged when autovacuum ends, and contains the time that it took; if that part of the message was not
+    kept, start and end are equal.
     """
     seconds = autovacuum_seconds().fill_null(0.0)
     end = pl.col("log_time").cast(pl.Datetime("us", "UTC"))

@@ -14,10 +14,10 @@ __all__ = ["percentiles_over_time", "summed_time"]
 
 @in_callers_kind
 def summed_time(statements: Frame) -> pl.DataFrame:
-    """Where the time of all statements went, in sum: a row per kind of statement and place of execution.
+    """Total time of all statements and of its parts: a row per kind of statement and place of execution.
 
     Args:
-        statements: rows of the table `statements`; those whose T cannot be taken apart are left out.
+        statements: rows of the table `statements`; those whose T cannot be divided are left out.
 
     Returns:
         `statement_kind`, `executed`, `n`, and sums in microseconds: `total_us` and the parts of T.
@@ -42,13 +42,13 @@ def percentiles_over_time(statements: Frame, *, percentile: float = 95.0, bins: 
     """A percentile of T by node and stretch of time.
 
     Args:
-        statements: rows of the table `statements` of one run: times of several would stretch the axis.
-        percentile: which one, between 0 and 100.
+        statements: rows of the table `statements` of one run, because the times of several would stretch the axis.
+        percentile: the percentile, between 0 and 100.
         bins: number of stretches of time.
 
     Returns:
         `node` (in natural order), `bin` (from 0), `elapsed_s` (the middle of the stretch, since the first statement
-        ended), `value_ms`, and `n`, the statements it is of; no row where no statement ended.
+        ended), `value_ms`, and `n`, the number of statements; stretches without a statement have no row.
     """
     frame = as_polars(statements)
     known = frame.filter(pl.col("executed").is_not_null() & pl.col("total_us").is_not_null())

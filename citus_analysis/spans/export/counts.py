@@ -1,4 +1,4 @@
-"""How much of a dataset's spans an export holds."""
+"""The number of spans that an export contains, and of those that it leaves out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ExportCount(int):
     """Number of trace events or spans that were written.
 
     Attributes:
-        left_out: spans that were not, because nothing in the logs says when they were: statements without a duration
+        left_out: spans that were left out because the logs do not contain their time: statements without a duration
             (`log_statement = all` alone), logs whose prefix has no time (syslog).
 
     Example:
@@ -34,5 +34,5 @@ _Rows = TypeVar("_Rows", pl.DataFrame, pl.LazyFrame)
 
 
 def with_a_time(spans: _Rows) -> _Rows:
-    """The spans that have a place in time: a begin or an end."""
+    """The spans with a known begin or end."""
     return spans.filter(pl.coalesce("start_time", "end_time").is_not_null())

@@ -1,8 +1,8 @@
 """Traces in the OpenTelemetry protocol: JSON lines or protobuf.
 
-One resource per node, one span per span. Attributes follow the semantic conventions for databases (stable since
-1.33.0) where they have a name for a thing (`db.system.name`, `db.operation.name`, `server.address`, `server.port`,
-`error.type`); what is particular to Citus is below `citus.`.
+Each node becomes a resource, and each span a span. Attributes follow the semantic conventions for databases (stable
+since 1.33.0) if these define a name (`db.system.name`, `db.operation.name`, `server.address`, `server.port`,
+`error.type`); the names of attributes that are particular to Citus begin with `citus.`.
 
 A protobuf file is a `TracesData` message, written in pieces: repeated fields of concatenated messages add up. A JSON
 file has one `TracesData` object per line, as the OpenTelemetry file exporter writes it.
@@ -32,7 +32,7 @@ PROTOBUF_SUFFIXES: Final = (".pb", ".binpb", ".otlp")
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.33.0"
 _SCOPE: Final = "citus_analysis"
 _CHUNK: Final = 20_000
-#: Spans of the traces that are described at a time: a few hundred megabytes.
+#: Spans that are in memory at a time: a few hundred megabytes.
 _GROUP: Final = 100_000
 _KINDS: Final = {
     "statement": Span.SPAN_KIND_SERVER,
@@ -85,8 +85,8 @@ def export_otlp(
     """Write spans as OTLP.
 
     Args:
-        spans: rows of table `spans`; lazy rows are read a group of traces at a time.
-        statements: rows of table `statements`: failure and place of execution of each trace.
+        spans: rows of table `spans`; lazy rows are read in groups of traces.
+        statements: rows of table `statements`, for the failure and place of execution of each trace.
         out_path: file to write; its suffix chooses between protobuf (`PROTOBUF_SUFFIXES`) and JSON lines.
         nodes: rows of table `nodes`: host and port of each node. Without them the node's name is taken for its host.
 
@@ -111,7 +111,7 @@ def _groups(spans: pl.LazyFrame, statements: pl.LazyFrame) -> Iterator[tuple[pl.
     """Spans and statements of some traces at a time; of all traces if they are few."""
     shares = -(-int(spans.select(pl.len()).collect().item()) // _GROUP) or 1
     for share in range(shares):
-        # Names of traces are hashes, so the groups are of about the same size.
+        # Trace ids are hashes, so the groups are of about the same size.
         own = pl.col("trace_id").fill_null(0) % shares == share
         yield spans.filter(own).collect(), statements.filter(own).collect()
 
@@ -144,7 +144,7 @@ def _described(
         .alias("operation"),
         pl.col("match").cast(pl.String),
         pl.when(root).then("executed").alias("executed"),
-        # PostgreSQL's log does not give the error's class with the statement; OpenTelemetry's word for that is _OTHER.
+        # PostgreSQL's log does not give the class of the error with the statement: OpenTelemetry calls this _OTHER.
         pl.when(root & pl.col("failed")).then(pl.lit("_OTHER")).alias("error"),
     )
     for (node,), part in shaped.partition_by("node", as_dict=True, maintain_order=True).items():
@@ -161,7 +161,7 @@ def _places(spans: pl.DataFrame, nodes: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _json(node: str, chunk: pl.DataFrame) -> bytes:
-    """One line: a `TracesData` object. The spans are put together column by column."""
+    """One line with a `TracesData` object. The texts of the spans are built column by column."""
     fields = ("traceId", "spanId", "parentSpanId", "name", "startTimeUnixNano", "endTimeUnixNano")
     head = pl.struct(*fields, kind="code").struct.json_encode().str.strip_suffix("}")
     attributes = pl.concat_str(

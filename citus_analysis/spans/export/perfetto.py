@@ -1,6 +1,6 @@
 """Traces that the Perfetto UI opens: its own packets, or Chrome trace events, which chrome://tracing opens as well.
 
-Both are written in flat memory: a group of backends at a time.
+Both are written in bounded memory, one group of backends at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from citus_analysis.spans.export.perfetto_packets import PACKET_SUFFIXES, write_
 
 __all__ = ["export_perfetto"]
 
-#: Spans of the backends that are laid out at a time, and those of one more: a few hundred megabytes.
+#: Spans from which on a group of backends is complete: a few hundred megabytes.
 _GROUP: Final = 200_000
 
 
@@ -31,11 +31,11 @@ def export_perfetto(
 
     Args:
         spans: rows of table `spans`.
-        statements: rows of table `statements`: what the slices of statements are annotated with.
+        statements: rows of table `statements`, for the annotations of statements.
         out_path: file to write; with the suffix `.gz` it is compressed (the UI opens that as well).
 
     Returns:
-        Number of trace events written, and of spans left out: those without a time, and what they own.
+        Number of trace events written, and of spans left out because they, or the spans above them, have no time.
     """
     path, spans, statements = Path(out_path), spans.lazy(), statements.lazy()
     timed = with_a_time(spans)
@@ -64,7 +64,7 @@ def _groups(
     pid = pl.col("pid").fill_null(0)
     counts = backends.group_by(pid).agg(pl.col("spans").sum()).sort("pid")
     share = (pl.col("spans").cum_sum() - pl.col("spans")) // _GROUP
-    # From the second group on; spans of backends that have no time belong to a group as well: they are counted.
+    # First pids from the second group on. Pids of spans without a time fall into a group, too: the spans are counted.
     firsts = counts.group_by(share.alias("share")).agg(pl.col("pid").min())["pid"].sort().to_list()[1:]
     for first, after in zip([None, *firsts], [*firsts, None], strict=True):
         from_first = pl.lit(value=True) if first is None else pid >= first
@@ -72,7 +72,7 @@ def _groups(
 
 
 def _group(spans: pl.LazyFrame, statements: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Spans and their statements: the generator itself holds none while the next ones are read."""
+    """Spans and their statements; a function, so that the generator refers to no group while the next is read."""
     group = spans.collect()
     return group, statements.join(group.lazy().select("trace_id"), on="trace_id", how="semi").collect()
 
@@ -83,6 +83,6 @@ def _writer(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
         if path.suffix != ".gz":
             yield out
             return
-        # Without name and time: the same spans give the same file.
+        # Without name and time, so that the same spans give the same file.
         with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as compressed:
             yield compressed

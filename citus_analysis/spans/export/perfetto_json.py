@@ -1,12 +1,11 @@
-"""Traces as Chrome trace events (JSON), which the Perfetto UI and chrome://tracing open, written in flat memory.
+"""Traces as Chrome trace events (JSON), which the Perfetto UI and chrome://tracing open, written in bounded memory.
 
 One process per node, one thread per backend. Slices of a thread must nest:
 :func:`~citus_analysis.spans.model.span_layout.lay_out` places them, and `args` has the raw end time. Tasks of
-statements with several tasks overlap and become asynchronous slices. Arrows lead from a task to the remote execution
-it belongs to.
+statements with several tasks overlap and become asynchronous slices. Arrows lead from a task to its remote execution.
 
-Backends are independent of each other, so the spans come in groups of backends, and no more than one group is held.
-Only of what arrows connect, times and tracks are kept to the end: some hundred bytes for each remote execution.
+Backends are independent of each other, so the spans come in groups of backends, and one group is in memory at a time.
+Only the times and tracks of the ends of arrows are kept to the end: some hundred bytes per remote execution.
 
 Source: Trace Event Format (Google, 2016), as Perfetto documents what it reads of it.
 """
@@ -27,7 +26,7 @@ from citus_analysis.spans.model.span_layout import lay_out
 __all__ = ["write_json"]
 
 _CHUNK: Final = 50_000
-#: How long an arrow takes at least, microseconds.
+#: Least duration of an arrow, microseconds.
 _STEP: Final = 1.0
 _BASE: Final = ("name", "cat", "pid", "tid", "ts")
 
@@ -41,9 +40,9 @@ def write_json(
     """Write a trace.
 
     Args:
-        out: where to.
-        backends: `node`, `pid`, `gpid`, `child` (whether it ran tasks of others) and `begin` (no span of it begins
-            before, microseconds since 1970) of each backend.
+        out: target of the bytes.
+        backends: `node`, `pid`, `gpid`, `child` (whether it ran tasks of others) and `begin` (a lower bound of the
+            begins of its spans, microseconds since 1970) of each backend.
         groups: spans and statements of some backends at a time, each backend whole.
         linked: ids of tasks whose remote execution is among the spans.
 
@@ -75,7 +74,7 @@ def write_json(
 
 
 def _write(out: Sink, before: int, parts: Iterable[pl.DataFrame]) -> int:
-    """Write events, the first after a comma unless it is the first of all; how many there are."""
+    """Write events, separated by commas from those before; return their number."""
     written = 0
     for lines in _chunks(parts):
         out.write(b",\n" if before + written else b"\n")
@@ -115,7 +114,7 @@ def _names(numbered: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timed(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFrame, origin: int) -> pl.DataFrame:
-    """Spans with what their events hold."""
+    """Spans with the columns of their events."""
     facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "tasks")
     threads = numbered.select("node", "pid", "process", "track")
     return (
@@ -123,7 +122,7 @@ def _timed(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFram
         .join(threads, on=["node", "pid"], how="left", nulls_equal=True)
         .join(facts, on="trace_id", how="left")
         .with_columns(
-            # The number of the track replaces that of the operating system's thread.
+            # Numbers of the node and the backend replace those of the operating system's process and thread.
             pid="process",
             tid="track",
             ts=(pl.col("begin") - origin).round(3),
@@ -163,7 +162,7 @@ def _arguments() -> pl.Expr:
 
 
 def _tails(timed: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
-    """Tasks that arrows begin at, and where their statement begins."""
+    """Tasks at which arrows begin, and the begin of their statement."""
     statements = timed.filter(pl.col("kind") == "statement").select("trace_id", earliest="ts")
     tasks = timed.filter(pl.col("span_id").is_in(linked.implode()))
     return (
@@ -172,8 +171,8 @@ def _tails(timed: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
 
 
 def _tips(timed: pl.DataFrame) -> pl.DataFrame:
-    """Remote executions that arrows end at."""
-    # A slice that lasts until t is over at t, and an arrow takes time.
+    """Remote executions at which arrows end."""
+    # An arrow takes time and must end within the slice.
     end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
     remotes = timed.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null())
     return remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id")
@@ -182,8 +181,8 @@ def _tips(timed: pl.DataFrame) -> pl.DataFrame:
 def _arrows(tails: pl.DataFrame, tips: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """From the begin of a task to its remote execution.
 
-    The trace processor leaves out arrows that lead back in time, and a resolution of 1 ms makes some of them do so: the
-    begin of these is moved back, and their end forward, until they do not.
+    The trace processor leaves out arrows that lead back in time, as some do because times have a resolution of 1 ms.
+    The begin of such an arrow is moved back, and its end forward.
     """
     for some in tips.iter_slices(_CHUNK):
         arrows = (

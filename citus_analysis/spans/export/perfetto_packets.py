@@ -1,10 +1,10 @@
-"""Traces in Perfetto's own format: protobuf packets, about a quarter of the bytes of JSON, written in flat memory.
+"""Traces in Perfetto's own format: protobuf packets, about a quarter of the bytes of JSON, written in bounded memory.
 
 One process per node, one thread per backend, as in JSON. Slices of a thread must nest; tasks of statements with several
 tasks overlap, so each of a statement's tasks has a track of its own below the thread (the n-th tasks of all statements
 share one). Arrows lead from a task to its remote execution: both name the same flow.
 
-Backends are independent of each other, so the spans come in groups of backends, and no more than one group is held.
+Backends are independent of each other, so the spans come in groups of backends, and one group is in memory at a time.
 The reader sorts events by time and leaves those of equal times in the order of the file. Within a group the ends
 therefore come first, the innermost before the outer, and then the beginnings, the outermost first.
 
@@ -35,7 +35,7 @@ PACKET_SUFFIXES: Final = (".pftrace", ".perfetto-trace")
 
 _PACKET, _INTERNED, _TRACK_EVENT, _DESCRIPTOR = 1, 12, 11, 60
 _TIMESTAMP, _SEQUENCE, _FLAGS = 8, 10, 13
-#: The one sequence of packets; its first packet begins the tables of texts, all others need them.
+#: All packets form one sequence; its first packet begins the tables of texts, which all others need.
 _ON_SEQUENCE: Final = wire.field(_SEQUENCE, 1)
 _FIRST, _LATER = wire.field(_FLAGS, 1), wire.field(_FLAGS, 2)
 
@@ -65,7 +65,7 @@ _ANNOTATIONS: Final = {
 
 
 class Sink(Protocol):
-    """The target of bytes: a file, or a compressor before one."""
+    """The target of bytes: a file, or a compressor that writes to a file."""
 
     def write(self, data: bytes, /) -> int:
         """Write some bytes."""
@@ -103,7 +103,7 @@ def write_packets(
     """Write a trace.
 
     Args:
-        out: where to.
+        out: target of the bytes.
         backends: `node`, `pid`, `gpid` and `child` (whether it ran tasks of others) of each backend.
         groups: spans and statements of some backends at a time, each backend whole.
         linked: ids of tasks whose remote execution is among the spans.
@@ -133,7 +133,7 @@ def write_packets(
 
 
 def _write(out: Sink, events: pl.DataFrame, texts: _Texts, keys: dict[str, int]) -> int:
-    """Write events; how many packets they are."""
+    """Write events; return the number of their packets."""
     written = 0
     for kind, frame in _in_order(events):
         for chunk in frame.iter_slices(_CHUNK):
@@ -200,13 +200,13 @@ def _events(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFra
 
 
 def _nanoseconds(column: str) -> pl.Expr:
-    """Microseconds as whole nanoseconds; the product of the whole number would be rounded to 256 of them."""
+    """Microseconds as whole nanoseconds, in two parts, because a single product would be rounded to 256 ns."""
     whole = pl.col(column).floor()
     return (whole.cast(pl.Int64) * 1000 + ((pl.col(column) - whole) * 1000).round().cast(pl.Int64)).cast(pl.UInt64)
 
 
 def _in_order(events: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Ends, beginnings and moments, in the order that they keep where their times are equal."""
+    """Ends, beginnings and moments, in the order that the reader keeps for equal times."""
     lasts = (pl.col("kind") != "local") & (pl.col("end_ns") > pl.col("begin_ns"))
     slices = events.filter(lasts)
     depths = slices["depth"].unique().sort().to_list()
@@ -249,7 +249,7 @@ def _event(chunk: pl.DataFrame, kind: int, pieces: list[wire.Piece]) -> list[wir
 
 
 def _fixed(numbers: npt.NDArray[np.uint64] | npt.NDArray[np.float64]) -> wire.Bytes:
-    """Numbers of 8 bytes as they are in memory, the lowest byte first."""
+    """Numbers as 8 bytes each, the lowest byte first."""
     ordered = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<"))
     return ordered.view(np.uint8).reshape(len(numbers), 8)
 

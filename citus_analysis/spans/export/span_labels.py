@@ -8,7 +8,7 @@ __all__ = ["label", "overlapping"]
 
 
 def label() -> pl.Expr:
-    """Name of a span; with its shard where it works on one."""
+    """Name of a span, with its shard if it works on one."""
     shard = pl.format("{} on shard {}", pl.col("name").cast(pl.String), "shard_id")
     inner = pl.col("kind").is_in(["task", "remote", "local"])
     return pl.when(inner & pl.col("shard_id").is_not_null()).then(shard).otherwise(pl.col("name").cast(pl.String))
@@ -17,6 +17,6 @@ def label() -> pl.Expr:
 def overlapping() -> pl.Expr:
     """Whether a span may overlap others of its backend: one of several tasks, or a connection.
 
-    Where connections were made, tasks may have begun on others already.
+    While a connection is made, tasks may already run on other connections.
     """
     return ((pl.col("kind") == "task") & (pl.col("tasks") > 1)) | (pl.col("kind") == "connect")

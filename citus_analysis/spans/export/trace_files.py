@@ -13,7 +13,7 @@ from citus_analysis.spans.export.counts import ExportCount
 
 __all__ = ["EXPORTS", "export_traces"]
 
-#: What :func:`export_traces` can write.
+#: Kinds of files that :func:`export_traces` can write.
 EXPORTS: Final = ("perfetto", "otlp")
 
 
@@ -31,8 +31,7 @@ def export_traces(
     named pipe and `/dev/stdout` are written into.
 
     Args:
-        spans: rows of table `spans`. Lazy rows are read group by group, and need
-            little memory then.
+        spans: rows of table `spans`. Lazy rows are read group by group, which needs little memory.
         statements: rows of table `statements` of the same traces.
         out_path: file to write. `perfetto`: `.pftrace` and `.perfetto-trace` are Perfetto's own format, anything else
             is JSON; with `.gz` after it, it is compressed; `otlp`: `.pb`, `.binpb` and `.otlp` are protobuf,
@@ -41,8 +40,8 @@ def export_traces(
         nodes: rows of table `nodes`; with them `otlp` names hosts and ports.
 
     Returns:
-        Number of trace events (perfetto) or spans (otlp) written; `left_out` of it is the number of spans that have
-        no time and are in no file.
+        Number of trace events (perfetto) or spans (otlp) written; its attribute `left_out` is the number of spans
+        that were not written because they have no time.
 
     Raises:
         UnknownNameError: `kind` is not one of :data:`EXPORTS`.

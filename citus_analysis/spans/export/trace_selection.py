@@ -1,4 +1,4 @@
-"""Which traces an export holds: those of a run, a resource or a time, the slowest of them, or the first."""
+"""The selection of traces for an export: those of a run, a resource or a time, the slowest of them, or the first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class Selection:
-    """The traces that an export holds.
+    """A selection of traces for an export.
 
     Attributes:
         run_id: traces of this run; None for all.

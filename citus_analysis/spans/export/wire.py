@@ -1,8 +1,8 @@
-"""Protobuf messages of one shape, many at a time: columns of numbers in, bytes out.
+"""Encode many protobuf messages of one shape at a time: columns of numbers in, bytes out.
 
 Numbers are written as varints of a fixed width, which the encoding allows (every byte but the last says that another
-follows). All messages of one shape are then equally long, so that a column of numbers becomes columns of bytes and no
-message is put together by itself. Perfetto's own writer pads the lengths of messages in the same way.
+follows). All messages of one shape are then equally long, so that a column of numbers becomes columns of bytes, without
+a loop over messages. Perfetto's own writer pads the lengths of messages in the same way.
 
 Source: Protocol Buffers, Encoding (https://protobuf.dev/programming-guides/encoding/).
 """
@@ -30,7 +30,7 @@ __all__ = [
 
 #: Bytes of many messages: one row a message.
 Bytes = npt.NDArray[np.uint8]
-#: A stretch that is equal in all messages, or one of equal length in each.
+#: A stretch of bytes that is equal in all messages, or has the same length in each.
 Piece = bytes | Bytes
 
 VARINT: Final = 0
@@ -55,7 +55,7 @@ def varint(number: int) -> bytes:
 
 
 def varints(numbers: npt.NDArray[np.uint64], bytes_each: int) -> Bytes:
-    """Numbers in the same number of bytes each.
+    """Numbers as varints of `bytes_each` bytes each.
 
     Example:
         >>> varints(np.array([1, 300], np.uint64), 3).tolist()
@@ -95,7 +95,7 @@ def width(pieces: Sequence[Piece]) -> int:
 
 
 def length_delimited(number: int, pieces: Sequence[Piece]) -> list[Piece]:
-    """A field that holds a message made of pieces."""
+    """A field that contains a message made of pieces."""
     return [tag(number, LENGTH) + varint(width(pieces)), *pieces]
 
 

@@ -1,14 +1,14 @@
-"""Align tasks with child statements where one of the two sequences has holes.
+"""Align tasks with child statements if one of the two sequences has gaps.
 
 Both sequences of a stream are in order, and tasks of one session on one shard do not overlap. A task and a child are
 *compatible* when the task waited at least as long as the child ran and the child's interval lies inside the task's,
-given the offset of the clocks and its tolerance. An alignment is an order-preserving set of compatible pairs; wanted
-is one with the most pairs and, among those, the least total contradiction in time. That is a heaviest increasing
-subsequence over the compatible pairs, which a dynamic programme over the best ends of chains finds in O(n log n) (Hunt
-and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
+given the offset of the clocks and its tolerance. An alignment is an order-preserving set of compatible pairs. The best
+alignment has the most pairs and, among alignments of the same size, the least total contradiction in time. It is a
+heaviest increasing subsequence of the compatible pairs, which dynamic programming over the best ends of chains finds
+in O(n log n) (Hunt and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
 
-A pair belongs to every largest alignment exactly when no other compatible pair takes the same rank in one; otherwise
-the task is *ambiguous*.
+A pair belongs to every largest alignment if no other compatible pair has the same rank in one; otherwise its task is
+*ambiguous*.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Intervals:
     """Tasks or children, sorted by stream and by order within it.
 
     Attributes:
-        first: where each stream begins; one more element than there are streams.
-        begin: when each began, microseconds.
-        end: when each ended.
-        length: reported duration; NaN where it is unknown.
+        first: index at which each stream begins, and the number of all.
+        begin: begin of each, microseconds.
+        end: end of each.
+        length: reported duration; NaN if it is unknown.
     """
 
     first: Integers
@@ -59,7 +59,7 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
         tolerance: contradiction in time that is tolerated, microseconds.
 
     Returns:
-        Task, child, and by how much the child's interval reaches beyond the task's, resolution not taken off.
+        Task, child, and the time by which the child's interval exceeds the task's, resolution included.
     """
     earliest = tasks.begin - RESOLUTION_US - tolerance
     latest = tasks.end + RESOLUTION_US + tolerance
@@ -67,7 +67,7 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
     for stream in range(len(tasks.first) - 1):
         mine = slice(tasks.first[stream], tasks.first[stream + 1])
         theirs = slice(children.first[stream], children.first[stream + 1])
-        # Children are in the order of their records, which need not be that of their begins.
+        # Children are in the order of their records, which may differ from the order of their begins.
         ended = np.maximum.accumulate(np.nan_to_num(children.end[theirs], nan=-np.inf)) + RESOLUTION_US
         begun = np.minimum.accumulate(np.nan_to_num(children.begin[theirs][::-1], nan=np.inf))[::-1]
         lowest[mine] = theirs.start + np.searchsorted(ended, earliest[mine])
@@ -85,8 +85,8 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
 def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Alignment:
     """The largest alignment of each stream.
 
-    Tasks between two neighbouring pairs are paired in order with the children between them when there are as many
-    of both: nothing is missing there, only a record was late.
+    If there are equally many tasks and children between two neighbouring pairs, they are paired in order: nothing is
+    missing there, only a record was late.
     """
     task, child, contradiction = compatible_pairs(tasks, children, tolerance)
     partner = np.full(len(tasks.end), -1, np.int64)
@@ -100,7 +100,7 @@ def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Al
 def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[Integers, list[float], list[int]]:
     """Rank and weight of the heaviest increasing chain that ends in each pair, and the pair before it (-1: none).
 
-    `ends` holds the children in which chains end that no chain to a smaller child outweighs.
+    `ends` contains the last children of those chains that no chain to a smaller child outweighs.
     """
     count = len(child)
     rank, total, before = [1] * count, weight.copy(), [-1] * count
@@ -134,7 +134,7 @@ def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[I
 def _align(
     task: Integers, child: Integers, contradiction: Floats, partner: Integers, ambiguous: NDArray[np.bool_]
 ) -> None:
-    """Choose the alignment and mark what could be otherwise. Streams are disjoint in both numberings."""
+    """Choose the alignment and mark ambiguous tasks. The numbers of different streams are disjoint on both sides."""
     # More pairs always weigh more than less contradiction.
     weight = 1.0 - contradiction / (len(task) + 1.0)
     rank, total, before = _heaviest(child.tolist(), task.tolist(), weight.tolist())
@@ -149,7 +149,7 @@ def _align(
 
 
 def _fill(tasks: Intervals, children: Intervals, partner: Integers) -> None:
-    """Pair in order between neighbouring pairs with as many tasks as children between them."""
+    """Pair tasks and children in order between neighbouring pairs if they are equally many there."""
     paired = np.flatnonzero(partner >= 0)
     gap, stream = np.diff(paired), np.searchsorted(tasks.first, paired, side="right")
     alike = (gap > 1) & (np.diff(partner[paired]) == gap) & (np.diff(stream) == 0)

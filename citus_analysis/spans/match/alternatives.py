@@ -1,17 +1,17 @@
-"""Whether another pairing of two nodes' tasks and children would fit as well.
+"""Determine whether another pairing of two nodes' tasks and children would fit as well.
 
-Order pairs the n-th task of a stream with its n-th child. That is wrong by k where the child's log lost its beginning,
-and k children with it, while every session that is left in it seems whole (the lost ones ran on connections of their
-own), and where the parent's log lost as many tasks at its end. The clocks then show an offset that is wrong by the time
-of k statements, which nothing contradicts as long as statements follow each other regularly.
+Pairing by order assigns the n-th child of a stream to its n-th task. This is wrong by k statements if the child's log
+lost its first k children, although the remaining sessions seem complete (the lost children ran on connections of their
+own), and the parent's log lost its last k tasks. The clocks then show an offset that is wrong by the time of k
+statements, which no record contradicts as long as statements follow each other regularly.
 
-So such an offset is looked for: later children, as much later as some statements of a stream take, such that
+This module searches for such an offset: children are later by the time that some statements of a stream take, so that
 
-- tasks before the child's log begins have no children, and all others pair in order within the bounds of the clocks;
+- tasks before the begin of the child's log have no children, and all others pair in order within the clocks' bounds;
 - children that are left over come after the end of the parent's log.
 
-Where one is found, order proves nothing for the streams that it would pair otherwise. Sessions in the other direction
-rule it out: to them the same loss would show an offset that is wrong to the other side.
+If there is such an offset, order proves nothing for the streams that it would pair differently. Sessions in the other
+direction exclude it, because the same loss would change their offset in the opposite direction.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from citus_analysis.spans.read.ordered_arrays import Flags, Indices, firsts, pla
 
 __all__ = ["LogSpan", "Paired", "doubtful_streams"]
 
-#: Statements that may have been lost in a row of a pattern that repeats; a strict period shows with one.
+#: Most statements in a row whose loss is examined; of a strict period, the loss of one is enough.
 _MOST_LOST: Final = 32
-#: Streams of which the first children are nearest to the beginning of the log, and pairs of each that are looked at.
+#: Number of streams that are examined, those with the earliest first children, and of pairs of each stream.
 _STREAMS: Final = 4
 _SAMPLE: Final = 64
-#: Pairs between two nodes from which on a period shows; a handful of statements is regular by chance.
+#: Fewest pairs between two nodes that are examined, because a handful of statements is regular by chance.
 _LEAST: Final = 20
-#: Share of the pairs that may contradict an offset that is possible: records are late at times.
+#: Share of the pairs that may contradict a possible offset, because records are sometimes late.
 _LATE: Final = 0.02
 
 
 @dataclass(frozen=True)
 class LogSpan:
-    """When the child's log begins and the parent's ends, microseconds of the own clock of each."""
+    """Begin of the child's log and end of the parent's log, microseconds of each node's own clock."""
 
     child_begins: float
     parent_ends: float
@@ -49,13 +49,13 @@ class LogSpan:
 
 @dataclass(frozen=True)
 class Paired:
-    """Tasks and children of two nodes as order pairs them, stream by stream.
+    """Tasks and children of two nodes, paired by order, stream by stream.
 
     Attributes:
         stream: a number for the stream of each pair; pairs of one stream are neighbours.
-        bounds: what each pair says about the offset.
-        length: of each task, microseconds.
-        more_tasks: per stream whether it has tasks beyond its last pair.
+        bounds: bounds of the offset from each pair.
+        length: duration of each task, microseconds.
+        more_tasks: whether each stream has tasks after its last pair.
     """
 
     stream: Indices
@@ -64,17 +64,17 @@ class Paired:
     more_tasks: Flags
 
     def first(self) -> Indices:
-        """Where streams begin."""
+        """Indices at which streams begin."""
         return firsts(self.stream)
 
 
 def doubtful_streams(parts: Sequence[Paired], line: ClockLine, logs: LogSpan) -> list[Flags]:
-    """Which streams another offset would pair otherwise.
+    """Find the streams that another possible offset would pair differently.
 
     Args:
         parts: the pairs of two nodes, by groups of sessions.
-        line: the offset that they agree on.
-        logs: what the two logs cover.
+        line: the offset from these pairs.
+        logs: extent of the two logs.
 
     Returns:
         One flag for each stream of each part.
@@ -91,14 +91,14 @@ def doubtful_streams(parts: Sequence[Paired], line: ClockLine, logs: LogSpan) ->
 
 
 def _candidates(parts: Sequence[Paired], line: ClockLine, logs: LogSpan) -> Iterator[float]:
-    """How much later children may belong: times that some statements of an early stream take."""
+    """Times by which children may be later, µs: those that some statements of an early stream take."""
     for part, begin, end in _early(parts, logs):
         ends = part.bounds.time[begin:end]
         for lost in range(1, min(_MOST_LOST, (end - begin) // 2) + 1):
             sample = np.unique(np.linspace(0, len(ends) - lost - 1, _SAMPLE).astype(np.intp))
             taken = np.sort(ends[sample + lost] - ends[sample])
             room = 2 * RESOLUTION_US + TOLERANCE_US + part.length[begin + sample].max()
-            late = min(int(np.ceil(_LATE * len(taken))), len(taken) - 1)  # a stream of two has one such time
+            late = min(int(np.ceil(_LATE * len(taken))), len(taken) - 1)  # a stream of two has a single time
             if taken[-1 - late] - taken[late if len(taken) > 2 * late else 0] > room:
                 continue
             offset, _, _ = most_agreed_offset(_shifted(part, line, begin + sample + lost, begin + sample))
@@ -123,7 +123,7 @@ def _early(parts: Sequence[Paired], logs: LogSpan) -> list[tuple[Paired, int, in
 
 
 def _shifted(part: Paired, line: ClockLine, task: Indices, child: Indices) -> Bounds:
-    """The offset by tasks paired with other children, relative to the line."""
+    """Bounds of the offset, relative to the line, if tasks are paired with other children."""
     ends, length, own = part.bounds.time, part.length, part.bounds
     base = line.at(ends[task])
     child_ends = own.low[child] + ends[child]
@@ -132,14 +132,14 @@ def _shifted(part: Paired, line: ClockLine, task: Indices, child: Indices) -> Bo
 
 
 def _lost(part: Paired, shift: float) -> Indices:
-    """Per stream how many tasks come before the one that its first child belongs to, if children belong later."""
+    """Per stream, the number of tasks before the task of its first child, if children are later by `shift`."""
     first, ends = part.first(), part.bounds.time
     if not len(first):
         return first
     wanted = ends[first] + shift
     count = np.diff(first, append=len(ends))
     before = np.add.reduceat(ends < np.repeat(wanted, count), first, dtype=np.intp)
-    # The task that ended nearest to it, which may be the one before; beyond the last there is none.
+    # The task of the child ended nearest to the time wanted, before or after it; after the last task there is none.
     below, above = wanted - ends[first + before - 1], ends[first + np.minimum(before, count - 1)] - wanted
     beyond = before == count
     nearer = np.where(beyond, below < shift / 2, below < above)
@@ -155,7 +155,7 @@ def _is_possible(part: Paired, line: ClockLine, shift: float, lost: Indices, log
     last_lost = first[some] + lost[some] - 1
     if np.any(ends[last_lost] + line.at(ends[last_lost]) - shift > logs.child_begins + TOLERANCE_US):
         return False
-    # Its last children have no tasks any more.
+    # The last children of such a stream have no tasks any more.
     bare = some[~part.more_tasks[some]]
     child = first[bare] + np.maximum(count[bare] - lost[bare], 0)
     child_ends = part.bounds.low[child] + RESOLUTION_US + ends[child] - line.at(ends[child]) + shift

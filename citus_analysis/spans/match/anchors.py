@@ -1,10 +1,10 @@
-"""The shard by which a child's statement is known to its parent.
+"""Find the shard by which a parent's task records name a child's statement.
 
-A task record names one shard, the anchor, and the child's statement may name several: those of all tables that it
-joins, the anchor at any place. Only tasks that the same session sent to the same node count. Where one shard of the
-text is the anchor of such tasks, the statement is that shard's; where several are, statement and tasks of these shards
-share one stream, whose order is no proof: Citus places what it joins on one node, and a session joins one after the
-other, but the tasks of a statement on several shards run side by side.
+A task record names one shard, the anchor; the child's statement may name several, those of all tables that it joins,
+with the anchor at any place. Only tasks that the same session sent to the same node are considered. If one shard of the
+text is the anchor of such tasks, the statement belongs to this shard. If several are, the statement and the tasks of
+these shards share one stream, whose order proves nothing, because the tasks of a statement on several shards run at the
+same time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _SHARD: Final = (*_PLACE, "shard_id")
 
 
 def name_anchors(sessions: Sessions, children: pl.DataFrame) -> tuple[Sessions, pl.DataFrame]:
-    """Give children, and where it takes that tasks, the shard that their stream goes by.
+    """Assign children, and tasks where needed, the shard that identifies their stream.
 
     Args:
         sessions: with the tasks.
         children: `gpid`, `child_node`, `shard_id`, `other_shards`, `child` and more.
 
     Returns:
-        The sessions, whose tasks have the streams' shards in `stream_shard`, and the children, with the column too and
-        with `doubtful` where the order of their stream proves nothing.
+        The sessions, whose tasks have the shard of their stream in `stream_shard`, and the children, with the same
+        column and with `doubtful`: the order of their stream proves nothing.
     """
     tasks = sessions.tasks.with_columns(stream_shard="shard_id")
     children = children.with_columns(stream_shard="shard_id", doubtful=pl.lit(value=False))
@@ -58,7 +58,7 @@ def _candidates(children: pl.DataFrame) -> pl.DataFrame:
 
 
 def _together(named: pl.DataFrame) -> pl.DataFrame:
-    """Shards that are anchors in one text: the smallest that is linked to each, `stream`, over all texts."""
+    """Shards that share a text with other anchors, and `stream`: the smallest shard that is linked to each."""
     linked = named.filter(pl.len().over("child") > 1)
     labels = linked.with_columns(stream="shard_id")
     while True:
@@ -71,7 +71,7 @@ def _together(named: pl.DataFrame) -> pl.DataFrame:
 
 
 def _merged(frame: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the stream that their shard shares with others; those in one are doubtful."""
+    """Rows with the stream that their shard shares with others; rows in such a stream are doubtful."""
     merged = frame.join(
         together.rename({"shard_id": "stream_shard"}),
         on=[*_PLACE, "stream_shard"],

@@ -1,11 +1,11 @@
 """Clocks that were set while their node wrote its log.
 
-Between two settings an offset is a line (:mod:`citus_analysis.spans.match.clocks`); a setting (a step of `ntpd`, a
-virtual machine that was paused) moves all that comes later. Where many pairs lie off one line, the pairs are divided at
-the time where two lines fit them best, and each part is divided again.
+Between two settings, an offset is a line (:mod:`citus_analysis.spans.match.clocks`); a setting (a step of `ntpd`, a
+virtual machine that was paused) moves all later offsets. If many pairs contradict a single line, the pairs are divided
+at the time at which two lines fit them best, and each part is divided again.
 
-A step is believed when each part agrees with its own line and when at least two sessions run across it: one session
-that lost a statement looks like a step, too, but only by itself.
+A step is accepted if each part agrees with its own line and at least two sessions run across it: a lost statement looks
+like a step, too, but in its own session only.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from citus_analysis.spans.match.clocks import TOLERANCE_US, Bounds, ClockLine, f
 
 __all__ = ["fit_steps"]
 
-#: Pairs beside the line that are taken as late records, and not as a sign of a step.
+#: Number, or share, of pairs off the line up to which they are considered late records and not a sign of a step.
 _FEW: Final = 5
 _SHARE: Final = 0.005
-#: Pairs that a part between two steps needs, and parts that there may be.
+#: Fewest pairs of a part between two steps, and most parts.
 _LEAST: Final = 10
 _MOST_PARTS: Final = 16
-#: Pairs before and after a step that show where it is, and how far a first guess is from it.
+#: Pairs before and after a step that locate it, and the most pairs between it and a first guess.
 _AROUND: Final = 100
 _NEAR: Final = 5
 #: Sessions that must run across a step.
@@ -41,12 +41,12 @@ def fit_steps(bounds: Bounds, session: Integers) -> ClockLine:
 
     Args:
         bounds: of at least one pair.
-        session: a number for the parent's session of each.
+        session: number of the parent's session of each pair.
     """
     line = fit_clock(bounds)
     if not _leaves_many(line, bounds):
         return line
-    # A clock that is set back shows some times twice: by the other clock, the pairs are in order.
+    # A clock that is set back shows some times twice; by the other clock, the pairs are then in order.
     for time in (bounds.time, bounds.time + (bounds.low + bounds.high) / 2):
         order = np.argsort(time, kind="stable")
         if parts := _parts(bounds.take(order), session[order], _MOST_PARTS):
@@ -60,7 +60,7 @@ def _leaves_many(line: ClockLine, bounds: Bounds) -> bool:
 
 
 def _parts(bounds: Bounds, session: Integers, most: int) -> list[ClockLine]:
-    """The pieces of a line over pairs in order of time; none where pieces do not explain them."""
+    """The pieces of a line over pairs in order of time; an empty list if pieces do not explain the pairs."""
     line = fit_clock(bounds)
     if not _leaves_many(line, bounds):
         return [line]
@@ -80,7 +80,7 @@ def _parts(bounds: Bounds, session: Integers, most: int) -> list[ClockLine]:
 
 
 def _best_split(bounds: Bounds) -> int:
-    """Where two straight lines fit the middles of the narrower half of the bounds with the least squares."""
+    """The index at which two straight lines fit the middles of the narrower half of the bounds best."""
     width = bounds.high - bounds.low
     near = np.flatnonzero(width <= np.median(width))
     time, middle = bounds.time[near] - bounds.time.mean(), ((bounds.low + bounds.high) / 2)[near]
@@ -93,7 +93,7 @@ def _best_split(bounds: Bounds) -> int:
 
 
 def _squares(time: Floats, value: Floats) -> Floats:
-    """The sum of squares that a straight line through the first 1, 2, 3 ... points leaves."""
+    """The residual sum of squares of a straight line through the first 1, 2, 3 ... points."""
     count = np.arange(1, len(time) + 1)
     t, v, tt, tv, vv = (np.cumsum(part) for part in (time, value, time * time, time * value, value * value))
     of_time, both, of_value = tt - t * t / count, tv - t * v / count, vv - v * v / count
@@ -102,7 +102,7 @@ def _squares(time: Floats, value: Floats) -> Floats:
 
 
 def _refined(bounds: Bounds, at: int) -> int:
-    """The split near a first guess that leaves the least beside the lines of the pairs around it."""
+    """The split near a first guess with the least violation of the lines through the pairs on both sides."""
     begin, end = max(at - _AROUND, 0), min(at + _AROUND, len(bounds))
     # The guess may be some pairs away from the step.
     sides = np.arange(begin, max(at - _NEAR, begin)), np.arange(min(at + _NEAR, end), end)

@@ -6,15 +6,15 @@ clock) bounds the offset o = child clock - parent clock at that time:
 
     e - E - 1 ms  <  o  <  b - (E - W) + 1 ms
 
-Over a run the offset is taken as a line a + r t. All lines that satisfy every bound form a polygon; its
+Over a run the offset is modelled as a line a + r t. All lines that satisfy every bound form a polygon; its
 corners give the extent of the offset and of the drift r (Duda, Harrus, Haddad, Bernard: Estimating global time in
 distributed systems, 1987, bound offsets from messages in the same way).
 
 A backend that is preempted between the end of a task and its log record prints a task that seems to begin too late:
-its upper bound is too low. Those that contradict other bounds are found as the violations of the line with the least
-weighted sum of violations; of the others the tightest 1 % are not believed either.
+its upper bound is too low. Upper bounds that contradict others are found as the violations of the line with the least
+weighted sum of violations; of the others, the tightest 1 % are ignored, too.
 
-The estimate between the bounds takes the delays to and from the child as equal, as NTP does (Mills, RFC 5905).
+The estimate between the bounds assumes that the delays to and from the child are equal, as NTP does (Mills, RFC 5905).
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = [
 #: Times in server logs are truncated to milliseconds.
 RESOLUTION_US: Final = 1000.0
 
-#: Records are stamped when they are written; on a loaded machine that is this much late at times.
+#: Delay of a record's time on a loaded machine, because records are stamped when they are written.
 TOLERANCE_US: Final = 5000.0
 
-#: Clocks that drift more than this against each other are taken as broken (NTP slews by at most 500 ppm).
+#: Largest drift between two clocks that are not broken (NTP slews by at most 500 ppm).
 MAX_DRIFT: Final = 1e-3
 
 #: Share of upper bounds that a delayed record may have made too tight without contradicting another bound.
 DELAYED_SHARE: Final = 0.01
 
-#: Pairs that are looked at together.
+#: Pairs that are processed together.
 _AT_ONCE: Final = 2**16
 
 
@@ -69,7 +69,7 @@ class Bounds:
 
     @classmethod
     def joined(cls, parts: Sequence[Bounds]) -> Bounds:
-        """All bounds of some (at least one)."""
+        """All bounds of several parts (at least one)."""
         return cls(*(np.concatenate(arrays) for arrays in zip(*(part._arrays() for part in parts), strict=True)))
 
     def beyond(self, line: ClockLine) -> Bounds:
@@ -86,12 +86,12 @@ class Bounds:
         return Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
 
     def parts(self) -> Iterator[Bounds]:
-        """The bounds, some at a time, which stay in the processor's cache."""
+        """The bounds in parts that fit into the processor's cache."""
         for begin in range(0, len(self), _AT_ONCE):
             yield Bounds(*(values[begin : begin + _AT_ONCE] for values in self._arrays()))
 
     def where(self, chosen: NDArray[np.bool_]) -> Bounds:
-        """The bounds of some pairs; not copied if they are all."""
+        """The bounds of some pairs; not copied if all are chosen."""
         return self if chosen.all() else self.take(chosen)
 
 
@@ -100,12 +100,12 @@ class ClockLine:
     """An offset that changes linearly with time.
 
     Attributes:
-        reference: time (microseconds of the parent's clock) at which `offset` holds.
+        reference: time (microseconds of the parent's clock) of `offset`.
         offset: child clock - parent clock, microseconds; `offset_low` and `offset_high` bound it.
         drift: its change per microsecond; `drift_low` and `drift_high` bound it.
         pairs: pairs the line was fitted to; `contradicting` of them were left out.
-        since: time (parent's clock) from which it holds, where it is a piece of several.
-        later: the pieces that hold after this one, where a clock was set meanwhile.
+        since: time (parent's clock) from which it is valid, if it is one of several pieces.
+        later: the pieces that are valid after this one, if a clock was set meanwhile.
     """
 
     reference: float
@@ -133,13 +133,13 @@ class ClockLine:
         return replace(self, later=()), *self.later
 
     def piece_at(self, time: float) -> ClockLine:
-        """The piece that holds at a time."""
+        """The piece that is valid at a time."""
         return [piece for piece in self.pieces if piece.since <= time][-1]
 
     def reversed(self) -> ClockLine:
         """The same line seen from the other node."""
         steps = zip(self.pieces, self.later, strict=False)
-        # When the child's clock was set, it showed a time between what it should have shown before and after.
+        # The step is placed half way between the times that the child's clock showed before and after it was set.
         begins = [after.since + float(before.middle(after)) for before, after in steps]
         return ClockLine(
             self.reference + self.offset,
@@ -167,7 +167,7 @@ class ClockLine:
         return replace(joined[0], later=tuple(joined[1:]))
 
     def straight_then(self, other: ClockLine) -> ClockLine:
-        """The same for two pieces."""
+        """The same as :meth:`then` for two pieces."""
         middle = other.offset + other.drift * (self.reference + self.offset - other.reference)
         return ClockLine(
             self.reference,
@@ -182,9 +182,9 @@ class ClockLine:
         )
 
     def violation(self, bounds: Bounds) -> Floats:
-        """By how much each pair contradicts the line, microseconds; 0 where it agrees.
+        """The time by which each pair contradicts the line, microseconds; 0 if it agrees.
 
-        Around a step either piece may hold: a clock that is set back shows some times twice.
+        Around a step either piece may be valid, because a clock that is set back shows some times twice.
         """
         return np.concatenate([self._violation(part) for part in bounds.parts()] or [np.zeros(0)])
 
@@ -211,8 +211,8 @@ def most_agreed_offset(bounds: Bounds) -> tuple[float, int, int]:
     """The constant offset that satisfies the most bounds.
 
     Returns:
-        The offset, how many bounds it satisfies, and how many the best offset elsewhere satisfies: one that
-        satisfies nearly as many is as likely.
+        The offset, the number of bounds that it satisfies, and the number that the best offset elsewhere satisfies; if
+        the two numbers are nearly equal, so are the likelihoods of the two offsets.
     """
     return _most_agreed(bounds.low.copy(), bounds.high.copy())
 
@@ -220,7 +220,7 @@ def most_agreed_offset(bounds: Bounds) -> tuple[float, int, int]:
 def _most_agreed(low: Floats, high: Floats) -> tuple[float, int, int]:
     """As :func:`most_agreed_offset`; the bounds are sorted in place."""
     width = float(np.median(high - low))
-    # Sorted apart, they take less memory and time than together. Of equal edges the lower bounds come first.
+    # Sorting them separately takes less memory and time. Of equal edges, the lower bounds come first.
     low.sort()
     high.sort()
     ended = np.searchsorted(high, low, side="left")
@@ -240,7 +240,7 @@ def _most_agreed(low: Floats, high: Floats) -> tuple[float, int, int]:
 
 
 def fit_clock(bounds: Bounds) -> ClockLine:
-    """The line of offsets that pairs (at least one) allow, with the extent of all lines they allow."""
+    """The line of offsets that pairs (at least one) allow, with the extent of all lines that they allow."""
     reference = float((bounds.time.min() + bounds.time.max()) / 2)
     near = _agreeing(bounds, reference)
     tight = _tightest(near)
@@ -279,7 +279,7 @@ def _symmetric(bounds: Bounds, reference: float, drift: float) -> float:
 
 
 def _agreeing(bounds: Bounds, reference: float) -> Bounds:
-    """Pairs near the offset that most of them allow; those that are paired wrongly lie anywhere."""
+    """Pairs near the offset that most of them allow; wrong pairs may show any offset."""
     wide = _widened(bounds, reference)
     offset, _, _ = _most_agreed(wide.low, wide.high)
     del wide
@@ -289,25 +289,25 @@ def _agreeing(bounds: Bounds, reference: float) -> Bounds:
 
 
 def _widened(bounds: Bounds, reference: float) -> Bounds:
-    """Bounds on the offset at a reference time, whatever the drift is."""
+    """Bounds on the offset at a reference time for any possible drift."""
     spread = MAX_DRIFT * np.abs(bounds.time - reference)
     return Bounds(bounds.time, bounds.low - spread, bounds.high + spread)
 
 
 def _tightest(bounds: Bounds, bins: int = 200) -> Bounds:
-    """Per stretch of time the pairs with the tightest bounds: the others hardly shape the polygon of lines."""
+    """The pairs with the tightest bounds per stretch of time; the others hardly affect the polygon of lines."""
     if len(bounds) <= 2 * bins:
         return bounds
     begin, end = bounds.time.min(), bounds.time.max()
     per_us = (bins - 1) / max(end - begin, 1.0)
-    # The tightest of all are among those of some at a time, which take less memory.
+    # The tightest of all are among the tightest of each part; parts take less memory.
     parts = [part.take(_tightest_places(part, begin, per_us)) for part in bounds.parts()]
     joined = Bounds.joined(parts)
     return joined if len(parts) == 1 else joined.take(_tightest_places(joined, begin, per_us))
 
 
 def _tightest_places(bounds: Bounds, begin: float, per_us: float) -> NDArray[np.intp]:
-    """Which of some pairs are the tightest of their stretch of time."""
+    """Indices of the tightest pairs of each stretch of time."""
     place = ((bounds.time - begin) * per_us).astype(np.intp)
     order = stable_order(place, np.arange(len(place)))
     first = firsts(place[order])
@@ -316,7 +316,7 @@ def _tightest_places(bounds: Bounds, begin: float, per_us: float) -> NDArray[np.
 
 
 def _firsts_of_least(values: Floats, first: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The first position of the least value of each group, given where groups begin.
+    """The first position of the least value of each group, given the positions at which groups begin.
 
     Example:
         >>> _firsts_of_least(np.array([2.0, 1.0, 1.0, 0.0, 3.0]), np.array([0, 3])).tolist()
@@ -329,14 +329,14 @@ def _firsts_of_least(values: Floats, first: NDArray[np.intp]) -> NDArray[np.intp
 
 
 def load_solver() -> None:
-    """Import what :func:`fit_clock` needs, a quarter of a second, while other threads do other things."""
+    """Import the modules that :func:`fit_clock` needs, which takes a quarter of a second, in another thread."""
     import scipy.optimize
     import scipy.sparse  # noqa: F401
 
 
 def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
     """The line with the least weighted sum of violations. Lower bounds weigh more: no delay can falsify them."""
-    # Clocks that contradict themselves are rare: most ingests need no scipy, and its import takes long.
+    # Imported late, because its import takes long, and few ingests need it: contradictions are rare.
     from scipy.optimize import linprog
     from scipy.sparse import csc_array
 
@@ -398,11 +398,10 @@ def _slopes(time: Floats, low: Floats, high: Floats) -> tuple[float, float]:
 def _lowest(time: Floats, low: Floats, least: float, most: float) -> float:
     """The smallest offset at time 0 of lines above all lower bounds, with a slope between `least` and `most`.
 
-    For a slope r it is the largest of the `low - r time`, a convex function of r. At the minimum of such a function
-    either one bound is attained, where r is at the end of its range, or two bounds are, one before and one after time
-    0. Each bound or pair of bounds alone allows an offset that is at most the one that all of them allow, so the answer
-    is the largest of these, without a search that rounding could lead in circles. Pairs are at most as many as
-    :func:`_slopes` takes.
+    For a slope r, the smallest offset is the maximum of `low - r time`, a convex function of r. At its minimum, either
+    one bound is attained, with r at an end of its range, or two bounds, one before and one after time 0. The smallest
+    offset under a single bound or pair never exceeds the smallest offset under all bounds, so the result is the largest
+    of these offsets. This needs no iterative search, which rounding errors could prevent from ending.
     """
     alone = (low - np.where(time > 0, most, least) * time).max()
     after, before = time > 0, time < 0

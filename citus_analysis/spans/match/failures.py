@@ -1,8 +1,8 @@
 """The failed statement that a failed child belongs to.
 
 A task that failed leaves no task record, so the stream cannot pair it. A failed child belongs to the failed statement
-of its gpid that was running at the time; where the clocks are not known, to the n-th if there are as many of both and
-all ran on one node. Such links are `inferred`.
+of its gpid that was running at the time. If the clocks are not known, the n-th child belongs to the n-th statement,
+provided that there are equally many of both and all children ran on one node. Such links are `inferred`.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ sequences must be complete from their beginning: only then is a pair `exact`. A 
 - no other offset of the clocks would pair it otherwise and fit as well
   (:mod:`citus_analysis.spans.match.alternatives`), unless pairs in the other direction show the offset.
 
-Up to the first gap the order still holds. The rest is aligned (:mod:`citus_analysis.spans.match.alignment`);
-those pairs are `inferred`. The clock offset that this takes comes from the exact pairs of the two nodes or of both
-with a third, else from the one offset that most tasks and children of these nodes agree on; when two offsets are about
-as likely, nothing is paired but what order pairs: `inferred`, and `ambiguous`.
+Up to the first gap the order is still valid. The rest is aligned (:mod:`citus_analysis.spans.match.alignment`);
+those pairs are `inferred`. The alignment needs the clock offset, from the exact pairs of the two nodes or of both with
+a third node, else the offset that most tasks and children of these nodes agree on. If two offsets are about equally
+likely, tasks are paired by order only; these pairs are `inferred` and `ambiguous`.
 
-Clocks are a matter of all sessions; the rest is a matter of the sessions that work for one another, so it can be done
-for one group of them after the other: collect their claims, judge all claims, then match each group.
+Clock offsets depend on all sessions. All other steps concern only sessions that work for one another, so they are done
+for one group of such sessions at a time: collect the claims of all groups, judge them together, then match each group.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _Lines = Mapping[NodePair, ClockLine]
 
 @dataclass(frozen=True)
 class Clocks:
-    """How the clocks of pairs of nodes differ.
+    """The offsets between the clocks of pairs of nodes.
 
     Attributes:
-        exact: per (parent node, child node) the offset, from the exact pairs.
-        guessed: the offset that tasks and children of two nodes agree on, where no pair is exact.
+        exact: (parent node, child node) -> offset, from the exact pairs.
+        guessed: offset that most tasks and children of two nodes agree on, if no pair is exact.
         undecided: pairs of nodes whose offset remained unknown.
-        doubtful: pairs of nodes where another offset fits as well as the one that order shows.
+        doubtful: pairs of nodes for which another offset fits as well as the offset from pairing by order.
     """
 
     exact: _Lines
@@ -82,7 +82,7 @@ class Verdict:
 
     Attributes:
         exact: the pairs that are proven.
-        doubtful: those that would be, if no other offset fitted as well.
+        doubtful: pairs that are not proven only because another offset fits as well.
     """
 
     exact: Flags
@@ -95,11 +95,11 @@ class Matching:
 
     Attributes:
         pairs: one row per task: the columns of :attr:`Sessions.tasks`, `task` (row number), `child` (execution of
-            the child, null without one), `match` and `ambiguous` (other alignments are as good); of the child
-            `child_duration_us`, `child_pid`, `child_extended` and `child_connects` (it is the first thing on a shard
-            that its session did).
+            the child, null without a child), `match` and `ambiguous` (other alignments are equally good); of the child
+            `child_duration_us`, `child_pid`, `child_extended` and `child_connects` (it is the first statement of its
+            session on a shard).
         children: the child statements that could be paired.
-        clocks: how the clocks differ.
+        clocks: the offsets of the clocks.
     """
 
     pairs: pl.DataFrame
@@ -117,12 +117,13 @@ def match_tasks(sessions: Sessions) -> Matching:
 def judge(
     claims: Sequence[Claims], coverage: pl.DataFrame, rests: Callable[[list[Flags]], Iterable[Rest]]
 ) -> tuple[list[Verdict], Clocks]:
-    """Which pairs are proven, and how the clocks differ.
+    """Decide which pairs are proven, and estimate the offsets of the clocks.
 
     Args:
-        claims: of all groups of sessions.
+        claims: claims of all groups of sessions.
         coverage: as in :attr:`Sessions.coverage`, of all sessions.
-        rests: sequences without the proven pairs, by group; asked for only where no pair gives a clock.
+        rests: returns the tasks and children without the proven pairs, by group; called only if the offset of some
+            nodes does not follow from pairs.
     """
     lines = _fitted(claims, [np.ones(len(one.shorter), np.bool_) for one in claims])
     verdicts = _without_doubt(claims, lines, coverage, [_proven(one, lines, coverage) for one in claims])
@@ -138,9 +139,9 @@ def judge(
 
 
 def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
-    """The clocks that follow from chosen pairs."""
+    """The offsets of clocks that follow from chosen pairs."""
     fitted = {}
-    # One pair of nodes after the other, so that memory holds the bounds of one.
+    # One pair of nodes after the other, so that the bounds of one pair of nodes are in memory at a time.
     for key in dict.fromkeys(key for one in claims for key in one.by_nodes):
         rows = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
         rows = [own[flags[own]] for own, flags in zip(rows, chosen, strict=True)]
@@ -150,9 +151,9 @@ def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
 
 
 def _by_session(claims: Sequence[Claims], rows: list[Indices]) -> tuple[Bounds, NDArray[np.int32]]:
-    """The bounds of some pairs and a number for the session of each, in the order that one group of all would have.
+    """The bounds of some pairs and the number of the session of each, in the same order as without groups.
 
-    Of equal bounds, some count as late. The rows are used up.
+    The order matters because some of several equal bounds are considered late. The list `rows` is emptied.
     """
     streams = [one.streams.select("gpid", "stream_shard") for one in claims]
     known = pl.concat(streams).with_row_index("stream").sort("gpid", "stream_shard", maintain_order=True)
@@ -193,7 +194,7 @@ def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:
 def _without_doubt(
     claims: Sequence[Claims], lines: _Lines, coverage: pl.DataFrame, proven: Sequence[Flags]
 ) -> list[Verdict]:
-    """Pairs that are proven, without those that another offset would pair otherwise."""
+    """The proven pairs, without those that another possible offset would pair differently."""
     logs = coverage.select("node", begins=microseconds("first_time"), ends=microseconds("last_time"))
     times = {str(node): (begins, ends) for node, begins, ends in logs.rows()}
     doubtful = [np.zeros(len(flags), np.bool_) for flags in proven]
@@ -217,14 +218,14 @@ def _contradicted(key: NodePair, lines: _Lines) -> bool:
     if other is None:
         return False
     back = other.reversed()
-    # Steps follow from the pairs around them, each direction from its own.
+    # Each direction estimates the times of steps from its own pairs, so pieces are compared, not single times.
     both = [(piece, back.piece_at(piece.reference)) for piece in lines[key].pieces]
     apart = [max(one.offset_low - two.offset_high, two.offset_low - one.offset_high) for one, two in both]
     return max(apart) > 2 * TOLERANCE_US
 
 
 def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:
-    """Streams of which no child was lost with the beginning of a log, and nothing but with the end of one."""
+    """Whether the begin of no log cut off children of a stream, and records are missing only after the end of a log."""
     logs = coverage.select(
         "node", "under_way", log_begins=microseconds("first_time"), log_ends=microseconds("last_time")
     )
@@ -238,7 +239,7 @@ def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:
     # Records that only one side has must lie beyond the end of the other's log.
     lost_children = pl.col("surplus_task") + pl.col("offset") < pl.col("log_ends") - TOLERANCE_US
     lost_tasks = pl.col("surplus_child") - pl.col("offset") < pl.col("parent_log_ends") - TOLERANCE_US
-    # Where sessions were under way when a log began, only a session that began later is whole.
+    # If sessions were under way when a log began, only sessions that began later are complete.
     seen = pl.col("session_begins") + pl.col("offset") - TOLERANCE_US > pl.col("log_begins")
     whole = ~pl.col("under_way") | seen.fill_null(value=False)
     return judged.select(
@@ -247,13 +248,13 @@ def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:
 
 
 def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[NodePair, ClockLine]:
-    """The offset that most tasks and children agree on, of pairs of nodes without an exact pair."""
-    # Complete logs leave nothing to guess.
+    """The offset that most tasks and children agree on, for pairs of nodes without an exact pair."""
+    # Imported late, because complete logs do not need it.
     from citus_analysis.spans.match.streams import guess_clock
 
     streams = _streams(_own(rest))
     found = {}
-    # Pairs of nodes with shared streams only give no offset.
+    # Pairs of nodes that have only shared streams give no offset.
     for key in (one for one in unknown if one in streams):
         witnesses = [
             (streams[other], between)
@@ -266,7 +267,7 @@ def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[Nod
 
 
 def _joined(rests: Iterable[Rest]) -> Rest:
-    """The rests of several groups of sessions; their streams are different ones."""
+    """The rests of several groups of sessions, with distinct numbers of streams."""
     tasks, children, begin = [], [], 0
     for rest in rests:
         tasks.append(rest.tasks.with_columns(pl.col("stream") + begin))
@@ -307,7 +308,7 @@ def _by_nodes(frame: pl.DataFrame) -> Iterator[tuple[NodePair, pl.DataFrame]]:
 
 
 def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
-    """The proven pairs of a group of sessions, and those that an alignment of the rest finds."""
+    """The proven pairs of a group of sessions, and the pairs from an alignment of the rest."""
     exact = verdict.exact
     tasks, children = ordered.tasks, ordered.children
     count = tasks.frame.height
@@ -334,7 +335,7 @@ def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
 
 
 def _aligned(rest: Rest, clocks: Clocks) -> pl.DataFrame:
-    """Align what the order does not prove, one pair of nodes after the other."""
+    """Align tasks and children without a proven partner, one pair of nodes after the other."""
     if rest.tasks.is_empty():
         return _NONE
     found = [
@@ -347,7 +348,7 @@ def _aligned(rest: Rest, clocks: Clocks) -> pl.DataFrame:
 
 
 def _known_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> ClockLine | None:
-    """The line between two nodes from exact pairs: of their own, or with a third node (the surest of them)."""
+    """The line between two nodes from their exact pairs, else from those with a third node (the surest of these)."""
     direct = _direct_line(key, clocks)
     if direct is not None:
         return direct

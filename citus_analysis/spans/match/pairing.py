@@ -1,11 +1,12 @@
-"""Tasks and children in streams, the n-th with the n-th.
+"""Pair tasks and children by order: the n-th task of a stream with its n-th child.
 
 A child's gpid names the parent's session, not its statement. Within one *stream* (gpid, child node, anchor shard) a
 session runs one statement after the other, so its n-th task belongs to the n-th statement that the node logged for it.
-A function that runs on a child may send tasks of its own, under the gpid of the session that called it. Where the tasks
-of a stream come from several backends in this way, no log shows in which order: such a stream is *shared* by them, and
-nothing in it is paired by order.
-Which of these pairs are believed: :mod:`citus_analysis.spans.match.matching`.
+A function that runs on a child may send tasks of its own, under the gpid of the session that called it. If the tasks
+of a stream come from several backends in this way, no log shows their order: the stream is *shared*, and no task of it
+is paired by order.
+
+:mod:`citus_analysis.spans.match.matching` decides which of these pairs are valid.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class Side:
     Attributes:
         frame: their columns.
         row: the row of `frame` of each.
-        stream: a number for its stream.
-        first: where streams begin.
-        complete: nothing of its stream is missing before.
-        begins: when each began, microseconds.
-        ends: when each ended.
-        length: its reported duration, microseconds; NaN where it is unknown.
-        shared: its stream is shared by several parents.
+        stream: number of the stream of each.
+        first: indices at which streams begin.
+        complete: whether no record is missing before it in its stream.
+        begins: begin of each, microseconds.
+        ends: end of each.
+        length: reported duration of each, microseconds; NaN if it is unknown.
+        shared: whether its stream is shared by several parents.
     """
 
     frame: pl.DataFrame
@@ -63,15 +64,15 @@ class Side:
 
     @property
     def counts(self) -> Indices:
-        """How many there are in each stream."""
+        """Number of elements of each stream."""
         return np.diff(self.first, append=len(self.row))
 
     def complete_counts(self) -> Indices:
-        """How many of each stream are complete."""
+        """Number of complete elements of each stream."""
         return np.add.reduceat(self.complete, self.first, dtype=np.intp) if len(self.first) else self.first
 
     def left(self, rest: Flags, name: str) -> pl.DataFrame:
-        """Some of them, with what their alignment needs."""
+        """Some elements, with the columns that their alignment needs."""
         row = self.row[rest]
         numbers = self.frame[name].to_numpy()[row] if name in self.frame else row
         return pl.DataFrame(
@@ -93,14 +94,13 @@ class Claims:
 
     Attributes:
         by_nodes: the pairs of each pair of nodes.
-        bounds: the bounds that each pair sets to the offset of the clocks (see
-            :mod:`citus_analysis.spans.match.clocks`).
-        shorter: which tasks are shorter than their children.
+        bounds: the bounds of the clocks' offset from each pair (see :mod:`citus_analysis.spans.match.clocks`).
+        shorter: whether each task is shorter than its child.
         length: the reported duration of each task, microseconds.
-        first: where the pairs of each stream begin.
-        streams: per stream `parent_node`, `child_node`, `gpid`, `stream_shard`, when its session began
-            (`session_begins`) and when the first task or child ended that the other side lacks (`surplus_task`,
-            `surplus_child`; NaN without one).
+        first: indices at which the pairs of each stream begin.
+        streams: per stream `parent_node`, `child_node`, `gpid`, `stream_shard`, the begin of its session
+            (`session_begins`) and the end of the first task or child without a partner after the other side's last
+            (`surplus_task`, `surplus_child`; NaN if there is none).
         shared: pairs of nodes with a stream that has tasks and children.
     """
 
@@ -113,17 +113,17 @@ class Claims:
     shared: frozenset[NodePair]
 
     def nodes_of(self, chosen: Flags) -> Iterator[NodePair]:
-        """The pairs of nodes that some of the pairs are of."""
+        """The pairs of nodes of the chosen pairs."""
         return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
 
     def stream_of(self, rows: Indices) -> Indices:
-        """The stream of each of some pairs, a row of `streams`."""
+        """The row of `streams` of each of some pairs."""
         return np.searchsorted(self.first, rows, side="right") - 1
 
     def paired(self, rows: Indices) -> Paired:
-        """Some of the pairs, all or none of each stream."""
+        """Some of the pairs; of each stream, all or none."""
         stream = self.stream_of(rows)
-        # Only whether there are more tasks counts here, not when the first of them ended.
+        # Only the existence of further tasks matters here, not the end of the first.
         more = self.streams["surplus_task"].is_not_nan().to_numpy()[stream[firsts(stream)]]
         return Paired(stream, self.bounds.take(rows), self.length[rows], more)
 
@@ -133,7 +133,7 @@ class Rest:
     """Tasks and children without a proven partner, in the streams that have both.
 
     Columns are those of :class:`~citus_analysis.spans.match.streams.Streams`, `parent_node`, `child_node` and
-    `shared`. The parent of a child in a shared stream is not known: its `parent_node` is that of one of them.
+    `shared`. The parent of a child in a shared stream is not known: its `parent_node` is that of any of the parents.
     """
 
     tasks: pl.DataFrame
@@ -142,13 +142,13 @@ class Rest:
 
 @dataclass(frozen=True)
 class Ordered:
-    """The n-th task of each stream with its n-th child, as long as both sequences are complete.
+    """Pairs of the n-th task of each stream with its n-th child, as long as both sequences are complete.
 
     Attributes:
         tasks: all tasks.
         children: all children.
         of_task: the stream of `tasks` for each stream that has pairs; `of_child` that of `children`.
-        stream: per pair its stream; `task` and `child` its place in `tasks` and `children`.
+        stream: the stream of each pair; `task` and `child` are its places in `tasks` and `children`.
     """
 
     tasks: Side
@@ -160,7 +160,7 @@ class Ordered:
     child: Indices
 
     def claims(self, sessions: Sessions) -> Claims:
-        """The facts of the pairs."""
+        """The facts of the pairs that their judgement needs."""
         task, child = self.tasks, self.children
         first = firsts(self.stream)
         streams = (
@@ -179,7 +179,7 @@ class Ordered:
         return Claims(self._by_nodes(), self._bounds(), shorter, length, first, streams, self._shared())
 
     def rest(self, exact: Flags) -> Rest:
-        """Tasks and children without a proven partner, given which pairs are proven."""
+        """Tasks and children without a proven partner; `exact` marks the proven pairs."""
         tasks, children = self.tasks, self.children
         task, child = np.ones(len(tasks.row), np.bool_), np.ones(len(children.row), np.bool_)
         task[self.task[exact]], child[self.child[exact]] = False, False
@@ -191,7 +191,7 @@ class Ordered:
         return Rest(left, children.left(child, "child").join(nodes, on="stream", how="inner", maintain_order="left"))
 
     def between(self, nodes: Collection[NodePair], chosen: Flags) -> Indices:
-        """Which of some pairs are between some pairs of nodes."""
+        """Indices of the chosen pairs that are between given pairs of nodes."""
         if not nodes or not chosen.any():
             return np.zeros(0, np.intp)
         own: Indices = np.concatenate(
@@ -258,7 +258,7 @@ def _children(sessions: Sessions) -> pl.DataFrame:
 
 
 def _streams(tasks: pl.DataFrame, children: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of each task's and each child's stream; no child lacks a part of it."""
+    """The number of the stream of each task and each child."""
     task_stream, child_stream = np.zeros(tasks.height, np.int64), np.zeros(children.height, np.int64)
     for name in _STREAM:
         of_task, of_child = numbers_of(tasks[name], children[name])
@@ -293,8 +293,8 @@ def _without_failed(
 ) -> Side:
     """Children that can have a task, in the order in which their node logged them.
 
-    A statement that failed has no task record. One that never ended has none either if its connection broke, so
-    it stays only as the last of its stream.
+    A statement that failed has no task record. A statement that never ended may lack one, too, because its connection
+    broke, so it is kept only as the last of its stream.
     """
     where = children["place"].to_numpy()
     row = stable_order(stream, np.arange(children.height))
@@ -322,7 +322,7 @@ def _side(
     complete: Flags,
     shared: NDArray[np.int64],
 ) -> Side:
-    """Sorted tasks or children; up to the first that is not complete, a stream is. A shared one never is."""
+    """Sorted tasks or children. A stream is complete up to its first incomplete element; a shared stream never is."""
     stream = stream[row]
     is_shared = np.isin(stream, shared) if len(shared) else np.zeros(len(row), np.bool_)
     complete = complete & ~is_shared
@@ -359,9 +359,9 @@ def _in_order(tasks: Side, children: Side) -> Ordered:
 
 
 def _first_surplus(ordered: Ordered, side: Side, other: Side) -> Floats:
-    """When the first item of each stream ended that comes after the last of the other side; NaN without one.
+    """End of the first item of each stream that comes after the last item of the other side; NaN without one.
 
-    Where the other side goes on, but incompletely, items without a partner are expected: there is no surplus.
+    If the other side continues, but is incomplete, items without a partner are expected and are no surplus.
     """
     of_side, of_other = (
         (ordered.of_task, ordered.of_child) if side is ordered.tasks else (ordered.of_child, ordered.of_task)

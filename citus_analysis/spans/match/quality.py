@@ -1,4 +1,4 @@
-"""How well tasks and child statements were paired, and how the clocks differ, per pair of nodes."""
+"""The quality of the pairing of tasks and child statements, and the offsets of the clocks, per pair of nodes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def match_quality(
 
     Args:
         counts: of all of its sessions.
-        clocks: how the clocks of its nodes differ.
+        clocks: offsets of the clocks of its nodes.
         sources: its log files.
         coverage: their extent per node; see :attr:`~citus_analysis.spans.read.sessions.Sessions.coverage`.
     """
@@ -114,9 +114,9 @@ def _among(pairs: Collection[NodePair]) -> pl.Expr:
 
 
 def clock_offsets(clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:
-    """Table `clock_offsets` of an iteration: the clocks of all pairs of nodes that have pairs.
+    """Table `clock_offsets` of an iteration: the offset of the clocks of each pair of nodes that has pairs.
 
-    One row for each pair of nodes, or, where a clock was set meanwhile, for each time between two steps.
+    A pair of nodes has one row, or, if a clock was set meanwhile, one row per stretch of time between two steps.
     """
     rows = [row for key, line in clocks.exact.items() if line.pairs for row in _offset_rows(*key, line, "exact")]
     rows += [row for key, line in clocks.guessed.items() if line.pairs for row in _offset_rows(*key, line, "inferred")]

@@ -1,4 +1,4 @@
-"""Tasks and children of two nodes, stream by stream, and the clock offset they agree on."""
+"""Tasks and children of two nodes, stream by stream, and the clock offset that most of them agree on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from citus_analysis.spans.read.ordered_arrays import firsts
 
 __all__ = ["Streams", "guess_clock"]
 
-#: Votes an offset needs, and how many times those of any other offset, to be believed.
+#: Fewest votes of an accepted offset, and the least ratio of its votes to those of any other offset.
 _VOTES: Final = 3
 _LEAD: Final = 2.0
 
@@ -74,7 +74,7 @@ class Streams:
         return self._bounds(self._first_task[stream[child]] + within, child)
 
     def agreeing(self, line: ClockLine, centre: float, reach: float) -> Bounds:
-        """Bounds from the pairs near a time that are compatible with one line only."""
+        """Bounds from pairs near a time of which neither task nor child is compatible with another, given a line."""
         task, child, _ = compatible_pairs(self._task_intervals(), self._child_intervals(line), TOLERANCE_US)
         alone = (np.bincount(task)[task] == 1) & (np.bincount(child)[child] == 1)
         near = np.abs(self.child_begins[child] - centre) <= reach
@@ -137,5 +137,5 @@ def _follow(streams: Streams, offset: float, centre: float) -> ClockLine:
     while (agreeing := streams.agreeing(line, centre, reach)) and reach < distances[-1]:
         line = fit_clock(agreeing)
         reach *= 3
-    # Where statements follow each other within the tolerance, no pair is the only one; the votes remain.
+    # If statements follow each other within the tolerance, no pair is unique: the offset of the votes remains.
     return fit_clock(agreeing) if agreeing else line

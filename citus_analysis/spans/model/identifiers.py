@@ -1,6 +1,6 @@
-"""Identifiers of traces and spans, computed from where in which file a span was reported.
+"""Identifiers of traces and spans, computed from the source and offset of the record that reported the span.
 
-The same record gives the same identifier, whatever else is ingested and in which order.
+The same record gives the same identifier, regardless of other sources and the order in which they are ingested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Links between the pieces of a pass: which tasks, and whose children, the executions of a piece have.
+"""Links between the pieces of a pass: the tasks of each execution, and the owners of child executions.
 
-Tasks are paired group by group, and statements are built piece by piece. In between the links of many groups are laid
+Tasks are paired group by group, and statements are built piece by piece. In between, the links of many groups are laid
 aside, divided into stretches of pieces.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["LinkFrames", "PieceLinks"]
 #: Pairs of tasks with children, owners of children, failures.
 LinkFrames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
-#: Rows that wait in memory until they are laid aside, and pieces of a stretch: some 50 MB each.
+#: Most rows in memory before they are laid aside, and pieces of a stretch: some 50 MB each.
 MOST_ROWS: Final = 200_000
 STRETCH_PIECES: Final = 8
 
@@ -36,7 +36,7 @@ class PieceLinks:
     Args:
         pieces: all pieces, in order.
         failures: failed statements with the child execution that failed.
-        keep: lays arrays aside; without it they stay in memory.
+        keep: lays arrays aside; None: they stay in memory.
     """
 
     def __init__(self, pieces: Sequence[Piece], failures: pl.DataFrame, keep: Keep | None) -> None:
@@ -51,7 +51,7 @@ class PieceLinks:
         self._owners.add(owners)
 
     def by_piece(self) -> Iterator[tuple[Piece, LinkFrames]]:
-        """Each piece with its pairs, owners of its children, and failures; they are given once."""
+        """Each piece with its pairs, owners of its children, and failures; can be called once."""
         for stretch, begin in enumerate(range(0, len(self._pieces), self._at_once)):
             frames = (self._pairs.stretch(stretch), self._owners.stretch(stretch), self._failures)
             for piece in self._pieces[begin : begin + self._at_once]:

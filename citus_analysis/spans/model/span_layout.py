@@ -1,8 +1,8 @@
-"""Where spans are drawn.
+"""The layout of spans for drawing.
 
-Times in the logs end at whole milliseconds, durations are known to the microsecond. So that the spans of a backend
-nest, its phases are laid out one after the other, moved by as little as that takes (about a millisecond); tasks are
-moved into the phase that waited for them. Durations stay as they are.
+Times in the logs are whole milliseconds, durations are known to the microsecond. So that the spans of a backend nest,
+its phases are laid out one after the other and moved as little as possible (about a millisecond); tasks are moved into
+the phase that waited for them. Durations do not change.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _leaves(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _one_after_the_other(leaves: pl.DataFrame) -> pl.DataFrame:
-    """One after the other per track: end(k) = max(begin(k), end(k-1)) + length(k), solved for all k at once."""
+    """Lay out leaves per track: end(k) = max(begin(k), end(k-1)) + length(k), solved for all k at once."""
     length = pl.coalesce("duration_us", (pl.col("raw_end") - pl.col("raw_begin")).cast(pl.Float64)).clip(0)
     ordered = leaves.sort("track", "source_id", "byte_offset").with_columns(length=length)
     done = pl.col("length").cum_sum().over("track")
@@ -56,7 +56,7 @@ def _one_after_the_other(leaves: pl.DataFrame) -> pl.DataFrame:
 
 
 def _clamp(inner: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
-    """Tasks and local executions inside the phase they belong to."""
+    """Move tasks and local executions into the phase that they belong to."""
     within = owners.select(parent_span_id="span_id", owner_begin="begin", owner_end="end")
     length = pl.col("duration_us").fill_null(0.0)
     last = pl.max_horizontal(pl.col("owner_begin"), pl.col("owner_end") - length)

@@ -1,13 +1,13 @@
-"""Where the time of each statement execution went.
+"""The profile of each statement execution: how its time divides into parts.
 
-T is the sum of a statement's protocol phases, W the time it waited for tasks, C what the children reported,
-P = T - W what the parent computed itself, L = W - C what neither reports: network, queueing, connection handling.
+T is the sum of a statement's protocol phases, W the time it waited for tasks, C the time that the children reported,
+P = T - W the parent's own time, and L = W - C the time that neither reports: network, queueing, connection handling.
 
-A statement that is the first of a session to reach a node waits until a connection is made, before its task begins:
-milliseconds that are neither W nor computed by anyone. They are the part `connect_us` of P.
+The first statement of a session that needs a node waits until a connection is made, before its task begins. This
+takes milliseconds, in which nothing is computed; they are the part `connect_us` of P.
 
-Of several tasks W is the time during which one was out at least. Records are stamped to 1 ms, so how far tasks overlap
-is not known better than that: P has bounds.
+For several tasks, W is the time during which at least one was running. Records have times of 1 ms resolution, so the
+overlap of tasks is known to 1 ms only, and P has bounds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def statement_profile(
         pairs: tasks with their children.
         failures: statements that failed before a task was reported.
         identifiers: makes trace ids.
-        distributed: the servers form a cluster; without one, every statement on data is executed where it came in.
+        distributed: the servers form a cluster; otherwise every statement on data is executed locally.
 
     Returns:
         Columns of table `statements` with `source` in place of `source_id`, and `execution`.
@@ -82,7 +82,7 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
         joined.with_columns(
             tasks=tasks,
             executed=_place_of_execution(tasks, alone),
-            # The phases of a statement that the log cuts in two are not all known.
+            # If the log begins or ends within a statement, not all of its phases are known.
             total_us=pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
             wait_us=wait,
             shard_id=pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
@@ -104,7 +104,7 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
 
 
 def kinds(words: Sequence[str]) -> pl.Expr:
-    """Some kinds of statements as a list to look a column up in: as codes, which are compared faster than texts."""
+    """Kinds of statements as a list for `is_in`, as codes, because codes are compared faster than texts."""
     return pl.lit(pl.Series(words, dtype=_STATEMENT_KIND)).implode()
 
 
@@ -133,7 +133,7 @@ def _match_of_statement(alone: pl.Expr) -> pl.Expr:
 
 
 def _bounds_of_parent() -> dict[str, pl.Expr]:
-    """P if the tasks overlapped as little, and as much, as their records allow."""
+    """The lower and the upper bound of P: the tasks overlapped as little, or as much, as their records allow."""
     several = (pl.col("remote_tasks") > 1) & ~pl.col("failed")
     return {
         "parent_low_us": pl.when(several).then(
@@ -144,11 +144,11 @@ def _bounds_of_parent() -> dict[str, pl.Expr]:
 
 
 def _commits_inside() -> pl.Expr:
-    """Whether T contains the commit's WAL flush, from where and how the statement ran.
+    """Whether T contains the commit's WAL flush, which depends on the place of execution and the protocol.
 
-    A remote single-shard statement commits on the child, inside the task. A local or multi-shard one commits at
-    the end of the simple query, but at Sync, after the execute phase, over the extended protocol. Within a
-    transaction block only COMMIT commits.
+    A remote single-shard statement commits on the child, inside the task. A local or multi-shard statement commits at
+    the end of a simple query, and at Sync, after the execute phase, over the extended protocol. Within a transaction
+    block only COMMIT commits.
     """
     kind = pl.col("statement_kind")
     in_block = pl.col("in_transaction")
@@ -183,7 +183,7 @@ def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sums(number: Indices, values: NDArray[np.float64], count: int) -> pl.Series:
-    """The sum of the values of each number below `count`, whose values are adjacent; null without one."""
+    """The sum of the values of each number below `count`; the values of a number are adjacent. Null without values."""
     first = firsts(number)
     sums, known = np.zeros(count), np.zeros(count, np.bool_)
     sums[number[first]] = values if len(first) == len(values) else np.add.reduceat(values, first)
@@ -201,7 +201,7 @@ def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
     facts = _of_one_task(tasks.filter(alone))
     if not alone.all():
         facts = pl.concat([facts, _of_several_tasks(tasks.filter(~alone))])
-    # The first task of a session's child on a shard makes its connection.
+    # A connection is made for the first task that its session executes on a shard.
     connecting = pairs.filter("child_connects").select("execution", connects=pl.lit(value=True)).unique()
     return join_executions(facts, connecting)
 
@@ -217,7 +217,7 @@ def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:
 
 
 def _of_one_task(tasks: pl.DataFrame) -> pl.DataFrame:
-    """As :func:`_of_several_tasks`, of the statements that have one: what they wait for is that task."""
+    """As :func:`_of_several_tasks`, for statements with one task, whose W is the time of this task."""
     length, extended = pl.col("task_us").cast(pl.Float64), pl.col("child_extended")
     return tasks.select(
         "execution",
@@ -248,7 +248,7 @@ def _of_several_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
-    """The connection that was busiest with a statement: its tasks run one after the other (the critical path)."""
+    """Times of the connection that was busiest with a statement: its tasks run in sequence (the critical path)."""
     return (
         tasks.group_by("execution", "child_node", "child_pid")
         .agg(
@@ -262,7 +262,7 @@ def _lanes(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unions(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Time during which at least one of several tasks was out, from record times of 1 ms resolution."""
+    """Time during which at least one of several tasks was running, from record times of 1 ms resolution."""
     end, late = pl.col("end_time").cast(pl.Datetime("us", "UTC")).to_physical(), int(RESOLUTION_US)
     intervals = tasks.select("execution", start=end - pl.col("task_us"), end=end).sort("execution", "start")
     reached = pl.col("end").cum_max().shift(1).over("execution")

@@ -1,6 +1,6 @@
 """The span tree of every statement: statement -> phases -> tasks and local executions -> remote executions.
 
-A function that was called on a child sends tasks of its own: they are below the remote execution.
+A function that was called on a child may send tasks of its own: they are below the remote execution.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def span_tree(
     Args:
         sessions: executions, phases and tasks of the sessions.
         statements: result of :func:`~citus_analysis.spans.model.statements.statement_profile`.
-        pairs: tasks with the child execution (`child`) and how sure that link is (`match`).
+        pairs: tasks with the child execution (`child`) and the certainty of that link (`match`).
         failures: failed statements with the child execution that failed.
-        identifiers: of the sessions' sources.
-        owners_of_children: the owners of the children among the executions (:func:`owners_of_children`); None if all
-            statements that they belong to are among them, too.
+        identifiers: identifiers of records of the sessions' sources.
+        owners_of_children: the owners of the children among the executions (:func:`owners_of_children`); None if the
+            statements that own the children are all among the executions, too.
 
     Returns:
         Columns of table `spans` with `source` in place of `source_id`.
@@ -69,13 +69,13 @@ def span_tree(
 def owners_of_children(
     pairs: pl.DataFrame, failed: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
 ) -> pl.DataFrame:
-    """The owners of the children of statements, found without the statements; children send no tasks themselves.
+    """Find the owners of the children of statements from the pairs alone; children must send no tasks themselves.
 
     Args:
         pairs: as for :func:`span_tree`.
         failed: executions that failed.
         failures: as for :func:`span_tree`.
-        identifiers: of the sessions' sources.
+        identifiers: as for :func:`span_tree`.
 
     Returns:
         `execution` (of the child), `trace_id`, `parent_span_id`, `session_seq_parent` and `match`.
@@ -127,7 +127,7 @@ def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
 
 
 def _all_tasks(sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """The tasks of statements, and level by level those that their children sent."""
+    """The tasks of statements, then, level by level, the tasks that their children sent."""
     levels = [_tasks(pairs, owners, identifiers)]
     if levels[0].height == pairs.height:
         return levels[0]
@@ -168,7 +168,7 @@ def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) 
 
 
 def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """How long statements waited for connections, from the beginning of their execute phase."""
+    """Spans of the times that statements waited for connections, from the begin of their execute phase."""
     connecting = statements.filter(pl.col("connect_us").is_not_null())
     made = join_executions(connecting, owners.select("execution", parent_span_id="below"))
     start = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
@@ -186,7 +186,7 @@ def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Ident
 
 
 def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """Executions on the parent's own shards: the log says when one began and that it ended with its statement."""
+    """Executions on the parent's own shards: the log gives their begin; they end with their statement at the latest."""
     ends = sessions.executions.select("execution", statement_end="end_time")
     named = owners.select(
         "execution", "trace_id", "session_seq", "includes_commit", "gpid", "pid", parent_span_id="below"
@@ -225,7 +225,7 @@ def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataF
 
 
 def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """Everything that children executed; executions of no known task are roots of traces of their own."""
+    """All executions of children; those without a known task are roots of traces of their own."""
     on_shard = pl.col("shard_id").is_not_null()
     return _children(sessions, owners, identifiers).with_columns(
         kind=pl.lit("remote", _KIND),

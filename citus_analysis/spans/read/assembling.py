@@ -1,4 +1,4 @@
-"""Columns of `log_events` as the compiled assembly takes them, and the arrays that it gives as frames."""
+"""Convert columns of `log_events` to the arguments of the compiled assembly, and the arrays it returns to frames."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool)
 
 
 def record_columns(columns: Mapping[str, pa.Array], hosts: TextNumbers, shards: TextNumbers) -> RecordColumns:
-    """Columns of `log_events` as the assembly takes them.
+    """Columns of `log_events` as arguments of the assembly.
 
     Args:
         columns: :data:`~citus_analysis.spans.read.records.USED`; categories as dictionaries.
         hosts: numbers for the names of workers.
-        shards: numbers for what `other_shards` says.
+        shards: numbers for the texts of `other_shards`.
     """
     return RecordColumns(
         numbers={name: columns[name] for name in RECORD_NUMBERS},
@@ -120,7 +120,7 @@ def _looked_up(array: pa.Array, number: Callable[[str], int], missing: int) -> N
 
 
 def frame_of(items: NDArray[np.void], names: Sequence[str], optional: Sequence[str] = ()) -> pl.DataFrame:
-    """Some members of an array of structures as columns; of `optional` ones, what is not there is null."""
+    """Some members of an array of structures as columns; missing values of `optional` members are null."""
     values = {name: items[name].copy() for name in (*names, *optional)}
     absent = [name for name in optional if (values[name] == NOTHING_THERE).any()]
     frame = pl.DataFrame(values)

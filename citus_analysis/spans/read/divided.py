@@ -1,4 +1,4 @@
-"""Structures divided into groups, of which memory need not hold all: they are laid aside block by block."""
+"""Structures divided into groups, which are laid aside block by block, so that not all need to be in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BLOCK_BYTES", "Arrays", "Bring", "Cells", "Divided", "Keep", "held",
 #: Arrays by name: structures, or numbers.
 Arrays = Mapping[str, np.ndarray]
 
-#: Bytes that wait in memory until they are laid aside.
+#: Most bytes in memory before they are laid aside.
 BLOCK_BYTES: Final = 32 * 2**20
 
 
@@ -31,7 +31,7 @@ class Bring(Protocol):
     """Brings arrays back that were laid aside."""
 
     def __call__(self, *, again: bool = False) -> Arrays:
-        """The arrays; unless they are brought `again` later, this is the only time."""
+        """The arrays; they can be brought back once, and further times after calls with `again`."""
 
 
 #: Lays arrays aside.
@@ -58,7 +58,7 @@ class Divided:
 
     Args:
         keep: lays blocks aside.
-        groups: how many there are; a single one stays in memory.
+        groups: number of groups; a single group stays in memory.
 
     Example:
         >>> halves = Divided(held, groups=2)
@@ -84,7 +84,7 @@ class Divided:
             self.lay_aside()
 
     def lay_aside(self) -> None:
-        """Lay aside what waits; once all items were added, that is to be done."""
+        """Lay waiting items aside; must be called after all items were added."""
         if not self._waiting:
             return
         numbers = np.concatenate([some for some, _ in self._waiting])
@@ -101,11 +101,11 @@ class Divided:
                 self._blocks[group].append(self.keep({name: items[begin:end] for name, items in ordered.items()}))
 
     def joined(self, groups: Iterable[int], *, again: bool = False) -> Arrays:
-        """What was laid aside of some groups, of each in the order in which it was added.
+        """The items of some groups, group by group, in the order in which they were added.
 
         Args:
-            groups: their numbers.
-            again: it is asked for once more later.
+            groups: numbers of the groups.
+            again: keep the items for a further call.
         """
         laid = [self._blocks.get(group, []) if again else self._blocks.pop(group, []) for group in groups]
         parts = [self._none, *(bring(again=again) for blocks in laid for bring in blocks)]
@@ -113,7 +113,7 @@ class Divided:
 
 
 def in_order_of(numbers: Integers, arrays: Arrays) -> Arrays:
-    """The same items by their numbers; those of equal numbers stay in order.
+    """The same items sorted by their numbers; items of equal numbers stay in order.
 
     Example:
         >>> in_order_of(np.array([2, 1]), {"numbers": np.array([2, 1])})["numbers"].tolist()
@@ -127,7 +127,8 @@ def in_order_of(numbers: Integers, arrays: Arrays) -> Arrays:
 class Cells:
     """Groups of sessions (by their gpids), each of which is divided by shards.
 
-    Few sessions that go on for hours fill few groups; their tasks on different shards do not depend on each other.
+    Shards divide further because a few sessions of many hours would form only a few groups. The tasks of a session on
+    different shards do not depend on each other.
     """
 
     gpids: int
@@ -135,7 +136,7 @@ class Cells:
 
     @classmethod
     def of(cls, count: int) -> Self:
-        """At least so many cells.
+        """At least `count` cells.
 
         Example:
             >>> Cells.of(5), Cells.of(1).count
@@ -146,12 +147,12 @@ class Cells:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of cells."""
         return self.gpids * self.shards
 
     def numbers(self, gpid: NDArray[np.int64], shard: NDArray[np.int64]) -> NDArray[np.int64]:
         """The cell of each item; cells of one group of sessions are neighbours."""
-        # Process numbers that are given in a row have common divisors with the number of groups at times.
+        # Mixed, because successive process numbers may share a divisor with the number of groups.
         mixed = (gpid.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
         of_gpid = (mixed % np.uint64(self.gpids)).astype(np.int64)
         return of_gpid * self.shards + shard % self.shards

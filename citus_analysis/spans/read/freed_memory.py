@@ -1,4 +1,4 @@
-"""Memory that was freed, back to the system: allocators keep it for what is asked for next, in other sizes."""
+"""Return freed memory to the system, because allocators keep it in blocks of sizes that may not be needed again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["give_back"]
 
 
 def give_back() -> None:
-    """Give back what the allocators of the C library and of Arrow hold without need.
+    """Return the free memory of the allocators of the C library and of Arrow to the system.
 
-    It takes some milliseconds. Where the C library has no such call (`malloc_trim` of glibc), it keeps its part.
+    This takes some milliseconds. A C library without `malloc_trim` (that is, other than glibc) keeps its free memory.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

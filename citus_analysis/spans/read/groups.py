@@ -1,6 +1,6 @@
 """Sessions divided into groups whose traces do not depend on each other.
 
-Only a parent's session and the sessions that Citus opens on its behalf (they carry its gpid) must be looked at
+Only a parent's session and the sessions that Citus opens on its behalf, which have its gpid, must be processed
 together. So the backends of an iteration form connected components, which are packed into groups that fit into memory.
 """
 
@@ -18,10 +18,10 @@ def group_sessions(backends: pl.DataFrame, nodes: pl.DataFrame, most_records: in
     """Divide the backends of one iteration into groups of about `most_records` records.
 
     Args:
-        backends: one row per `node`, `pid` and `gpid` (null where a backend works for itself) with how many `records`
-            it has; any order.
+        backends: one row per `node`, `pid` and `gpid` (null if a backend works for itself) with the number of its
+            `records`, in any order.
         nodes: rows of table `nodes` of the resource, by which gpids name nodes.
-        most_records: size of a group. A group is much larger only where one component is.
+        most_records: size of a group. A group is much larger only if a single component is.
 
     Returns:
         `node`, `pid` and `group` (0, 1, 2 ...), one row per backend.

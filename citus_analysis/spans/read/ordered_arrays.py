@@ -1,4 +1,4 @@
-"""Operations on arrays whose equal keys are neighbours: no hashing, no sorting beyond the first."""
+"""Operations on arrays whose equal keys are adjacent, so that neither hashing nor sorting is needed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ Integers = NDArray[np.integer]
 Indices = NDArray[np.intp]
 
 _DIGIT: Final = 16
-#: Numbers are looked up in a table as long as the largest of them, unless it is this many times as long as they are
-#: many.
+#: Most elements of a lookup table per number that is looked up.
 _SPARSE: Final = 8
 
 
 def changes(values: NDArray[np.generic]) -> Flags:
-    """Where a value differs from the one before it; the first counts as different.
+    """Whether each value differs from the one before it; true for the first.
 
     Example:
         >>> changes(np.array([4, 4, 7])).tolist()
@@ -46,7 +45,7 @@ def changes(values: NDArray[np.generic]) -> Flags:
 
 
 def firsts(values: NDArray[np.generic]) -> Indices:
-    """Where each run of equal values begins.
+    """The index at which each run of equal values begins.
 
     Example:
         >>> firsts(np.array([4, 4, 7])).tolist()
@@ -56,7 +55,7 @@ def firsts(values: NDArray[np.generic]) -> Indices:
 
 
 def single(values: Integers) -> Flags:
-    """Which values occur only once, in whatever order.
+    """Whether each value occurs only once; the values may have any order.
 
     Example:
         >>> single(np.array([4, 4, 7])).tolist(), single(np.array([7, 4, 7])).tolist()
@@ -71,12 +70,12 @@ def single(values: Integers) -> Flags:
 
 
 def counted(begins: Flags) -> NDArray[np.uint32]:
-    """The number (from 1) of the group that each element belongs to, given where groups begin."""
+    """The number (from 1) of the group of each element; `begins` marks the first element of each group."""
     return np.cumsum(begins, dtype=np.uint32)
 
 
 def places(begins: Flags) -> Indices:
-    """How many elements of its group precede each element, given where groups begin.
+    """The place (from 0) of each element in its group; `begins` marks the first element of each group.
 
     Example:
         >>> places(np.array([True, False, False, True])).tolist()
@@ -88,9 +87,9 @@ def places(begins: Flags) -> Indices:
 
 
 def stable_order(key: Integers, rows: Indices) -> Indices:
-    """Rows by the key they point to (not negative); rows with equal keys stay in order.
+    """Rows sorted by the key (not negative) that they point to; rows with equal keys stay in order.
 
-    A radix sort, 16 bits at a time: bits that all keys share, or that are in order already, cost one look.
+    A radix sort, 16 bits at a time: digits that are equal in all keys, or already in order, are only compared.
 
     Example:
         >>> stable_order(np.array([70_000, 5, 70_000, 3]), np.arange(4)).tolist()
@@ -105,7 +104,7 @@ def stable_order(key: Integers, rows: Indices) -> Indices:
 
 
 def numbers_of(*parts: pl.Series) -> list[NDArray[np.int64]]:
-    """Small numbers for the values of some series, the same number for the same value in all of them; null is one.
+    """Small numbers for the values of series, equal for equal values in all series; null is a value.
 
     Example:
         >>> numbers_of(pl.Series([30, 10]), pl.Series([10]))[1].tolist()
@@ -141,13 +140,13 @@ def pick(frame: pl.DataFrame, rows: Indices) -> pl.DataFrame:
 def join_executions(rows: pl.DataFrame, facts: pl.DataFrame, *, known_only: bool = False) -> pl.DataFrame:
     """Rows with the facts of their executions, in the order of the rows.
 
-    Executions of a piece have numbers without gaps, so the facts of one are looked up by its number; a join hashes
-    all of them, which takes three times as long.
+    Executions of a piece have numbers without gaps, so facts are looked up by the number of their execution; a join,
+    which hashes all numbers, takes three times as long.
 
     Args:
         rows: with `execution`.
         facts: `execution` and further columns, which `rows` does not have.
-        known_only: leave out rows of executions without facts; else these are null.
+        known_only: leave out rows of executions without facts; otherwise their facts are null.
 
     Example:
         >>> rows, facts = pl.DataFrame({"execution": [7, 9, 7]}), pl.DataFrame({"execution": [7], "a": ["x"]})
@@ -171,7 +170,7 @@ def _places_of(wanted: Integers, numbers: Integers) -> Indices | None:
     first, last = int(numbers.min()), int(numbers.max())
     if last - first > _SPARSE * (len(numbers) + len(wanted)):
         return None
-    # With an element more, for all that are not among them.
+    # One more element, for all wanted numbers that do not exist.
     places = np.full(last - first + 2, -1, np.intp)
     places[numbers.astype(np.int64) - first] = np.arange(len(numbers))
     if not np.array_equal(places[numbers.astype(np.int64) - first], np.arange(len(numbers))):

@@ -1,19 +1,19 @@
-"""Records of server logs in the order of their sessions, each with the execution it belongs to.
+"""The rules by which records of server logs belong to statement executions, and the order of records by session.
 
 A backend writes its records in order, numbered by `session_line`. In the order of its session, every record is one of a
-few *events*; which statement it belongs to follows from the events before it:
+few *events*; its statement follows from the events before it:
 
 - an *opener* names a statement (`execute S_1: ...`, `statement: ...`);
-- the first duration after an opener closes the statement; an error closes whatever is open;
+- the first duration after an opener closes the statement; an error closes any open statement;
 - a duration whose predecessor is not an opener belongs to a phase (parse, bind) of the statement to come;
 - `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener;
-- a task record reports a remote execution of the open statement, and opens one where the statement line is missing
+- a task record reports a remote execution of the open statement, and opens a statement if the statement line is missing
   because the log begins, or has a gap, in the middle of a statement.
 
-This holds for both protocols, for parents and for children (sessions with a gpid). The meaning of each kind of record
-is defined here; the pass over the records is compiled (`native/sessions.c`). It reads them in the order of their logs,
-with backends alternating, as long as each backend's own records are in order. Records of logs that overlap, were
-doubled or put together again are sorted by session first.
+These rules apply to both protocols, and to parents as to children (sessions with a gpid). The meaning of each kind of
+record is defined here; the pass over the records is compiled (`native/sessions.c`). It reads them in the order of their
+logs, with backends alternating, as long as each backend's own records are in order. Records of logs that overlap, were
+duplicated or concatenated in another order are sorted by session first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PHASES: Final = (*PROTOCOL_PHASES, None)
 
 
 def _naming(*names: str) -> Flags:
-    """Which pairs of a kind and a phase name one of these."""
+    """Whether each pair of a kind and a phase has one of these names."""
     return np.array([kind in names or phase in names for kind in _KINDS for phase in _PHASES])
 
 
@@ -64,21 +64,21 @@ def _of_kind(*names: str) -> Flags:
 
 
 def _untimed_events() -> NDArray[np.uint8]:
-    """The kind of a record without a duration."""
+    """The event of a record without a duration."""
     opener = np.where(_of_kind("execute", "statement"), _OPENER, _NOTHING)
     return np.where(_of_kind("task"), _TASK, opener).astype(np.uint8)
 
 
 def _timed_events() -> NDArray[np.uint8]:
-    """The kind of a record with a duration: it names its phase (parse, bind) or its statement, too, or neither."""
+    """The event of a record with a duration, which may also name its phase (parse, bind) or its statement."""
     timed = _of_kind("duration", "parse", "bind", "execute", "statement")
     prepares, runs = _naming("parse", "bind"), _naming("execute", "statement")
     named = np.where(prepares, _PREPARE, np.where(runs, _WHOLE, _DURATION))
     return np.where(timed, named, _untimed_events()).astype(np.uint8)
 
 
-#: By :func:`word_of` a record's kind and phase: its event with a duration and without; whether it is of a parse phase,
-#: of a statement over the extended protocol, or a statement line.
+#: Tables indexed by :func:`word_of`: the event of a record with a duration and without; whether it reports a parse
+#: phase, belongs to the extended protocol, or is a statement line.
 WORDS: Final[Mapping[str, NDArray[np.uint8]]] = {
     "timed": _timed_events(),
     "untimed": _untimed_events(),
@@ -89,7 +89,7 @@ WORDS: Final[Mapping[str, NDArray[np.uint8]]] = {
 
 
 def word_of(kind: NDArray[np.uint8], phase: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Kind and phase of each record as one number; without one, the code is the number of kinds, or of phases."""
+    """Kind and phase of each record as one number; the code of a missing kind or phase is the number of known codes."""
     return np.asarray(kind * np.uint8(len(_PHASES)) + phase)
 
 
@@ -134,11 +134,11 @@ TRACED_COLUMNS: Final = (*_IDENTITY, *USED)
 
 
 def files_in_order(runs: pl.DataFrame) -> pl.DataFrame:
-    """The log files, numbered: see :class:`LogFiles`.
+    """The numbered log files, `table` of :class:`LogFiles`.
 
     Args:
-        runs: stretches of records of one file each: the columns that identify it, and `first_time` (:data:`_NEVER` or
-            null where no record has one).
+        runs: stretches of records of one file each: the columns that identify the file, and `first_time`
+            (:data:`_NEVER` or null if no record has a time).
     """
     return (
         runs.group_by("source_id")
@@ -152,7 +152,7 @@ def files_in_order(runs: pl.DataFrame) -> pl.DataFrame:
 
 def number_files(events: pl.DataFrame) -> LogFiles:
     """Number the files of records."""
-    # Files follow each other: their names are compared with the one before, not hashed.
+    # Records of a file are adjacent, so names are compared with the one before and not hashed.
     begin = firsts(events["source_id"].rle_id().to_numpy())
     times = events["log_time"].to_physical().fill_null(_NEVER).to_numpy()
     runs = events.select(_IDENTITY)[begin].with_columns(
@@ -165,13 +165,13 @@ def number_files(events: pl.DataFrame) -> LogFiles:
 
 
 def sorted_rows(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices]:
-    """Rows with a backend by node, backend and position, and where in them the rows of a backend begin."""
+    """Rows with a backend, sorted by node, backend and position, and the index at which each backend begins."""
     rows = _by_position(events, files)
     pids = events["pid"]
     if pids.null_count():
         rows = rows[pids.is_not_null().to_numpy()[rows]]
     pid = pids.fill_null(0).to_numpy()
-    # Files are few, and so are nodes; the rows of one are neighbours.
+    # Files and nodes are few, and the rows of a node are adjacent, so each node is sorted by itself.
     node = files.table["node"].rank("dense").to_numpy()
     begins = firsts(node[files.of_record][rows]) if files.table.height > 1 else np.zeros(min(len(rows), 1), np.intp)
     of_node = [stable_order(pid, part) for part in np.split(rows, begins[1:])]
@@ -180,7 +180,7 @@ def sorted_rows(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices
 
 
 def _by_position(events: pl.DataFrame, files: LogFiles) -> Indices:
-    """Rows by source and offset. A parser yields them so, and a sort of millions of rows is worth avoiding."""
+    """Rows by source and offset, without a sort if possible: a parser yields them in this order."""
     source, offset = files.of_record, events["byte_offset"].to_numpy()
     begins = firsts(source)
     backwards = np.flatnonzero(offset[1:] <= offset[:-1]) + 1

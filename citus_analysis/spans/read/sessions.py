@@ -1,6 +1,6 @@
-"""Log records of one iteration become statement executions, tasks and shard executions.
+"""Assemble the log records of one iteration into statement executions, tasks and shard executions.
 
-Which record belongs to which execution: :mod:`citus_analysis.spans.read.records`.
+:mod:`citus_analysis.spans.read.records` defines the execution that a record belongs to.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class Sessions:
 
     Attributes:
         sources: one row per log file; `source` is its number in the other frames.
-        executions: one row per statement execution; `is_child` marks those on behalf of another session.
-        tasks: one row per task record of a parent, `execution` is its statement, which ends at `statement_offset` of
+        executions: one row per statement execution; `is_child` marks executions on behalf of another session.
+        tasks: one row per task record of a parent; `execution` is its statement, which ends at `statement_offset` of
             `statement_source`.
         locals: one row per execution on a shard by the parent itself.
         phases: one row per protocol phase of an execution.
-        gaps: where records of child sessions are missing: `gpid`, `node`, and the `place` of the last record before.
-        coverage: per node the first and last record's time, whether sessions were `under_way` at its beginning, and how
-            many records its logs hold once more (`copies`).
-        begins: when each session began, `session` and `session_begins` (microseconds).
+        gaps: missing records of child sessions: `gpid`, `node`, and the `place` of the last record before the gap.
+        coverage: per node the first and last record's time, whether sessions were `under_way` at its beginning, and
+            the number of repeated records in its logs (`copies`).
+        begins: begin of each session: `session` and `session_begins` (microseconds).
     """
 
     sources: pl.DataFrame
@@ -99,7 +99,7 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     Args:
         events: `log_events` of one resource and iteration.
         nodes: `nodes` of the resource; gives gpids of parents and names the nodes of tasks.
-        distributed: see :func:`are_distributed`; where it is None, these records decide.
+        distributed: see :func:`are_distributed`; None: these records decide.
     """
     is_cluster = are_distributed(events, nodes) if distributed is None else distributed
     files = number_files(events)
@@ -107,7 +107,7 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     order, _, copies = stitch(events, order, starts)
     assembly = new_assembly(files.table, nodes, distributed=is_cluster)
     texts = Texts(TextNumbers(), TextNumbers())
-    # Compiled code reads the values as they are: they must have the types of the schema.
+    # Compiled code reads the memory of the columns, so they must have the types of the schema.
     typed = events.select(pl.col(name).cast(TABLES["log_events"][name].dtype) for name in USED).rechunk()
     arrays = {name: typed[name].to_arrow(compat_level=pl.CompatLevel.oldest()) for name in USED}
     assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, files.of_record)
@@ -139,7 +139,7 @@ class Texts:
 
 
 def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts) -> dict[str, pl.DataFrame]:
-    """`executions`, `locals` and `phases` of :class:`Sessions`, of executions with these numbers."""
+    """`executions`, `locals` and `phases` of :class:`Sessions`, for executions with these numbers."""
     return {
         "executions": executions_of(done["executions"], numbers, files, texts),
         "locals": _locals(done["locals"]),
@@ -172,7 +172,7 @@ def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame
 
 
 def _kinds(codes: pl.Series) -> pl.Series:
-    # The values below nulls must be valid codes, too: sessions that were laid aside cannot be read back otherwise.
+    # The values under nulls must be valid codes, too, or sessions that were laid aside could not be read back.
     code = pl.col("code") % NO_CODE
     known = codes.to_frame("code").select(pl.when(pl.col("code") != NO_CODE).then(code)).to_series()
     return known.cat.to(_STATEMENT_KIND)
@@ -185,10 +185,10 @@ def tasks_of(
 
     Args:
         items: the tasks.
-        owners: the execution of each.
+        owners: the execution of each task.
         files: the log files.
         nodes: rows of table `nodes` of the resource.
-        texts: that the records name.
+        texts: the texts that the records name.
     """
     facts = frame_of(items, ("execution", "source", "host", "port"), ("byte_offset", "shard_id", "task_us", "end_time"))
     owner = frame_of(owners, ("anchored", "session", "failed", "pid", "is_child"), ("gpid",)).with_columns(
@@ -230,13 +230,13 @@ def place(offset: str) -> pl.Expr:
 
 
 def begins_of(done: Assembled) -> pl.DataFrame:
-    """When sessions began, as in :class:`Sessions`."""
+    """Begins of sessions, as in :class:`Sessions`."""
     facts = frame_of(done["sessions"], ("session",), ("begins",))
     return facts.select("session", session_begins=pl.col("begins").cast(pl.Float64))
 
 
 def gaps_of(done: Assembled, files: pl.DataFrame) -> pl.DataFrame:
-    """Where records of child sessions are missing, as in :class:`Sessions`."""
+    """Missing records of child sessions, as in :class:`Sessions`."""
     missing = done["missing"]
     names = files["node"].unique().sort().cast(_NODE)
     return frame_of(missing, ("gpid", "place")).with_columns(node=names.gather(missing["node"]))
@@ -247,9 +247,9 @@ def coverage_of(done: Assembled, times: NDArray[np.int64], files: pl.DataFrame, 
 
     Args:
         done: all sessions.
-        times: of the first and the last record of each log file.
+        times: times of the first and the last record of each log file.
         files: the log files.
-        copied: the log file of each record that the logs hold once more.
+        copied: the log file of each repeated record.
     """
     node = files["node"].cast(_NODE)
     names = files["node"].unique().sort().cast(_NODE)

@@ -1,8 +1,8 @@
-"""The records of a backend in their order, each once, whatever files they are in.
+"""Restore the order of a backend's records over all files, and drop repeated records.
 
-Server logs are rotated, copied while they are rotated, and put together again by hand: files overlap, lines occur in
-two of them or twice in one, and a file may sort after one that is younger. The text of a record, its time and its
-number in the session (`%l`) show that two lines are the same record, and `%l` shows where a session goes on.
+Server logs are rotated, copied while they are rotated, and concatenated by hand: files overlap, lines occur in
+two files or twice in one, and a file may sort after a younger one. The text of a record, its time and its number in the
+session (`%l`) show that two lines are the same record, and `%l` shows where a session continues.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, co
 
 __all__ = ["SAME_RECORD", "stitch"]
 
-#: Columns that two copies of a record share, beside their backend. The text itself is not among the columns that
-#: traces are built from; a backend does not give one number twice within a millisecond.
+#: Columns that are equal in two copies of a record, besides the backend. The text is not among the columns that traces
+#: are built from, and is not needed: a backend does not use a number twice within a millisecond.
 SAME_RECORD: Final = (
     "session_line", "log_time", "local_xid", "gpid", "severity", "kind", "phase", "duration_us", "shard_id", "task_us",
     "worker_host", "worker_port", "statement_kind", "statement_fingerprint",
@@ -30,15 +30,15 @@ _DETAILS: Final = SEVERITIES[SEVERITIES.index("DETAIL") :]
 def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indices, Indices, Indices]:
     """Sort the records of backends whose numbers go back, and leave out copies.
 
-    Backends whose numbers only rise are left as they are: for logs in order, this function only looks at their numbers.
+    Backends whose numbers only rise are not changed: for logs in order, this function only compares numbers.
 
     Args:
         events: the records.
         order: rows of `events`, by backend and position.
-        starts: where in `order` each backend begins.
+        starts: index in `order` at which each backend begins.
 
     Returns:
-        `order` and `starts` anew, and the rows of the copies that were left out.
+        The new `order` and `starts`, and the rows of the copies that were left out.
     """
     backend = np.zeros(len(order), np.intp)
     backend[starts] = 1
@@ -57,7 +57,7 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
 
 
 def _go_back(events: pl.DataFrame, order: Indices, backend: Indices) -> Flags:
-    """Where a record's number is not larger than the one before it in the same backend."""
+    """Whether a record's number is not larger than the one before it in the same backend."""
     line = events["session_line"].fill_null(0).to_numpy()[order]
     back = np.zeros(len(order), np.bool_)
     back[1:] = ~_rises(line, _details(events, order)) & (line[1:] > 0) & (backend[1:] == backend[:-1])
@@ -70,20 +70,20 @@ def _details(events: pl.DataFrame, rows: Indices) -> Flags:
 
 
 def _rises(line: NDArray[np.int64], detail: Flags) -> Flags:
-    """Where a record's number follows the one before it; details of csvlog and jsonlog have that of their record."""
+    """Whether a record's number follows the one before it; details of csvlog and jsonlog repeat their record's."""
     rises: Flags = (line[1:] > line[:-1]) | (detail[1:] & (line[1:] == line[:-1]))
     return rises
 
 
 def _first_copies(events: pl.DataFrame, rows: Indices, backend: Indices) -> Flags:
-    """The records that no copy precedes. Without a number nothing shows that two lines are one record."""
+    """The first copy of each record. Records without a number are all kept, because copies cannot be recognised."""
     said = events[list(SAME_RECORD)][rows].with_columns(backend=pl.Series(backend))
     first = said.select(pl.struct(pl.all()).is_first_distinct()).to_series()
     return (first | said["session_line"].is_null()).to_numpy()
 
 
 def _by_session(events: pl.DataFrame, rows: Indices, backend: Indices) -> Indices:
-    """Records by session and number within it. Runs of rising numbers that belong together are found by time."""
+    """Records by session and number. Times show which runs of rising numbers belong to one session."""
     line = events["session_line"].fill_null(0).to_numpy()[rows]
     if not line.all():
         return rows
@@ -109,9 +109,9 @@ def _sessions(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> NDArray[np.uint32]:
-    """Number the sessions of runs in order of time: a run goes on with the session before it, or is a new one.
+    """Number the sessions of runs in order of time: a run continues the session before it, or begins a new one.
 
-    It goes on with it where its numbers follow, or where it was written meanwhile: then it fills a hole of it.
+    It continues the session if its numbers follow, or if it was written during the session and fills a gap of it.
     """
     opens = changes(backend) | (first_line == 1)
     follows = first_line[1:] > last_line[:-1]

@@ -1,7 +1,7 @@
-"""Sessions of an iteration in pieces: records are read in the order of their logs, and each is looked at once.
+"""Sessions of an iteration in pieces: records are read in the order of their logs, in a single pass.
 
-Executions of a piece ended in the logs at about the same time. The facts that pair tasks and children, a small part,
-are collected over all pieces; the rest is laid aside until the pairs are known.
+The executions of a piece ended at about the same place in the logs. The few facts by which tasks and children are
+paired are collected over all pieces; the rest is laid aside until the pairs are known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from citus_analysis.spans.read.sessions import (
 
 __all__ = ["PIECE_EXECUTIONS", "NotInOrder", "Pass", "Piece"]
 
-#: Executions of a piece, at least.
+#: Fewest executions of a piece.
 PIECE_EXECUTIONS: Final = 2**15
 
 #: Columns of the records of one source, by name, in the order of the source.
@@ -60,10 +60,11 @@ class NotInOrder(Exception):  # noqa: N818 - no error: the records are sorted by
 
 @dataclass(frozen=True)
 class Piece:
-    """Some executions, with what belongs to them but their tasks.
+    """Some executions with their phases and local executions, but without their tasks.
 
     Attributes:
-        first: number of the first execution; `count` is how many there are.
+        first: number of the first execution.
+        count: number of executions.
         bring: returns the arrays that were laid aside.
     """
 
@@ -80,9 +81,8 @@ class Pass:
         files: the log files, as in :class:`Sessions`, in the order in which their records come.
         nodes: rows of table `nodes` of the resource.
         distributed: the servers form a cluster.
-        keep: lays arrays aside and gives what brings them back.
-        groups: in how many parts tasks and children are paired, at least; of several, memory holds those that are
-            worked on.
+        keep: lays arrays aside and returns a function that brings them back.
+        groups: fewest groups in which tasks and children are paired; only groups in progress are in memory.
     """
 
     files: pl.DataFrame
@@ -102,7 +102,7 @@ class Pass:
         self._linked, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(2))
 
     def take_in(self, batches: Iterable[tuple[int, Columns]]) -> None:
-        """Read all records, and lay executions that ended in them aside while the next ones are put together.
+        """Read all records; lay the executions of a piece aside while the next piece is assembled.
 
         Args:
             batches: number of the source and records of it, in order.
@@ -115,11 +115,11 @@ class Pass:
                 self._lay_aside(done)
         self._linked.lay_aside()
         self._tasks.lay_aside()
-        # A statement that names several shards may go by another one than the first.
+        # If statements name several shards, the anchor may be in another cell: cells are then joined by gpid.
         self.groups = self._cells.gpids if self._texts.shards.texts else self._cells.count
 
     def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
-        """The executions that ended, piece by piece; the last piece holds the rest, which may be empty."""
+        """The executions that ended, piece by piece; the last piece contains the rest and may be empty."""
         assembly = self._assembly
         for source, columns in batches:
             if not assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
@@ -151,12 +151,12 @@ class Pass:
         self._first += len(executions)
 
     def group(self, number: int, known: Sessions, *, again: bool = False) -> Sessions:
-        """What pairs tasks and children of a group: tasks, children on shards, executions that failed.
+        """The facts by which a group is paired: tasks, children on shards, executions that failed.
 
         Args:
-            number: of the group.
+            number: number of the group.
             known: result of :meth:`failed`.
-            again: it is asked for once more later.
+            again: keep the facts for a further call.
         """
         together = self._cells.count // self.groups
         cells = range(number * together, (number + 1) * together)
@@ -196,5 +196,5 @@ class Pass:
 
 
 def _numbered(executions: NDArray[np.void], chosen: Indices, first: int) -> Arrays:
-    """Some executions with their numbers, given that of the first of all."""
+    """Chosen executions with their numbers; `first` is the number of the first of all executions."""
     return {"executions": chosen_items(executions, chosen), "numbers": (first + chosen).astype(np.uint32)}
