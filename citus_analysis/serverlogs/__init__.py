@@ -1,7 +1,7 @@
-"""What PostgreSQL server logs say when there is nothing else: no load generator, no runs.
+"""Analyses of PostgreSQL server logs alone, without a load generator and runs.
 
-- `server_profile` gives everything at once, `compare_servers` two windows or two logs beside each other;
-- `LogWindow`, `WindowedLogs`: which logs, which time;
+- `server_profile` computes all tables at once, `compare_servers` compares two windows or two logs;
+- `LogWindow`, `WindowedLogs`: the choice of logs and of time;
 - `read_statements`, `summarise_statements`, `over_time`: executions, and tables of them;
 - `percentile_intervals`: percentiles of statements with intervals;
 - `with_log_runs`: a dataset of logs whose windows are its runs, for analyses of runs (`LogRuns`);

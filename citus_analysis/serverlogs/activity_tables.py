@@ -47,14 +47,15 @@ def read_lock_waits(logs: WindowedLogs) -> pl.DataFrame:
 def summarise_lock_waits(waits: pl.DataFrame) -> pl.DataFrame:
     """Lock waits by mode and target.
 
-    A wait is logged once after `deadlock_timeout` (`waiting`), and once more when the lock was acquired, with the whole
-    time waited. A wait that was given up has only the first record, so its time is not known.
+    A wait is logged once after `deadlock_timeout` (`waiting`), and again when the lock is acquired, with the whole time
+    waited. A wait that was given up has only the first record, so its time is not known.
 
     Args:
-        waits: what :func:`read_lock_waits` returned.
+        waits: result of :func:`read_lock_waits`.
 
     Returns:
-        `lock_mode`, `target`, `waits`, `acquired`, `deadlocks`, `total_s`, `mean_s` and `max_s` of those acquired.
+        `lock_mode`, `target`, `waits`, `acquired`, `deadlocks`, and `total_s`, `mean_s` and `max_s` of the waits for
+        acquired locks.
     """
     acquired = pl.col("event") == "acquired"
     time = pl.col("waited_s").filter(acquired)
@@ -73,8 +74,8 @@ def read_autovacuum(logs: WindowedLogs) -> pl.DataFrame:
     """Autovacuum's work by table.
 
     Returns:
-        `relation`, `vacuums`, `analyzes`, `cancelled`, `elapsed_s` (null where no record states it within its first 500
-        characters), `longest_s`, `tuples_removed` and `pages_removed`, the most work first.
+        `relation`, `vacuums`, `analyzes`, `elapsed_s` (null if no record states it within its first 500 characters),
+        `longest_s`, `tuples_removed` and `pages_removed`, the most work first.
     """
     message = pl.col("message")
     number = {
@@ -111,7 +112,7 @@ def read_temp_files(logs: WindowedLogs) -> pl.DataFrame:
 
     Returns:
         `source_id`, `byte_offset`, `node`, `log_time`, `user`, `database`, `application`, `size_bytes`, and the
-        `fingerprint` of the statement, where the log names it (`STATEMENT:`).
+        `fingerprint` of the statement, if the log names it (`STATEMENT:`).
     """
     events = logs.scan("log_events", "log_time")
     named = events.filter(pl.col("kind") == "detail", pl.col("statement_fingerprint").is_not_null()).select(

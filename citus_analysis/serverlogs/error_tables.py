@@ -12,11 +12,11 @@ __all__ = ["SEVERITIES_SHOWN", "errors_over_time", "read_errors", "summarise_err
 
 #: Severities that count as an error or a warning, the worst first.
 SEVERITIES_SHOWN: Final = ("PANIC", "FATAL", "ERROR", "WARNING")
-#: SQLSTATE, or message, of a transaction that was cancelled to resolve a deadlock (Citus words its own).
+#: SQLSTATE, or message, of a transaction that was cancelled to resolve a deadlock; Citus has a message of its own.
 _DEADLOCK: Final = r"^(?:40P01: )?deadlock detected|distributed deadlock"
 #: The SQLSTATE that `log_error_verbosity = verbose` writes before a message.
 _STATE: Final = r"^([0-9A-Z]{5}): "
-#: What makes two messages of one cause differ: texts in quotes, numbers.
+#: Parts in which messages of the same cause differ: texts in quotes, numbers.
 _VARYING: Final = ((r'"[^"]*"', '"?"'), (r"'[^']*'", "'?'"), (r"\b\d+(?:[.:/-]\d+)*\b", "?"), (r"\s+", " "))
 
 
@@ -47,7 +47,7 @@ def summarise_errors(errors: pl.DataFrame) -> pl.DataFrame:
     """Errors by severity, SQLSTATE and message without values, the most frequent first.
 
     Args:
-        errors: what :func:`read_errors` returned.
+        errors: result of :func:`read_errors`.
 
     Returns:
         `severity`, `sqlstate`, `normalised`, `count`, `users`, `databases`, `first_time`, `last_time`, `example` (a
@@ -78,7 +78,7 @@ def errors_over_time(errors: pl.DataFrame, interval: str) -> pl.DataFrame:
     """Errors per interval of time: `time`, `severity`, `errors`.
 
     Args:
-        errors: what :func:`read_errors` returned.
+        errors: result of :func:`read_errors`.
         interval: length of an interval, as polars writes it.
     """
     parts = errors.drop_nulls("log_time").with_columns(time=pl.col("log_time").dt.truncate(interval))

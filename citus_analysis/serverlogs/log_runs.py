@@ -1,6 +1,7 @@
 """Server logs without a benchmark as runs: the whole log, a stretch of time, or equal windows of it.
 
-Analyses of runs need only what a run is: a name, and a time. Where nobody measured one, a window of the logs is it.
+Analyses of runs need only the name and the time of each run. If no runs were measured, windows of the logs take their
+place.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from citus_analysis.units import US_PER_S
 
 __all__ = ["LogRuns", "with_log_runs"]
 
-#: Tables whose rows belong to a window, and the column of their time. A statement belongs to where it ended.
+#: Tables whose rows belong to a window, and the column of their time. A statement belongs to the window of its end.
 _PLACED: Final = {"statements": "end_time", "checkpoints": "end_time", "log_events": "log_time"}
-#: Tables that are not those of the dataset: small ones.
+#: Small tables that replace those of the dataset.
 _OWN: Final = ("runs", "match_quality")
 _WHOLE: Final = "whole log"
 
 
 class _Tables(Protocol):
-    """What windows need of a dataset."""
+    """The part of a dataset's interface that windows need."""
 
     @property
     def content_hash(self) -> str:
-        """Hash of what the dataset was made of."""
+        """Hash of the content of the dataset."""
 
     def table(self, name: str, /) -> pl.DataFrame:
         """A table."""
@@ -59,18 +60,18 @@ class LogRuns:
 
     @property
     def content_hash(self) -> str:
-        """That of the dataset."""
+        """The hash of the dataset."""
         return self.dataset.content_hash
 
     @property
     def path(self) -> object:
-        """That of the dataset; None where it has none."""
+        """The path of the dataset; None if it has none."""
         return getattr(self.dataset, "path", None)
 
     def table(self, name: str, /) -> pl.DataFrame:
-        """A table; rows of statements, checkpoints and records have the run of their window, and those of none are out.
+        """A table. Rows of statements, checkpoints and records have the run of their window; others are left out.
 
-        Match rates are those of whole logs: they stay with the first window.
+        Match rates are known for whole logs only: they are assigned to the first window.
         """
         if name == "runs":
             return self.runs
@@ -90,7 +91,7 @@ class LogRuns:
             return self.dataset.scan(name)
         rows, time = self.dataset.scan(name), pl.col(_PLACED[name])
         columns = rows.collect_schema().names()
-        # Records are many and are counted: their order is not worth the memory.
+        # Records are many and only counted, so keeping their order is not worth the memory.
         order: Literal["none", "left"] = "none" if name == "log_events" else "left"
         windows = self.runs.lazy().select("resource", "run_id", begin="start_time", until="end_time")
         plain = rows.drop("run_id").with_columns(pl.col("resource").cast(pl.String))
@@ -108,21 +109,21 @@ class LogRuns:
 
 
 def with_log_runs(dataset: T, since: str = "", until: str = "", window_s: int = 0) -> T | LogRuns:
-    """The dataset; where it has no runs but statements, or a window is asked for, its logs with windows as runs.
+    """Give a dataset windows of its logs as runs if it has statements but no runs, or if a window is requested.
 
-    Throughput is the number of statements that clients sent per second of the window. How many client threads there
-    were is not in a log: `threads` is 0. Workers are those of the table `nodes`, else the nodes other than 0 that sent
-    or received statements.
+    Other datasets are returned unchanged. Throughput is the number of statements that clients sent per second of the
+    window. Logs do not contain the number of client threads: `threads` is 0. Workers are those of the table `nodes`,
+    else the nodes other than 0 that sent or received statements.
 
     Args:
         dataset: a dataset.
-        since: ISO 8601, UTC where it names no zone; empty: from the beginning.
+        since: ISO 8601, UTC if it names no zone; empty: from the beginning.
         until: likewise; empty: to the end.
         window_s: length of the windows in seconds (1, 10, 60, 600, 3600 ...); 0: one window.
 
     Raises:
         InsufficientDataError: no statement is within the window.
-        UsageError: a text is not a time, or a length is not one of those.
+        UsageError: a text is not a time, or the length is not an allowed one.
 
     Example::
 
@@ -191,7 +192,7 @@ def _name(window: LogWindow) -> str:
 
 
 def _workers(dataset: _Tables) -> pl.DataFrame:
-    """Workers per resource: as the cluster's own table says, else the nodes beside node 0 that logged statements."""
+    """Workers per resource: from the cluster's catalogue, else the nodes other than 0 that logged statements."""
     stated = (
         dataset.table("nodes")
         .filter(pl.col("groupid") != 0)

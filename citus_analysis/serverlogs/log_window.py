@@ -1,4 +1,4 @@
-"""Which records of server logs a profile covers: chosen logs, and a stretch of time.
+"""The choice of records of server logs for a profile: chosen logs, and a stretch of time.
 
 A window is closed at its beginning and open at its end, so that windows that follow each other share no record. A
 statement belongs to the window in which it ended, because that is when the server logs it.
@@ -27,7 +27,7 @@ _TIME: Final = TABLES["log_events"]["log_time"].dtype
 
 
 class LogSource(Protocol):
-    """What a profile of server logs needs of a dataset."""
+    """The part of a dataset's interface that a profile of server logs needs."""
 
     def scan(self, name: str, /) -> pl.LazyFrame:
         """A table as a lazy frame."""
@@ -41,8 +41,8 @@ class LogWindow:
     """A choice of logs and of time.
 
     Attributes:
-        since: records before this time are left out; None: none are.
-        until: records at or after this time are left out; None: none are.
+        since: records before this time are left out; None: from the beginning.
+        until: records at or after this time are left out; None: to the end.
         resources: glob patterns of resources, separated by commas.
         logs: glob patterns of the logs' paths in the dataset, separated by commas.
     """
@@ -57,7 +57,7 @@ class LogWindow:
         """A window from texts.
 
         Args:
-            since: ISO 8601 (`2026-03-01 10:00`); UTC where it names no zone; empty: from the beginning.
+            since: ISO 8601 (`2026-03-01 10:00`); UTC if it names no zone; empty: from the beginning.
             until: likewise; empty: to the end.
             resources: glob patterns, separated by commas.
             logs: glob patterns, separated by commas.
@@ -79,7 +79,7 @@ class LogWindow:
         return ", ".join(parts) or "all logs"
 
     def within(self, column: str) -> pl.Expr:
-        """Whether a time lies in the window; times that are not known lie in none but the unlimited one."""
+        """Whether a time is in the window; an unknown time is only in the unlimited window."""
         inside = pl.lit(value=True)
         if self.since is not None:
             inside &= pl.col(column) >= pl.lit(self.since, _TIME)
@@ -127,7 +127,7 @@ class WindowedLogs:
         return cls(dataset, window, chosen.sort("resource", "path"), chosen.height < logs.height)
 
     def scan(self, table: str, time: str) -> pl.LazyFrame:
-        """The rows of a table that are of these logs and of this time.
+        """The rows of a table from these logs and this time.
 
         Args:
             table: `log_events`, `statements`, `spans` or `checkpoints`.
@@ -136,7 +136,7 @@ class WindowedLogs:
         rows = self.dataset.scan(table).filter(self.window.within(time))
         if not self.limited:
             return rows
-        # The identifiers go by as strings, whatever type a table stores them in.
+        # Tables store the identifiers in different types, so they are compared as strings.
         return rows.filter(
             pl.col("source_id").cast(pl.String).is_in(self.sources["source_id"].cast(pl.String).to_list())
         )

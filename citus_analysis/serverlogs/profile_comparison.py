@@ -1,9 +1,9 @@
-"""Two windows of server logs, or the logs of two servers, beside each other: statement by statement, one verdict each.
+"""Compare two windows of server logs, or the logs of two servers, with one verdict per statement.
 
 Durations that follow each other in a log are not independent: they share the load, the cache, a checkpoint. So the
-durations of a statement are cut, in the order of time, into blocks of equal number, and the means of the blocks are
-compared (batch means). Where the durations are worth fewer independent values than there are blocks, or the blocks'
-means still depend on each other, they count as that many only.
+durations of a statement are divided, in the order of time, into blocks of equal number, and the means of the blocks are
+compared (batch means). If the effective sample size of the durations or of the blocks' means is smaller than the number
+of blocks, it is used instead of this number.
 
 References:
     Schmeiser, B. (1982). Batch size effects in the analysis of simulation output. Operations Research 30.
@@ -28,7 +28,7 @@ __all__ = ["BLOCKS", "FEWEST", "ServerComparison", "block_means", "compare_serve
 
 #: Blocks that the durations of a statement are cut into: more would add little to the freedom of t (Schmeiser).
 BLOCKS: Final = 20
-#: Fewest blocks, and fewest durations in a block: with fewer the means' spread is hardly known.
+#: Fewest blocks, and fewest durations in a block: with fewer, the spread of the means is hardly known.
 _FEWEST_BLOCKS: Final = 8
 _BLOCK_SIZE: Final = 5
 #: Fewest durations of a statement that are compared.
@@ -52,16 +52,16 @@ class ServerComparison(Shown):
     Attributes:
         comparisons: one per statement with enough durations on both sides; `stratum` names its fingerprint, and
             `faster` means a shorter mean duration.
-        statements: one row per statement of both sides that was compared or could have been: counts, means and p95 of
-            both sides, `ratio` with `low` and `high`, `verdict` (null where there are too few durations) and `note`.
+        statements: one row per statement that both sides have, up to the number asked for: counts, means and p95 of
+            both sides, `ratio` with `low` and `high`, `verdict` (null if there are too few durations) and `note`.
         only_tested: statements that the base does not have, as in `ServerProfile.by_fingerprint`.
         only_base: statements that only the base has.
         errors: errors of both sides by message: `count`, `count_base`.
         label: the tested window in words.
         label_base: the base in words.
         n: number of statements compared.
-        method: how.
-        warnings: what a reader must know.
+        method: the method of the comparison.
+        warnings: limitations that a reader must know.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -87,10 +87,10 @@ def compare_servers(
 
     Args:
         tested: the profile in question (after).
-        base: what it is compared with (before).
+        base: the profile that it is compared with (before).
         most: statements compared, those with the largest total time of both sides first.
         level: confidence level.
-        margin: relative difference that counts as none.
+        margin: relative difference that is considered equivalent.
 
     Example::
 
@@ -137,7 +137,7 @@ def _durations(profile: ServerProfile, wanted: pl.DataFrame) -> dict[tuple[objec
 
 
 def block_means(durations: Floats) -> tuple[Floats, float]:
-    """Means of blocks of successive durations, and the number of independent ones that they are worth.
+    """Means of blocks of successive durations, and the effective number of independent blocks.
 
     Example:
         >>> means, effective = block_means(np.tile([1.0, 3.0], 500))

@@ -1,8 +1,8 @@
 """The profile of one or more PostgreSQL servers, from their logs alone.
 
-Everything that a log says is counted where the log says it. Statements are executions: the parse, bind and execute
-records of one execution are one statement, whose duration is their sum; a statement that a Citus node executed for
-another node is listed apart, as its time is part of the sender's. docs/server-logs.md compares this with pgBadger.
+Statements are executions: the parse, bind and execute records of one execution are one statement, whose duration is
+their sum. A statement that a Citus node executed for another node is listed separately, because its time is part of the
+sender's. docs/server-logs.md compares this with pgBadger.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from citus_analysis.units import US_PER_MS, US_PER_S
 
 __all__ = ["GROUPS", "ServerProfile", "profile_logs", "server_profile"]
 
-#: Columns by which statements are summed up, beside their fingerprint.
+#: Columns by which statements are summarised, besides their fingerprint.
 GROUPS: Final = ("statement_kind", "database", "user", "application", "client_host", "node")
-#: What names a group of equal statements, and how many of them have percentiles with intervals.
+#: Columns that identify a group of equal statements, and the number of groups with intervals of percentiles.
 _NAMED: Final = ("sent_by", "statement_kind", "fingerprint")
 _WITH_INTERVALS: Final = 12
 #: Units of the intervals over time, in seconds.
@@ -49,20 +49,20 @@ _PLACE: Final = ["source_id", "byte_offset"]
 
 @dataclass(frozen=True, repr=False)
 class ServerProfile(Shown):
-    """What server logs say within a window.
+    """The profile of server logs within a window.
 
     Attributes:
-        window: which logs and which time.
+        window: the choice of logs and of time.
         sources: the logs: `path`, `resource`, `format`, `bytes`, `records`, `first_time`, `last_time`.
         records: number of records by `severity` and `kind`.
         statements: executions, one row each: see :func:`citus_analysis.serverlogs.read_statements`.
         by_fingerprint: per `sent_by`, `statement_kind` and `fingerprint`: count, times, share, percentiles (see
-            :func:`citus_analysis.serverlogs.summarise_statements`) and `text`, the statement without constants; all
-            rows, the largest total first. The text is null beyond the rows that were asked for.
+            :func:`citus_analysis.serverlogs.summarise_statements`) and `text`, the statement without constants; the
+            largest total first. Only the number of rows that was asked for has a text.
         percentiles: percentiles of the first of these with intervals (see
             :func:`citus_analysis.serverlogs.percentile_intervals`), and `text`.
-        by_group: column of :data:`GROUPS` -> the same for each of its values, of statements that clients sent (that
-            nodes sent, where no client's are in the logs).
+        by_group: column of :data:`GROUPS` -> the same for each of its values, for statements that clients sent (or, if
+            the logs contain none, that other nodes sent).
         over_time: statements per interval.
         slowest: the longest single statements with `text` (as logged, secrets redacted) and the place of their record.
         connections: one row per record about a connection.
@@ -72,11 +72,11 @@ class ServerProfile(Shown):
         checkpoints: the table `checkpoints` of the window.
         autovacuum: vacuums and analyzes by table.
         temp_files: one row per temporary file.
-        distributed: mean and percentiles of T, P, W, C and L of statements that other nodes had a part in; empty where
+        distributed: mean and percentiles of T, P, W, C and L of statements in which other nodes took part; empty if
             there are none (`citus_analysis.spans.coarse_profile`).
         interval_s: length of the intervals of `over_time`.
-        method: how statements are counted and timed.
-        warnings: what a reader must know.
+        method: the definition of a statement and of its duration.
+        warnings: limitations that a reader must know.
     """
 
     window: LogWindow
@@ -118,13 +118,13 @@ class ServerProfile(Shown):
 
     @property
     def begin(self) -> datetime | None:
-        """Time of the first record; None where no time is known."""
+        """Time of the first record; None if no time is known."""
         first = self.sources["first_time"].min()
         return first if isinstance(first, datetime) else None
 
     @property
     def end(self) -> datetime | None:
-        """Time of the last record; None where no time is known."""
+        """Time of the last record; None if no time is known."""
         last = self.sources["last_time"].max()
         return last if isinstance(last, datetime) else None
 
@@ -133,7 +133,7 @@ class ServerProfile(Shown):
         return int(self.records.filter(pl.col("kind").cast(pl.String).is_in(kinds))["records"].sum())
 
     def overview(self) -> pl.DataFrame:
-        """Overall counts: `what`, `count`, `total_s` (null where it has no time)."""
+        """Overall counts: `what`, `count`, `total_s` (null for counts without a time)."""
         return pl.DataFrame([*_log_counts(self), *_event_counts(self)], schema=_OVERVIEW, orient="row")
 
     def summary_lines(self) -> list[str]:
@@ -175,11 +175,12 @@ def server_profile(
 
     Args:
         dataset: a dataset with server logs of any format.
-        since: ISO 8601, UTC where it names no zone; empty: from the beginning.
+        since: ISO 8601, UTC if it names no zone; empty: from the beginning.
         until: likewise; empty: to the end.
         resources: glob patterns of resources, separated by commas.
         logs: glob patterns of the logs' paths in the dataset, separated by commas.
-        interval_s: length of the intervals over time, one of 1, 10, 60, 600, 3600, 21600, 86400 ... s; 0: fitting.
+        interval_s: length of the intervals over time, one of 1, 10, 60, 600, 3600, 21600, 86400 ... s; 0: chosen by
+            the time covered.
         texts: number of fingerprints whose text is read back from the raw files.
         longest: number of single statements listed.
         level: confidence level of the intervals of percentiles.
@@ -202,7 +203,7 @@ def server_profile(
 def profile_logs(
     logs: WindowedLogs, *, interval_s: int = 0, texts: int = 50, longest: int = 20, level: float = LEVEL
 ) -> ServerProfile:
-    """:func:`server_profile` of logs that were chosen already.
+    """:func:`server_profile` of chosen logs.
 
     Raises:
         InsufficientDataError: no record in the window.
@@ -265,7 +266,7 @@ def _event_counts(profile: ServerProfile) -> Iterator[_Counted]:
 
 
 def _main(statements: pl.DataFrame) -> pl.DataFrame:
-    """The statements of clients; those of nodes where no client's are in the logs."""
+    """The statements of clients; if there are none, those of other nodes."""
     sent_by = statements["sent_by"]
     return statements.filter(sent_by == CLIENT) if (sent_by == CLIENT).any() else statements
 
@@ -295,7 +296,7 @@ def _counts(logs: WindowedLogs) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _distributed(logs: WindowedLogs) -> pl.DataFrame:
-    """The parts of statements that other nodes had a part in, by kind and place."""
+    """The profile of statements in which other nodes took part, by kind and place."""
     remote = pl.col("executed").is_in(["remote", "multi_shard"])
     of_parents = logs.scan("statements", "end_time").filter(pl.col("executed").is_not_null())
     if not of_parents.select(remote.any()).collect(engine="streaming").item():

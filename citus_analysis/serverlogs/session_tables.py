@@ -1,4 +1,4 @@
-"""Connections and sessions, from what `log_connections` and `log_disconnections` write."""
+"""Connections and sessions, from the messages of `log_connections` and `log_disconnections`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_connections(logs: WindowedLogs) -> pl.DataFrame:
 
     Returns:
         `log_time`, `node`, `what` (received, authenticated, authorized, ready, ended), `user`, `database`,
-        `application`, `client_host` (of the message, or else of the prefix) and `session_s`, the length of an ended
+        `application`, `client_host` (from the message, else from the prefix) and `session_s`, the length of an ended
         session.
     """
     message = pl.col("message")
@@ -55,12 +55,12 @@ def summarise_sessions(connections: pl.DataFrame) -> pl.DataFrame:
     """Connections and sessions by user, database and client.
 
     Args:
-        connections: what :func:`read_connections` returned.
+        connections: result of :func:`read_connections`.
 
     Returns:
-        `user`, `database`, `client_host`, `authorized` (connections that began), `sessions` (that ended), their
-        `total_s`, `mean_s` and `max_s`, those with the most connections first. Connections that were received only are
-        not among them: their user is not known yet.
+        `user`, `database`, `client_host`, `authorized` (connections that began), `sessions` (that ended), and the
+        `total_s`, `mean_s` and `max_s` of sessions; the most connections first. Connections that were only received
+        are not counted, because their user is not known.
     """
     group = ["user", "database", "client_host"]
     known = connections.filter(pl.col("what").cast(pl.String).is_in(["authorized", "ended"]))
@@ -79,7 +79,7 @@ def connection_times(connections: pl.DataFrame, interval: str) -> pl.DataFrame:
     """Connections per interval of time: `time`, `what`, `connections`.
 
     Args:
-        connections: what :func:`read_connections` returned.
+        connections: result of :func:`read_connections`.
         interval: length of an interval, as polars writes it.
     """
     parts = connections.drop_nulls(["log_time", "what"]).with_columns(time=pl.col("log_time").dt.truncate(interval))
@@ -91,6 +91,6 @@ def connection_times(connections: pl.DataFrame, interval: str) -> pl.DataFrame:
 
 
 def _named(column: str, pattern: str) -> pl.Expr:
-    """A value of the message; while a session begins, the prefix says `[unknown]`."""
+    """A value from the message, else from the prefix, which has `[unknown]` while a session begins."""
     prefix = pl.col(column).cast(pl.String)
     return pl.coalesce(pl.col("message").str.extract(pattern, 1), pl.when(prefix != "[unknown]").then(prefix))

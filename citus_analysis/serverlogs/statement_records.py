@@ -1,11 +1,11 @@
 """Statement executions of server logs, each with its session's user, database, application and client.
 
-Statements of clients come from the table `statements`, which joins the records of one execution. What a Citus node
-executed for another node's statement comes from the table `spans`: its time is part of the time of the statement that
-sent it, so the two are never added up.
+Statements of clients come from the table `statements`, which joins the records of one execution. Executions of a Citus
+node for another node's statement come from the table `spans`: their time is part of the time of the statement that sent
+them, so the two are never added up.
 
-The rows of an hour of logs are millions. They are linked to their records by one number that holds the log and the
-offset, looked up in sorted arrays: a join over texts would take several times as long.
+An hour of logs has millions of rows. They are linked to their records by one number, made of the log and the offset,
+which is looked up in sorted arrays: a join over texts would take several times as long.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from citus_analysis.serverlogs.log_window import WindowedLogs
 
 __all__ = ["CLIENT", "NODE", "SENDER", "read_statements"]
 
-#: Who sent a statement (`sent_by`).
+#: The sender of a statement (`sent_by`).
 CLIENT, NODE = "client", "another node"
 SENDER: Final = pl.Enum([CLIENT, NODE])
 
 _SESSION: Final = ("user", "database", "application", "client_host")
 _KIND: Final = pl.Enum(STATEMENT_KINDS)
-#: Bits of the number of a place that hold the offset: no file is larger.
+#: Bits of the offset in the number of a place; no file is larger.
 _OFFSET_BITS: Final = 44
 _ERRORS: Final = ("ERROR", "FATAL", "PANIC")
 
@@ -37,7 +37,7 @@ def read_statements(logs: WindowedLogs) -> pl.DataFrame:
 
     Returns:
         `source_id` and `byte_offset` of the record that reported the duration, `node`, `pid`, `end_time`, `sent_by`,
-        `statement_kind`, `fingerprint`, `duration_us` (null where the log states none, or the statement failed),
+        `statement_kind`, `fingerprint`, `duration_us` (null if the log states none, or the statement failed),
         `failed`, and the session's `user`, `database`, `application` and `client_host`.
     """
     names = pl.Enum(logs.sources["source_id"].to_list())
@@ -71,7 +71,7 @@ def _of_clients(logs: WindowedLogs, names: pl.Enum) -> pl.DataFrame:
 
 
 def _of_nodes(logs: WindowedLogs, names: pl.Enum) -> pl.DataFrame:
-    """Executions for another node. A span has no fingerprint: that of the session's last statement before it."""
+    """Executions for another node, with the fingerprint of the session's last statement; spans have no fingerprint."""
     kinds = dict(zip(STATEMENT_KINDS, STATEMENT_KINDS, strict=True))
     rows = logs.scan("spans", "end_time").filter(pl.col("kind") == "remote").select(
         pl.col("source_id").cast(names),
@@ -117,7 +117,7 @@ def _read(rows: pl.LazyFrame, names: pl.Enum, *columns: str, **named: str) -> pl
 
 
 def _looked_up(records: pl.DataFrame, columns: tuple[str, ...], keys: Integers) -> pl.DataFrame:
-    """Columns of the records at these places; null where there is none."""
+    """Columns of the records at these places; null if there is no record."""
     known = _places(records)
     if np.any(known[1:] < known[:-1]):
         order = np.argsort(known, kind="stable")

@@ -15,32 +15,32 @@ from citus_analysis.units import US_PER_MS, US_PER_S
 
 __all__ = ["INTERVALS", "interval_of", "over_time", "percentile_intervals", "slowest", "summarise_statements"]
 
-#: Percentiles that tables show, each where at least one value is to be expected beyond it.
+#: Percentiles of tables; a percentile is shown if at least one value is expected beyond it.
 PERCENTILES: Final = (50, 95, 99)
 #: Lengths of intervals over time, in seconds, and their names to polars.
 INTERVALS: Final = {
     1: "1s", 10: "10s", 60: "1m", 600: "10m", 3_600: "1h", 21_600: "6h", 86_400: "1d", 604_800: "7d", 2_592_000: "30d",
 }  # fmt: skip
-#: Statements that an interval of a percentile rests on; of more, every second, third ... enters.
+#: Most statements from which the interval of a percentile is computed; of more, every second, third ... is used.
 _MOST_FOR_INTERVAL: Final = 200_000
-#: Most intervals that a figure over time can show apart.
+#: Most intervals that are distinguishable in a figure over time.
 _MOST_INTERVALS: Final = 150
 
 
 def summarise_statements(
     statements: pl.DataFrame, by: Sequence[str], percentiles: Sequence[int] = PERCENTILES
 ) -> pl.DataFrame:
-    """Count, total and mean time, share and percentiles of each group, those with the largest total time first.
+    """Count, total and mean time, share and percentiles of each group, the largest total time first.
 
     Args:
-        statements: what :func:`read_statements` returned.
+        statements: result of :func:`read_statements`.
         by: columns to group by.
         percentiles: in per cent; each costs a sort.
 
     Returns:
-        The `by` columns, `statements`, `timed` (those with a duration), `failed`, `total_s`, `share_percent` (of the
-        total time of all groups with the same `sent_by`, or of all), `mean_ms`, `min_ms`, `p50_ms`, `p95_ms`, `p99_ms`
-        (null where the group is too small to have one), `max_ms`, `first_time` and `last_time`.
+        The `by` columns, `statements`, `timed` (statements with a duration), `failed`, `total_s`, `share_percent` (of
+        the total time of all groups with the same `sent_by`, or of all), `mean_ms`, `min_ms`, `p50_ms`, `p95_ms`,
+        `p99_ms` (null if the group is too small), `max_ms`, `first_time` and `last_time`.
 
     Example:
         >>> frame = pl.DataFrame({"user": ["a", "a", "b"], "duration_us": [1e3, 3e3, 4e3], "failed": [False] * 3})
@@ -80,18 +80,19 @@ def percentile_intervals(
 ) -> pl.DataFrame:
     """Percentiles of groups of statements with intervals: order statistics at the effective sample size.
 
-    Statements that follow each other are alike, so their number says too much; how many independent ones they are worth
-    is in the method (:func:`citus_analysis.stats.run_percentile_interval`).
+    Statements that follow each other are correlated, so the effective sample size is smaller than their number;
+    `method` states it (:func:`citus_analysis.stats.run_percentile_interval`).
 
     Args:
-        statements: what :func:`read_statements` returned.
-        groups: one row per group that is wanted, with the columns to group by.
+        statements: result of :func:`read_statements`.
+        groups: one row per wanted group, with the columns to group by.
         percentiles: in per cent.
         level: confidence level.
 
     Returns:
         The columns of `groups`, `percentile`, `estimate_us` (interpolated between order statistics), `low_us` and
-        `high_us` (null where `warnings` says what is missing), `runs` (1: the window), `n`, `method`, `warnings`.
+        `high_us` (null if there are too few data; `warnings` gives the reason), `runs` (1: the window), `n`, `method`,
+        `warnings`.
     """
     by = groups.columns
     rows: list[dict[str, object]] = []
@@ -105,7 +106,7 @@ def percentile_intervals(
         key = part.select(by).row(0, named=True)
         for q in percentiles:
             found = percentile_columns([run], float(q), level)
-            # The same estimate as in the other tables of the profile, so that no percentile has two values.
+            # The same estimate as in the other tables of the profile, so that percentiles agree.
             known = {"estimate_us": part["duration_us"].quantile(q / 100, "linear")} if "estimate_us" in found else {}
             rows.append({**key, **found, **known, "method": _thinned(str(found["method"]), step)})
     schema = {**{name: groups.schema[name] for name in by}, "percentile": pl.Float64(), **ESTIMATES}
@@ -127,7 +128,7 @@ def over_time(statements: pl.DataFrame, interval_s: int) -> pl.DataFrame:
     """Statements per interval of time and sender.
 
     Args:
-        statements: what :func:`read_statements` returned.
+        statements: result of :func:`read_statements`.
         interval_s: length of the intervals, one of :data:`INTERVALS`.
 
     Returns:
@@ -152,7 +153,7 @@ def over_time(statements: pl.DataFrame, interval_s: int) -> pl.DataFrame:
 
 
 def slowest(statements: pl.DataFrame, most: int) -> pl.DataFrame:
-    """The statements of the longest duration, of clients if there are any."""
+    """The `most` statements of the longest duration, the longest first."""
     longest = statements.drop_nulls("duration_us").top_k(most, by="duration_us")
     texts = pl.col("source_id", "user", "database", "application", "client_host").cast(pl.String)
     return longest.with_columns(texts).sort("duration_us", "source_id", "byte_offset", descending=[True, False, False])

@@ -1,8 +1,8 @@
 """Texts of statements, read back from the raw logs, without constants.
 
-A dataset stores no statement's text, only its fingerprint and the place of its record. The text shown here comes from
-that place, with secrets redacted and constants replaced, so that one line stands for all executions. Where a raw file
-is gone or has changed, the text is missing and a warning says so; nothing else depends on it.
+A dataset does not store the texts of statements, only their fingerprints and the places of their records. The text
+shown here is read from that place, with secrets redacted and constants replaced, so that one line represents all
+executions. If a raw file is missing or has changed, the text is missing, with a warning; nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from citus_analysis.serverlogs.log_window import WindowedLogs
 
 __all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
 
-#: Longer texts are cut: a page shows what a statement is, the raw file all of it.
+#: Longer texts are cut: a page need not show all of a statement.
 MOST_CHARACTERS: Final = 600
 
 _PLACE: Final = ["source_id", "byte_offset"]
-#: What precedes a statement in a message, with and without a duration.
+#: The words before a statement in a message, with and without a duration.
 _BEFORE: Final = re.compile(
     r"\b(?:statement|(?:execute|parse|bind|execute fetch from) [^\n:]*):[ \t]*|\b(?:STATEMENT|QUERY):[ \t]*"
 )
-#: Constants and comments, as the fingerprint of a statement leaves them out. One that the end of the text cuts off
-#: reaches to that end: a server that logs by syslog, or a damaged file, ends a text within a constant.
+#: Constants and comments, which the fingerprint of a statement leaves out. An unterminated constant extends to the end
+#: of the text: in syslog, and in damaged files, a text may end within a constant.
 _CONSTANT: Final = re.compile(
     r"(?P<comment>--[^\n]*|/\*.*?\*/)"
     r"|[eE]'(?:[^'\\]|''|\\.)*+'|\b[bBxXnN]?'(?:[^']|'')*+'|'(?:[^']|'')*+'"
@@ -40,12 +40,12 @@ _CONSTANT: Final = re.compile(
     r"|(?<![\w$.])(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\b",
     re.DOTALL,
 )
-#: The sign of a constant, behind an operator, a comma or a bracket.
+#: The sign of a constant, after an operator, a comma or a bracket.
 _SIGN: Final = re.compile(r"""([^\w\s?)\]"]\s*)[-+]\s*\?""")
 _LIST: Final = re.compile(r"\( ?\?(?: ?, ?\?)+ ?\)")
 _ROWS: Final = re.compile(r"(\(\?(?:, \.\.\.)?\))(?: ?, ?\(\?(?:, \.\.\.)?\))+")
 _SHARD: Final = re.compile(r"(?<=\w)_[0-9]{6,18}\b")
-#: csvlog's columns of the message, and of the statement that a message is about.
+#: Columns of csvlog: the message, and the statement that caused it.
 _SAID, _QUERY = 13, 19
 
 
@@ -54,8 +54,8 @@ class Texts:
     """Texts of records.
 
     Attributes:
-        rows: `source_id`, `byte_offset`, `text` (of the statement, as logged, secrets redacted; null if not to be had).
-        warnings: which raw files could not be read, and why.
+        rows: `source_id`, `byte_offset`, `text` (of the statement, as logged, secrets redacted; null if unavailable).
+        warnings: the raw files that could not be read, with the reason.
     """
 
     rows: pl.DataFrame
@@ -160,7 +160,7 @@ def read_texts(logs: WindowedLogs, records: pl.DataFrame) -> Texts:
 
 
 def _whole_records(logs: WindowedLogs, records: pl.DataFrame) -> pl.Series:
-    """The raw text of records of one log; of syslog what follows them, too, where the rest of a message may be."""
+    """The raw text of records of one log; for syslog, with the text after it, which may continue the message."""
     raw = logs.dataset.log_text(records)
     if not any(map(is_syslog, raw)):
         return raw
@@ -183,9 +183,9 @@ def statement_in(raw: str, log_format: str) -> str | None:
 
 
 def _said(raw: str, log_format: str) -> tuple[str, str | None]:
-    """The message of a record, and the statement that csvlog and jsonlog (CloudNativePG in `record`) keep beside it.
+    """The message of a record, and the statement that csvlog and jsonlog (CloudNativePG in `record`) add to it.
 
-    Where redaction broke the record's form, the whole text is its message.
+    If redaction damaged the form of the record, its whole text is the message.
     """
     if log_format == "pgcsvlog":
         fields = next(csv.reader([raw], strict=False), [])
