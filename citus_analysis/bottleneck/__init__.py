@@ -7,7 +7,7 @@
   `run_variance` between repeated runs (`split_run_variance` on plain values);
 - connections over time: `connections_over_time`, `connection_balance`; two configurations: `cpu_contrasts`;
 - where CPU time goes: `top_symbols`, `mean_symbols`, `cpu_share_by_object`, `symbols_of_stacks`, `stack_tree`;
-- all of it for a report: `study_resources`.
+- all tables of the report on resources: `study_resources`.
 """
 
 import sys
@@ -73,7 +73,7 @@ __dir__ = public(__all__)
 
 
 class _Callable(ModuleType):
-    """`citus_analysis.bottleneck(dataset)` beside the functions of the package: the name is both."""
+    """Makes the package callable, as `citus_analysis.bottleneck(dataset)`."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""Connections of each node over time: those of clients, and those that other nodes of the cluster opened to it."""
+"""Connections of each node over time: of clients, and from other nodes of the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from citus_analysis.texts.natural_order import natural_expr
 
 __all__ = ["connection_balance", "connections_over_time"]
 
-#: The runner's own sessions, among them the one that takes the snapshots.
+#: The runner's own sessions, including the session that takes the snapshots.
 _RUNNER: Final = "citus-analysis"
 _RUN: Final = ("resource", "run_id", "iteration", "node")
 _READ: Final = (
@@ -24,14 +24,15 @@ _READ: Final = (
 
 @in_callers_kind
 def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: float = 5.0) -> pl.DataFrame:
-    """Open connections per node and moment: of clients, and internal ones, which work for another node's session.
+    """Open connections per node and snapshot: of clients, and internal ones, which work for another node's session.
 
-    Background processes and parallel workers are no connections; the runner's own sessions are not counted.
+    Background processes, parallel workers and the runner's own sessions are not counted.
 
     Args:
         activity_samples: the table `activity_samples`.
         runs: the table `runs`.
-        margin_s: how far outside the measured time a snapshot may lie, to show how connections are opened and closed.
+        margin_s: seconds by which a snapshot may lie outside the measured time, to show how connections are opened and
+            closed.
 
     Returns:
         `resource`, `run_id`, `iteration`, `node`, `elapsed_s` (since the measured time began), `client`, `internal`.
@@ -54,7 +55,7 @@ def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: flo
 
 @in_callers_kind
 def connection_balance(connections: Frame) -> pl.DataFrame:
-    """How evenly the connections of a run are spread over its nodes.
+    """The connections of a run on each of its nodes.
 
     Args:
         connections: result of :func:`connections_over_time`.

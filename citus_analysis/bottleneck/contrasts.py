@@ -1,6 +1,6 @@
-"""CPU time of two configurations side by side: the same operation and cluster under few and under many client threads.
+"""Compare the CPU time of two configurations: the same operation and cluster with few and with many client threads.
 
-A cluster that is limited by its CPUs shows them busy with many threads; one that is not leaves them idle.
+With many threads, the CPUs of a cluster are busy if they limit it, and partly idle if they do not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CpuContrast:
     """CPU time of two configurations that differ in their client threads.
 
     Attributes:
-        operation: what clients did.
+        operation: the clients' operation.
         workers: size of the cluster.
         threads: the smaller and the larger number of client threads.
         samples: of one run of each: `configuration` (in words), `threads`, `resource`, `run_id`, `node`, `elapsed_s`,
@@ -47,14 +47,14 @@ class CpuContrast:
 
 
 def cpu_contrasts(cpu_samples: Frame, runs: Frame) -> tuple[CpuContrast, ...]:
-    """For every operation, CPU time under the fewest and the most client threads on the largest cluster.
+    """CPU time of every operation with the fewest and with the most client threads on the largest cluster.
 
-    Sizes at which only one number of threads was sampled are passed over. Of each configuration the first run with
+    Sizes at which only one number of threads was sampled are ignored. Of each configuration, the first run with
     samples is shown over time; the means are over all of its runs.
 
     Args:
         cpu_samples: the table `cpu_samples`.
-        runs: the runs that enter, rows of the table `runs`: their set-ups should differ in workers and threads only.
+        runs: rows of the table `runs`, whose set-ups should differ in workers and threads only.
     """
     known = with_operations(as_polars(runs)).drop_nulls(["operation", "workers", "threads"])
     columns = ["resource", "run_id", "operation", "workers", "threads", "iteration"]

@@ -1,18 +1,18 @@
-"""The first limit of a run's throughput, from what was measured; "none found" and "undecided" are verdicts too.
+"""Determine the first limit of a configuration's throughput; "none found" and "undecided" are verdicts, too.
 
-The rules are asked in this order, and the first that holds names the limit:
+The rules are applied in this order, and the first that is true determines the limit:
 
-1. the server refused connections, or fewer threads connected than were asked for;
+1. the server refused connections, or fewer threads connected than were requested;
 2. a control group's quota stopped the servers or the load generator;
-3. the client was limited to a rate, and asked for no more;
-4. the clients' sessions waited for locks, or for WAL: behind checkpoints where they follow each other closely;
+3. the client was limited to a rate and reached it;
+4. the clients' sessions waited for locks, or for WAL (for checkpoints if these follow each other closely);
 5. all clients' sessions were on one of several nodes;
 6. a CPU or a device was saturated;
 7. tasks were stalled for a CPU that had idle time: they may use some of its processors only;
 8. the clients' sessions had nothing to do most of the time: the load generator, or the network to it.
 
-Waits come before utilisation: a session that waits for a lock needs no CPU time, however busy other programs keep it.
-Quotas come before both, for they also stop the program that takes the snapshots of sessions.
+Waits come before utilisation, because a session that waits for a lock needs no CPU time, even if other programs use the
+CPU. Quotas come before both, because they also stop the program that takes the snapshots of sessions.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ LIMITS: Final = (
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of the runs of one configuration.
+    """The facts about the runs of one configuration.
 
     Attributes:
-        values: mean over runs of each (part, metric), at the node where it is largest.
-        nodes: the node of each of these values; None where it is of no node.
-        balance: the client's sessions over the nodes; None where one node or none was seen.
+        values: mean over runs of each (part, metric), at the node with the largest value.
+        nodes: the node of each of these values; None if the value belongs to no node.
+        balance: the client's sessions over the nodes; None for a single node, or without snapshots.
         rate_limited: whether the client was limited to a rate.
-        reached_share: throughput over that rate; None where the rate is not known.
-        missing_threads: threads that never connected.
+        reached_share: throughput over that rate; None if the rate is not known.
+        missing_threads: number of threads that never connected.
     """
 
     values: dict[tuple[str, str], float]
@@ -67,7 +67,7 @@ class RunFacts:
     missing_threads: int = 0
 
     def value(self, part: str, metric: str) -> float | None:
-        """A value; None where it was not measured."""
+        """A value; None if it was not measured."""
         return self.values.get((part, metric))
 
     def at(self, part: str, metric: str) -> str:
@@ -83,11 +83,11 @@ class Verdict(Shown):
     Attributes:
         configuration: columns that identify it.
         limit: one of :data:`LIMITS`.
-        node: the node that it is at; None where it is at none.
-        evidence: what was measured, in words.
-        confidence: `high`, `medium` or `low`; `none` where nothing is claimed.
-        decide: what would decide, or confirm, the verdict.
-        n: runs.
+        node: the node of the limit; None if it belongs to no node.
+        evidence: the measurements that it is based on, in words.
+        confidence: `high`, `medium` or `low`; `none` if no limit is claimed.
+        decide: measurements that would decide, or confirm, the verdict.
+        n: number of runs.
     """
 
     configuration: dict[str, object]

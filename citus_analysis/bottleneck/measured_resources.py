@@ -1,6 +1,6 @@
 """Resource usage of the machines during runs: connections, CPU, devices, checkpoints, functions in perf's samples.
 
-Only samples from within a run (its first to its last status line) enter a mean. The first report of a sampler, which
+Means include only samples from within a run (its first to its last status line). The first report of a sampler, which
 averages since boot, is excluded.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["ResourceStudy", "study_resources"]
 
 _RUN: Final = ("resource", "run_id")
 _CONFIGURATION: Final = ("operation", "set_up", "workers", "threads")
-#: Functions of perf that are kept of each resource and event.
+#: Number of functions from perf that are kept for each resource and event.
 _MOST_SYMBOLS: Final = 40
 
 
@@ -39,8 +39,8 @@ class ResourceStudy:
         cpu: per resource: operation, set-up, workers, threads, runs, samples, mean shares and `busy_percent`.
         contrasts: CPU time under few and under many client threads, of the set-up with the most runs.
         devices: per resource and device: runs, samples, mean and largest await, utilisation and write rate.
-        checkpoints: per resource: how many were under way during a run, on how many nodes, their mean duration, and
-            the mean await of samples that fell into one and of those that did not.
+        checkpoints: per resource: number of checkpoints that were under way during a run, number of their nodes, their
+            mean duration, and the mean await of samples during a checkpoint and of all others.
         symbols: result of :func:`mean_symbols`: functions by their mean share of perf's samples, over the recordings of
             a resource and event.
         modules: result of :func:`cpu_share_by_object`: shares of the kernel, of postgres and so on.
@@ -48,7 +48,7 @@ class ResourceStudy:
         connections: result of :func:`connections_over_time` for one run: that of `detail`, if its sessions were
             recorded, else the one with the most connections.
         throttling: result of :func:`throttling_over_time` for all runs.
-        detail: one run over time; None where no run has samples with times.
+        detail: one run over time; None if no run has samples with times.
     """
 
     cpu: pl.DataFrame
@@ -64,9 +64,9 @@ class ResourceStudy:
 
     @property
     def busy(self) -> pl.DataFrame:
-        """Mean CPU time that was busy: a row per operation, set-up and size, a column per number of threads.
+        """Mean busy share of CPU time: a row per operation, set-up and size, a column per number of threads.
 
-        Rows with the most numbers come first.
+        Rows with the most values come first.
         """
         index = ["operation", "set_up", "workers"]
         noun = pl.when(pl.col("threads") == 1).then(pl.lit("thread")).otherwise(pl.lit("threads"))
@@ -85,9 +85,9 @@ def study_resources(
         dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `checkpoints`, `perf_symbols`,
             `perf_stacks`, `activity_samples` and `throttle_samples`.
         resources: glob patterns, separated by commas. Runs that failed or lost operations are left out.
-        detail: resource that is shown over time; empty: the one with the most checkpoints within its runs, or
+        detail: resource that is shown over time; empty: the resource with the most checkpoints within its runs, or
             with the busiest device.
-        iteration: its iteration; 0: the one with the most checkpoints, or the first that has samples.
+        iteration: its iteration; 0: the iteration with the most checkpoints, or the first with samples.
 
     Raises:
         InsufficientDataError: the chosen resources have no samples at all.
@@ -126,7 +126,7 @@ def study_resources(
 
 
 def _of_main_set_up(runs: pl.DataFrame) -> pl.DataFrame:
-    """The runs of the set-up without a name, or, if all have one, of the most frequent."""
+    """The runs of the set-up without a name, or, if all set-ups have names, of the most frequent."""
     most = runs["variant"].mode().sort().first() if runs.height else ""
     unnamed = runs.filter((pl.col("family") == "") & (pl.col("settings") == "") & (pl.col("limit") == ""))
     return unnamed if unnamed.height else runs.filter(variant=most)
@@ -151,7 +151,7 @@ def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFram
 
 
 def _with_symbols_of_stacks(symbols: pl.DataFrame, stacks: pl.DataFrame) -> pl.DataFrame:
-    """Symbols of reports, and of recordings without a report those at the leaves of their stacks."""
+    """Symbols of reports; for recordings without a report, the symbols at the leaves of their stacks."""
     found = symbols_of_stacks(stacks).join(symbols, on=[*_RUN, "node", "event"], how="anti", nulls_equal=True)
     return pl.concat([symbols, found], how="diagonal_relaxed") if found.height else symbols
 
@@ -178,9 +178,9 @@ def _within(samples: pl.DataFrame, runs: pl.DataFrame, by: tuple[str, ...]) -> p
 
 
 def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Checkpoints that were under way during their run; a beginning that was not logged follows from the total time.
+    """Checkpoints that were under way during their run. A begin that was not logged follows from the total time.
 
-    Where neither is known, the end decides.
+    If neither is known, the end decides.
     """
     total = pl.duration(milliseconds=(pl.col("total_s") * 1_000).round().cast(pl.Int64))
     placed = _with_runs(checkpoints, runs).with_columns(
@@ -226,7 +226,7 @@ def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_checkpoint(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
-    """Device samples of runs with checkpoints, with a flag for those taken during one."""
+    """Device samples of runs with checkpoints, with the flag `during` for samples during a checkpoint."""
     marks = checkpoints.select(*_RUN, "begin_time", "end_time")
     sample = [*_RUN, "source_id", "sample", "device"]
     paired = devices.select(*sample, "sample_time", "await_ms").join(marks, on=list(_RUN))

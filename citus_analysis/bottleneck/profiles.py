@@ -21,7 +21,7 @@ _RECORDING: Final = ("resource", "run_id", "node", "event")
 _BY: Final = ("shared_object", "symbol")
 _MEANS: Final = ("mean_percent", "sd_percent", "lowest_percent", "highest_percent")
 
-#: Pattern of a shared object -> what it is part of; the first that matches.
+#: Pattern of a shared object -> the part that it belongs to; the first match is used.
 _PARTS: Final = (
     (r"^\[kernel|^\[guest\.kernel|\.ko(?:\.\w+)?$|^\[\w+\]$", "kernel"),
     (r"^postgres$|^postmaster$", "postgres"),
@@ -41,13 +41,13 @@ def top_symbols(
     """The n largest shares of CPU samples per run, node and event.
 
     Args:
-        perf_symbols: the table `perf_symbols`, or what :func:`symbols_of_stacks` returned.
+        perf_symbols: the table `perf_symbols`, or the result of :func:`symbols_of_stacks`.
         by: `shared_object` (binary or library) or `symbol` (function, with its shared object).
         n: rows per run, node and event.
 
     Returns:
         `resource`, `run_id`, `node`, `event`, `rank` (from 1), `shared_object`, with `by="symbol"` also `symbol`,
-        `self_percent`, `samples` (null where the report does not print them), `samples_total`, `source_id`.
+        `self_percent`, `samples` (null if the report does not contain them), `samples_total`, `source_id`.
 
     Raises:
         UnknownNameError: `by` is something else.
@@ -71,14 +71,14 @@ def top_symbols(
 
 @in_callers_kind
 def cpu_share_by_object(perf_symbols: Frame) -> pl.DataFrame:
-    """Shares of CPU samples by what the code is part of: `kernel`, `postgres`, `citus`, `libc`, `libpq`, `other`.
+    """Shares of CPU samples by part: `kernel`, `postgres`, `citus`, `libc`, `libpq`, `other`.
 
     Args:
-        perf_symbols: the table `perf_symbols`, or what :func:`symbols_of_stacks` returned.
+        perf_symbols: the table `perf_symbols`, or the result of :func:`symbols_of_stacks`.
 
     Returns:
         `resource`, `run_id`, `node`, `event`, `part`, `self_percent`, `samples`, `samples_total`, `source_id`; the
-        shares of a run, node and event add up to 100 but for perf's rounding.
+        shares of a run, node and event add up to 100, except for perf's rounding.
     """
     chosen = _one_report(as_polars(perf_symbols), "shared_object")
     return (
@@ -92,12 +92,12 @@ def cpu_share_by_object(perf_symbols: Frame) -> pl.DataFrame:
 def mean_symbols(perf_symbols: Frame, *, by: Sequence[str] = ("resource", "event"), n: int = 20) -> pl.DataFrame:
     """Functions by their mean share of CPU samples over several recordings of perf.
 
-    A recording is one run on one node. A function that a report does not list had no share worth printing there: it
-    counts as 0, so that the mean of a rare function is not that of the recordings that happened to meet it.
+    A recording is one run on one node. A function that a report does not list has the share 0 there, so that the mean
+    of a rare function is over all recordings and not only over those in which it occurred.
 
     Args:
-        perf_symbols: the table `perf_symbols`, or what :func:`symbols_of_stacks` returned.
-        by: columns over whose recordings means are taken.
+        perf_symbols: the table `perf_symbols`, or the result of :func:`symbols_of_stacks`.
+        by: columns that identify a group; means are over the recordings of a group.
         n: functions per group.
 
     Returns:
@@ -139,7 +139,7 @@ def mean_symbols(perf_symbols: Frame, *, by: Sequence[str] = ("resource", "event
 
 
 def part_of(shared_object: pl.Expr) -> pl.Expr:
-    """What a shared object is part of: `kernel`, `postgres`, `citus`, `libpq`, `libc` or `other`."""
+    """The part that a shared object belongs to: `kernel`, `postgres`, `citus`, `libpq`, `libc` or `other`."""
     part = pl.lit("other")
     for pattern, name in reversed(_PARTS):
         part = pl.when(shared_object.str.contains(pattern)).then(pl.lit(name)).otherwise(part)
@@ -150,8 +150,8 @@ def part_of(shared_object: pl.Expr) -> pl.Expr:
 def symbols_of_stacks(perf_stacks: Frame) -> pl.DataFrame:
     """Shares of the functions at the leaves of stacks, in the columns of `perf_symbols` that they support.
 
-    For runs of which only `perf script` was kept. Stacks of reports, which count no samples, are left out: their
-    symbols are in `perf_symbols` already.
+    This serves runs of which only the output of `perf script` was kept. Stacks of reports, which have no numbers of
+    samples, are left out, because their symbols are in `perf_symbols` already.
     """
     counted = as_polars(perf_stacks).filter(pl.col("samples").is_not_null())
     leaf = counted.with_columns(symbol=pl.col("stack").str.extract(r"([^;]*)$"))

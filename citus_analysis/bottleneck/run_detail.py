@@ -14,10 +14,10 @@ __all__ = ["CPU_SHARES", "Detail", "detail_of"]
 
 CPU_SHARES: Final = ("user_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
 _DEVICE: Final = ("await_ms", "utilization_percent", "write_kb_s", "read_kb_s", "queue_length")
-#: What is shown before and after a checkpoint at least and at most.
+#: Least and most seconds that are shown before and after a checkpoint.
 _LEAST_REACH_S: Final = 2.0
 _MOST_REACH_S: Final = 30.0
-#: A window with more than this part of the run zooms on nothing.
+#: Largest share of the run that a window may have; a larger window would be no enlargement.
 _MOST_OF: Final = 0.8
 
 
@@ -31,8 +31,8 @@ class Detail:
         cpu: `node`, `elapsed_s` and the shares of CPU time.
         devices: `series` (node and device), `elapsed_s`, `await_ms`, `utilization_percent`, `write_kb_s`.
         checkpoints: `node`, `start_s`, `end_s`, `reason`, `buffers_written`, `sync_s`, `total_s`.
-        around: seconds from and to around the checkpoint during which device requests took longest; None where there
-            was no checkpoint, or where this would be most of the run.
+        around: begin and end (seconds) of a window around the checkpoint during which device requests took longest;
+            None if there was no checkpoint, or if the window would be most of the run.
     """
 
     resource: str
@@ -52,8 +52,8 @@ def detail_of(
         cpu: samples of CPU time within runs, with `elapsed_s`.
         devices: samples of devices within runs, likewise.
         checkpoints: checkpoints that were under way during runs, with `run_start`.
-        resource: its resource; empty: the one with the most checkpoints, or with the busiest device.
-        iteration: its iteration; 0: the one with the most checkpoints, or the first with samples.
+        resource: its resource; empty: the resource with the most checkpoints, or with the busiest device.
+        iteration: its iteration; 0: the iteration with the most checkpoints, or the first with samples.
 
     Raises:
         UnknownNameError: the resource or the iteration has no samples.
@@ -84,13 +84,13 @@ def detail_of(
 
 
 def _most_frequent(values: pl.Series) -> int:
-    """The most frequent number, of several the smallest; 0 for none."""
+    """The most frequent number, the smallest of several; 0 for none."""
     modes = values.drop_nulls().mode().sort()
     return int(modes[0]) if len(modes) else 0
 
 
 def _device_lines(devices: pl.DataFrame) -> pl.DataFrame:
-    """Devices by a name for each line of a figure, which names the node where there are several."""
+    """Device samples with a name for each line of a figure, which includes the node if there are several."""
     node = pl.format("node {}", "node") if devices["node"].n_unique() > 1 else pl.lit("")
     series = pl.concat_str([pl.col("device"), node], separator=" ").str.strip_chars().alias("series")
     return devices.select(series, "elapsed_s", *_DEVICE).sort("series", "elapsed_s")

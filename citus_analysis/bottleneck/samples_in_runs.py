@@ -24,9 +24,9 @@ _SERIES: Final = ("resource", "source_id", "device")
 
 
 def sampling_interval_s(samples: pl.DataFrame) -> pl.Expr:
-    """Seconds between the samples of a series (median), null where there are fewer than two times."""
+    """Seconds between the samples of a series (median), null if there are fewer than two times."""
     series = [name for name in _SERIES if name in samples.columns]
-    # Several rows of one moment (interfaces, kinds of reports) are no interval of 0 s.
+    # Distinct times, because several rows may have the same time (interfaces, kinds of reports).
     gaps = pl.col("sample_time").unique().sort().diff().drop_nulls()
     return gaps.median().over(series).dt.total_milliseconds() / _MS_PER_S
 
@@ -40,13 +40,13 @@ def align_to_runs(
 ) -> pl.DataFrame:
     """Samples from within runs, with `run_id`, `elapsed_s` (since the run's begin) and `interval_s`.
 
-    A sample whose file named its run can only fall into that run; any other falls into the run of its resource
-    that was under way, and into none where two were. Samples without a time are left out.
+    A sample whose file names its run can only belong to that run; any other sample belongs to the run of its resource
+    that was under way, or to no run if there were two. Samples without a time are left out.
 
     Args:
         samples: `cpu_samples`, `device_samples` or `vm_samples`.
-        runs: the table `runs`; those without begin or end hold no samples.
-        margin_s: how far outside the run an interval may reach, for pictures that show the edges.
+        runs: the table `runs`; runs without begin or end get no samples.
+        margin_s: seconds by which an interval may lie outside the run, for figures that show the edges.
 
     Raises:
         UsageError: an argument is not a frame, or lacks a column.
@@ -76,11 +76,11 @@ def align_to_runs(
 def one_source(samples: Frame, by: Sequence[str]) -> pl.DataFrame:
     """The rows of one of several recordings of the same quantity, such as by two samplers on a node.
 
-    iostat is preferred to others, and those to vmstat (which prints whole percents and counts nice as user), then the
-    source with the most samples, then the first by name.
+    iostat is preferred to other samplers, and vmstat (which prints whole percents and counts nice as user) comes last;
+    then the source with the most samples is preferred, then the first by name.
 
     Args:
-        samples: rows with `source_id`, and `sampler` where there is one.
+        samples: rows with `source_id`, and with `sampler` if the table has this column.
         by: columns that identify the measured object, such as run and node.
     """
     frame = as_polars(samples)

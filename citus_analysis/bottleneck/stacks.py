@@ -1,9 +1,9 @@
-"""Call stacks of perf as a tree of frames: which functions were on the stack, and for what share of the samples.
+"""Call stacks of perf as a tree of frames, each with the share of samples in which it was on the stack.
 
 A run often has several outputs of one recording (`perf script`, reports with call graphs in several styles). Adding
-them up would count each sample once per output, so one output per run, node and event is chosen: one that counts
-samples rather than one that prints rounded shares, then the one with the most samples, then the one with the deepest
-stacks. Recordings of several runs and nodes then have equal weight.
+them up would count each sample once per output, so one output per run, node and event is chosen: preferably an output
+with numbers of samples instead of rounded shares, then with the most samples, then with the deepest stacks. Recordings
+of several runs and nodes have equal weight.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["stack_tree"]
 
 _GROUP: Final = ("resource", "event")
 _RECORDING: Final = (*_GROUP, "run_id", "node")
-#: What perf prints for a function without a name: its object in brackets.
+#: A function without a name: perf prints its object in brackets.
 _OBJECT: Final = r"^\[(.+)\]$"
 
 
@@ -32,13 +32,13 @@ def stack_tree(
 
     Args:
         perf_stacks: the table `perf_stacks`.
-        perf_symbols: the table `perf_symbols`, which tells to which object a function belongs that never was on top
-            of a stack; without it such functions belong to no known object.
-        least_percent: frames with a smaller share of the samples are left out, and so are their callees.
-        deepest: frames this far from the root are the last.
+        perf_symbols: the table `perf_symbols`, which names the object of functions that never were on top of a stack;
+            without it, the object of such functions is unknown.
+        least_percent: frames with a smaller share of the samples are left out, together with their callees.
+        deepest: largest number of frames from the root that are shown.
 
     Returns:
-        Per resource and event: `frame_id` (from 0, the caller's is smaller), `caller_id` (null for roots), `depth`
+        Per resource and event: `frame_id` (from 0; larger than the caller's), `caller_id` (null for roots), `depth`
         (from 0), `frame`, `module` (as in :func:`cpu_share_by_object`, or `unknown`), `percent` (of the samples of a
         recording, mean over recordings, callees included), `self_percent` (on top of the stack) and `recordings`.
 
@@ -84,7 +84,7 @@ def _one_output(stacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shares(stacks: pl.DataFrame) -> pl.DataFrame:
-    """Per resource, event and stack the mean share over recordings; a stack that one lacks has none there."""
+    """Mean share over recordings per resource, event and stack; the share is 0 in recordings without the stack."""
     whole = pl.col("self_percent").sum().over(_RECORDING)
     recordings = pl.struct(_RECORDING).n_unique().over(_GROUP).alias("recordings")
     shares = stacks.with_columns(recordings, share=100 * pl.col("self_percent") / whole)

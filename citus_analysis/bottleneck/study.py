@@ -1,4 +1,4 @@
-"""What limits the throughput of each configuration: the matrix of resources, and a verdict in words."""
+"""The limits of the throughput of each configuration: the matrix of resources, and a verdict in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from citus_analysis.texts.counted_words import counted
 __all__ = ["BottleneckStudy", "study_bottleneck"]
 
 _RUN: Final = ["resource", "run_id"]
-#: What identifies a configuration: a resource, which has one system and its settings, its size and the load.
+#: Columns that identify a configuration: a resource, which has one system and its settings, its size and the load.
 CONFIGURATION: Final = ("resource", "workers", *LOAD)
 _SAMPLES: Final = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples"),
@@ -46,25 +46,25 @@ _STATEMENTS: Final = (
 
 @dataclass(frozen=True, repr=False)
 class BottleneckStudy(Shown):
-    """What limits each configuration, with the measurements behind it.
+    """The limit of each configuration, with the measurements that it is based on.
 
     Attributes:
         verdicts: one per configuration.
         matrix: per configuration, node, resource and aspect (utilisation, saturation, errors): the metric's mean over
-            runs with its interval and source file, or what to record (`not_measured`).
+            runs with its interval and source file, or the recording that is missing (`not_measured`).
         waits: average active sessions by node, role and wait event, for each run.
         balance: client sessions over nodes for each configuration that has several nodes.
         node_loads: connections, statements, network and CPU of each node over time.
         node_balance: their means, shares and Jain's index, for each configuration with several nodes.
         shard_skew: executions over shards for each configuration with traced statements.
         variance: variance of T by its terms, for each configuration with exact traces.
-        separators: what separates slow statements from the others.
-        run_factors: what may have differed between the runs of a configuration, one row per run.
-        run_variance: run-to-run variance by these factors; None where repeated runs are too few.
-        thresholds: the values that the verdicts rest on.
-        warnings: what a reader must know.
-        n: runs.
-        method: how the verdicts come about.
+        separators: properties that separate slow statements from the others.
+        run_factors: factors that may have differed between the runs of a configuration, one row per run.
+        run_variance: run-to-run variance by these factors; None if there are too few repeated runs.
+        thresholds: the thresholds of the verdicts.
+        warnings: limitations that a reader must know.
+        n: number of runs.
+        method: method of the verdicts.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -97,7 +97,7 @@ class BottleneckStudy(Shown):
         return self.to_polars()
 
     def to_polars(self) -> pl.DataFrame:
-        """One row per configuration: limit, node, confidence, evidence, what would decide."""
+        """One row per configuration: limit, node, confidence, evidence, deciding measurements."""
         return verdict_frame(self.verdicts)
 
 
@@ -108,15 +108,15 @@ def study_bottleneck(
     thresholds: Thresholds | Mapping[str, float] | None = None,
     level: float = LEVEL,
 ) -> BottleneckStudy:
-    """What limits the throughput of each configuration of a dataset.
+    """Determine the limit of the throughput of each configuration of a dataset.
 
-    Runs that failed enter too: a server that refuses connections makes runs fail.
+    Failed runs are included, because a server that refuses connections makes runs fail.
 
     Args:
         dataset: a dataset, or another source of its tables.
         resources: glob patterns, separated by commas.
-        thresholds: from which values on a measurement is a sign of a limit; by name, those that differ from the
-            defaults are enough.
+        thresholds: values from which on a measurement is a sign of a limit; a mapping needs only the names that differ
+            from the defaults.
         level: confidence level of the intervals over runs.
 
     Raises:
@@ -155,7 +155,7 @@ def study_bottleneck(
 
 
 def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
-    """All runs of the chosen resources, failed ones too, with the columns of :data:`CONFIGURATION`.
+    """All runs of the chosen resources, including failed ones, with the columns of :data:`CONFIGURATION`.
 
     Raises:
         UnknownNameError: no run is of a resource that a pattern matches.
@@ -202,7 +202,7 @@ def _run_variance(factors: pl.DataFrame, level: float) -> RunVariance | None:
 def _balances(
     sessions: pl.DataFrame, nodes: pl.DataFrame, runs: pl.DataFrame
 ) -> list[tuple[dict[str, object], Balance]]:
-    """Client sessions over nodes: over those that have any, or over all where only one has."""
+    """Client sessions over the nodes that have any, or over all nodes if only one has."""
     opened = (
         sessions.filter(pl.col("role") == "parent")
         .group_by(*_RUN, "node", maintain_order=True)
@@ -224,7 +224,7 @@ def _balances(
 
 
 def _alternatives(nodes: pl.DataFrame, resource: str) -> list[str]:
-    """Nodes that clients could query: all of a cluster with several workers; with one worker there is no choice."""
+    """Nodes that clients could query: all of a cluster with several workers, none of a cluster with one worker."""
     mine = nodes.filter(pl.col("resource") == resource).drop_nulls("node")
     workers = mine.filter(pl.col("groupid") != 0)["node"].n_unique()
     return [str(node) for node in mine["node"].unique().sort()] if workers > 1 else []
@@ -260,7 +260,7 @@ def _verdicts(
 
 
 def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None) -> RunFacts:
-    # The largest value of all nodes; of distances the smallest.
+    # The largest value of all nodes; for the time between checkpoints, the smallest.
     smallest = pl.when(pl.col("unit") == "s").then(-pl.col("value")).otherwise("value")
     top = values.sort(smallest, descending=True).unique(["part", "metric"], keep="first", maintain_order=True)
     rows = list(top.select("part", "metric", "value", "node").iter_rows())

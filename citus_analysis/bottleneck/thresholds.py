@@ -1,4 +1,4 @@
-"""From which value on a measurement counts as a sign of a limit: named, with its source, and changeable."""
+"""Thresholds from which on a measurement is a sign of a limit, with their sources."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from citus_analysis.errors import UnknownNameError, UsageError
 __all__ = ["SOURCES", "Thresholds"]
 
 SOURCES: Final = {
-    "saturated_percent": "mean utilisation without capacity to speak of left (citus_analysis.core.defaults)",
-    "throttled_percent": "share of the kernel's enforcement periods in which a quota stopped the group; without a "
-    "quota that binds it is 0",
-    "waiting_percent": "share of the clients' session time in one class of waits: with it gone, throughput at a given "
+    "saturated_percent": "mean utilisation at which hardly any capacity is left (citus_analysis.core.defaults)",
+    "throttled_percent": "share of the kernel's enforcement periods in which a quota stopped the group; 0 if the quota "
+    "is never reached",
+    "waiting_percent": "share of the clients' session time in one class of waits: without it, throughput at a given "
     "number of threads could grow by 1 / (1 - share), 1.4-fold at 30 %",
-    "outside_percent": "share of the clients' session time in which the server has nothing to do for them; from half "
-    "on, more time passes outside the servers than in them",
+    "outside_percent": "share of the clients' session time in which the server has nothing to do for them; above half, "
+    "more time passes outside the servers than in them",
     "stalled_percent": "the kernel's pressure stall information (PSI, some): share of time in which a task waited for "
-    "the CPU; from half on, a busy CPU is a limit with high confidence, and one with idle time is one, too",
+    "the CPU; above half, a busy CPU is a limit with high confidence, and a CPU with idle time is a limit, too",
     "checkpoint_distance_s": "PostgreSQL's checkpoint_warning (30 s): the server itself warns of closer checkpoints",
     "jain_index": "Jain, Chiu and Hawe (1984): 1 is even, 1/k is one of k nodes only; 0.8 is one of five idle",
     "uneven_p": "p-value of the multinomial test against an even split; small, because one is made for each run",
-    "reached_share": "a client that was limited to a rate and reached this share of it asked for no more",
+    "reached_share": "a client that was limited to a rate and reached this share of it did not request more",
 }
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Values from which on a measurement is a sign of a limit; :data:`SOURCES` says where each is from.
+    """Values from which on a measurement is a sign of a limit; :data:`SOURCES` gives the source of each.
 
     Percentages are from 0 to 100; `jain_index`, `uneven_p` and `reached_share` from 0 to 1.
 
@@ -64,7 +64,7 @@ class Thresholds:
 
     @classmethod
     def of(cls, given: Thresholds | Mapping[str, float] | None) -> Thresholds:
-        """Thresholds as they are, or by name; those that are not named keep their defaults.
+        """Thresholds unchanged, or from values by name; the others have their defaults.
 
         Raises:
             UnknownNameError: no threshold has that name.

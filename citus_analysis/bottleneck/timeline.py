@@ -21,7 +21,7 @@ _SHARES: Final = ("user_percent", "nice_percent", "system_percent", "iowait_perc
 def busy_percent() -> pl.Expr:
     """CPU time in which something ran or wanted to: 100 - idle - iowait.
 
-    iowait is idle time with a request outstanding. Stolen time counts as busy: the machine wanted it.
+    iowait is idle time with a request outstanding. Stolen time counts as busy, because the machine needed it.
     """
     return 100 - pl.col("idle_percent") - pl.col("iowait_percent").fill_null(0.0)
 
@@ -33,7 +33,7 @@ def cpu_over_time(cpu_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> 
     Args:
         cpu_samples: the table `cpu_samples`.
         runs: the table `runs`.
-        margin_s: how far the picture reaches beyond the run; before its begin `elapsed_s` is negative.
+        margin_s: seconds before and after the run that are included; before its begin, `elapsed_s` is negative.
     """
     inside = align_to_runs(cpu_samples, runs, margin_s=margin_s)
     return (
@@ -46,7 +46,7 @@ def cpu_over_time(cpu_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> 
 
 @in_callers_kind
 def throttling_over_time(throttle_samples: Frame, runs: Frame) -> pl.DataFrame:
-    """Control groups that the kernel held to a share of CPU time, while a run was measured.
+    """Control groups whose CPU time the kernel throttled, while a run was measured.
 
     Groups that were never throttled are left out.
 

@@ -12,7 +12,7 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
 __all__ = ["LEAST_FOR_P95", "resource_utilization"]
 
-#: With fewer samples the 95th percentile would be the largest of them.
+#: Fewest samples for a 95th percentile; of fewer samples it would be the largest.
 LEAST_FOR_P95: Final = 20
 
 _RUN: Final = ("resource", "run_id", "node")
@@ -27,14 +27,14 @@ def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame 
     """Utilisation of CPUs and devices per run and node: one row per component.
 
     For the CPU, utilisation is 100 - idle - iowait; for a device it is the share of time with a request in
-    flight. With `runs`, only samples from within a run count (:func:`align_to_runs`); where a node has none
-    with a time, all samples of the file that names the run are taken, `within_run` is false, and idle seconds
-    around the run pull the mean down. Samples that average since boot never count.
+    flight. With `runs`, only samples from within a run are used (:func:`align_to_runs`). If a node has no samples with
+    a time, all samples of the file that names the run are used: `within_run` is false, and idle seconds around the run
+    lower the mean. Samples that average since boot are never used.
 
     Args:
         cpu_samples: the table `cpu_samples`.
         device_samples: the table `device_samples`.
-        runs: the table `runs`; None: all samples of a run's files count.
+        runs: the table `runs`; None: all samples of a run's files are used.
 
     Returns:
         `resource`, `run_id`, `node`, `component` (`cpu`, `device`), `name` (`cpu` or the device), `n` (samples),
@@ -63,7 +63,7 @@ def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame 
 
 
 def _counted(samples: pl.DataFrame, runs: Frame | None) -> pl.DataFrame:
-    """Samples that count, of one source per component, with `within_run` and `interval_s`."""
+    """The samples to use, of one source per component, with `within_run` and `interval_s`."""
     samples = samples.filter(pl.col("busy").is_not_null())
     intervals = samples.with_columns(interval_s=sampling_interval_s(samples))
     whole = intervals.filter(~pl.col("since_boot").fill_null(value=False)).with_columns(within_run=pl.lit(value=False))

@@ -1,1 +1,1 @@
-"""What the verdicts on limits rest on: measurements of each resource, waits, balance, variance."""
+"""The evidence for verdicts on limits: measurements of each resource, waits, balance, variance."""

@@ -20,21 +20,21 @@ from citus_analysis.stats.estimate._student import chi2_tail
 
 __all__ = ["Balance", "balance", "jain_index"]
 
-#: Up to so many ways to divide the counts, the test counts them all.
+#: Most ways to divide the counts for which the test enumerates all of them.
 _EXACT_UP_TO: Final = 20_000
 
 
 @dataclass(frozen=True)
 class Balance:
-    """How evenly counts are divided over nodes.
+    """The balance of counts over nodes.
 
     Attributes:
         nodes: names of the nodes.
-        counts: what each had.
+        counts: count of each node.
         jain: Jain's index, from 1/k (one of k nodes has all) to 1 (even).
-        p_value: of the multinomial test against an even split.
+        p_value: p-value of the multinomial test against an even split.
         n: sum of the counts.
-        method: how the p-value was computed.
+        method: method of the p-value.
     """
 
     nodes: tuple[str, ...]
@@ -66,15 +66,15 @@ def jain_index(loads: ArrayLike) -> float:
 
 
 def balance(counts: Sequence[int], nodes: Sequence[str]) -> Balance:
-    """How evenly counts of independent things (sessions, statements) are divided over nodes.
+    """The balance of counts of independent items (sessions, statements) over nodes.
 
-    The test is exact where the counts can be divided in at most 20,000 ways, else Pearson's chi-squared.
+    The test is exact if the counts can be divided in at most 20,000 ways, otherwise Pearson's chi-squared test.
 
     Raises:
         UsageError: fewer than two nodes, or no count.
 
     Example:
-        Eight sessions, all on the first of three nodes; two such outcomes more are as unlikely.
+        Eight sessions are all on the first of three nodes; two other outcomes are equally unlikely.
 
         >>> one_sided = balance([8, 0, 0], ["0", "1", "2"])
         >>> one_sided.p_value == 3 / 3**8
@@ -95,13 +95,13 @@ def balance(counts: Sequence[int], nodes: Sequence[str]) -> Balance:
 
 
 def _exact(counts: Sequence[int]) -> float:
-    """Summed probability of all ways to divide that are at most as likely as the one seen."""
+    """Summed probability of all divisions that are at most as likely as the observed one."""
     seen, total, parts = _ways(counts), sum(counts), len(counts)
     likely = 0
     for shares in _divisions(total, parts, total):
         ways = _ways(shares)
         if ways <= seen:
-            # In how many orders the nodes can have these shares.
+            # The number of orders in which the nodes can have these shares.
             likely += ways * math.factorial(parts) // math.prod(map(math.factorial, Counter(shares).values()))
     return float(likely / parts**total)
 
@@ -111,7 +111,7 @@ def _ways(counts: Sequence[int]) -> int:
 
 
 def _divisions(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
-    """All shares that add up to a total, the largest first, none above `most`."""
+    """All divisions of a total into parts in descending order, none above `most`."""
     if parts == 1:
         yield (total,)
         return

@@ -13,7 +13,7 @@ __all__ = ["clients_measured", "log_errors", "log_errors_measured"]
 
 _RUN: Final = ("resource", "run_id")
 _NODE: Final = (*_RUN, "node")
-#: Part -> metric, SQLSTATEs, and the words of the message where a log has no SQLSTATE (English).
+#: Part -> metric, SQLSTATEs, and English words of the message for logs without SQLSTATE.
 _ERRORS: Final = {
     "connections": (
         "refused connections",
@@ -37,14 +37,14 @@ _SEVERE: Final = ("ERROR", "FATAL", "PANIC")
 
 
 def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
-    """Errors and lock waits of the logs, counted by what they say.
+    """Number of errors and lock waits in the logs, by kind.
 
     Args:
-        events: the table `log_events`, lazily: of its columns only a few are read.
+        events: the table `log_events` as a lazy frame, because only a few columns are read.
 
     Returns:
-        `resource`, `run_id`, `node`, `what` (the part whose error it is, `lock waits`, `frequent checkpoints`, or null
-        for records that are none of these), `n`, `source_id`.
+        `resource`, `run_id`, `node`, `what` (the part that has the error, `lock waits`, `frequent checkpoints`, or null
+        for all other records), `n`, `source_id`.
     """
     text, code = pl.col("message"), pl.col("sqlstate").cast(pl.String)
     severe = pl.col("severity").cast(pl.String).is_in(_SEVERE)
@@ -68,7 +68,7 @@ def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
 
 
 def log_errors_measured(counts: pl.DataFrame) -> list[pl.DataFrame]:
-    """Errors per run and node from :func:`log_errors`; 0 where a log of the run has none."""
+    """Errors per run and node from :func:`log_errors`; 0 if a log of the run contains none."""
     logs = counts.group_by(_NODE, maintain_order=True).agg(
         samples=pl.col("n").sum(), source_id=pl.col("source_id").first()
     )
@@ -88,7 +88,7 @@ def clients_measured(
 ) -> list[pl.DataFrame]:
     """The load generator: threads outside the measured operations (Little's law), failed operations and errors.
 
-    Threads outside are N - X R: what the client's threads did beside waiting for operations.
+    N - X R threads are outside operations on average: they do not wait for the result of an operation.
     """
     outside = concurrency(runs, latencies).select(*_RUN, outside=(1 - pl.col("share_in_system")).clip(0.0) * 100)
     main = pl.col("role").cast(pl.String) == "main"

@@ -1,4 +1,4 @@
-"""What was measured of each resource in each run: utilisation, saturation and errors as one long table.
+"""Measurements of each resource in each run: utilisation, saturation and errors as one long table.
 
 Every frame here has the columns `resource`, `run_id`, `node`, `part` (CPU, device ...), `aspect`, `metric`, `value`,
 `unit`, `samples` and `source_id`.
@@ -42,7 +42,7 @@ COLUMNS: Final = (
 _RUN: Final = ("resource", "run_id")
 _NODE: Final = (*_RUN, "node")
 _WHOLE_HOST: Final = r"^/sys/fs/cgroup/(?:cpu/)?cpu\.stat$"
-#: A group whose name says which node it holds: several nodes may share a host, and one sampler sees all their groups.
+#: A group that is named after its node: several nodes may share a host, whose sampler records all their groups.
 _GROUP_NODE: Final = r"node[-_]?(\d+)[^/]*/cpu\.stat$"
 _CLIENTS: Final = r"(?i)client|driver|ycsb|pgbench|loadgen"
 _MEMORY: Final = r"(\d+(?:\.\d+)?) GiB memory"
@@ -50,7 +50,7 @@ _KB_PER_GIB: Final = 1024 * 1024
 
 
 def measured(rows: pl.DataFrame, part: str, aspect: str, metric: str, unit: str) -> pl.DataFrame:
-    """Rows with `value`, `samples` and `source_id` as measurements of one metric; values that are null are left out."""
+    """Rows with `value`, `samples` and `source_id` as measurements of one metric; null values are left out."""
     named = rows.with_columns(
         pl.col("node").cast(pl.String),
         pl.col("value").cast(pl.Float64),
@@ -64,7 +64,7 @@ def measured(rows: pl.DataFrame, part: str, aspect: str, metric: str, unit: str)
 
 
 def _means(samples: pl.DataFrame, value: pl.Expr, *, total_by: str = "") -> pl.DataFrame:
-    """Mean of a value over the samples of each run and node; with `total_by`, of its sum over a sample's rows."""
+    """Mean of a value over the samples of each run and node; with `total_by`, the rows of a sample are summed first."""
     rows = samples.with_columns(value=value).drop_nulls("value")
     if total_by:
         rows = rows.group_by(*_NODE, "source_id", "sample", maintain_order=True).agg(pl.col("value").sum())
@@ -136,10 +136,10 @@ def _network(net: pl.DataFrame) -> list[pl.DataFrame]:
 def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]:
     """Share of enforcement periods in which a quota stopped the servers' and the clients' control groups.
 
-    The runner samples the groups that server processes are in, and those whose name contains `client`. A group is the
-    load generator's if its path contains `client`, `driver`, `ycsb`, `pgbench` or `loadgen`, else the servers'. Of
-    several groups the one that was held back most counts; the root, which is the whole host, does not. A group named
-    after a node (`postgres-node1`) is that node's; any other belongs to the node whose host was sampled.
+    The runner samples the groups of server processes, and groups whose name contains `client`. A group belongs to the
+    load generator if its path contains `client`, `driver`, `ycsb`, `pgbench` or `loadgen`, otherwise to the servers. Of
+    several groups, the one that was throttled most is used; the root group, which is the whole host, is ignored. A
+    group named after a node (`postgres-node1`) belongs to this node, any other to the node whose host was sampled.
     """
     path = pl.col("control_group")
     inside = align_to_runs(throttle, runs).filter(~path.str.contains(_WHOLE_HOST))
@@ -196,9 +196,9 @@ def sessions_measured(sessions: pl.DataFrame, settings: pl.DataFrame) -> list[pl
 def checkpoints_measured(
     checkpoints: pl.DataFrame, runs: pl.DataFrame, logs: pl.DataFrame, settings: pl.DataFrame
 ) -> list[pl.DataFrame]:
-    """Share of each run with a checkpoint under way, and the mean distance between those that WAL requested.
+    """Share of each run with a checkpoint under way, and the mean time between checkpoints that WAL requested.
 
-    Where `log_checkpoints` is on and a log without checkpoints is there (`logs`: run, node, `source_id`), it is 0.
+    The share is 0 for logs without checkpoints (`logs`: run, node, `source_id`) if `log_checkpoints` is on.
     """
     window = runs.select(
         *_RUN,

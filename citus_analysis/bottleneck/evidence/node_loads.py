@@ -1,4 +1,4 @@
-"""How load is spread over nodes in sum and over time, and over shards: connections, statements, bytes, CPU."""
+"""The distribution of load over nodes, in total and over time, and over shards: connections, statements, bytes, CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
 __all__ = ["MEASURES", "balance_of_nodes", "node_loads", "shard_skew"]
 
-#: What is spread over nodes, and its unit.
+#: Measure of load -> its name with the unit.
 MEASURES: Final = {
     "connections": "connections of clients",
     "statements": "sampled statements per second",
@@ -23,7 +23,7 @@ MEASURES: Final = {
     "CPU": "CPU busy [%]",
 }
 _RUN: Final = ("resource", "run_id")
-#: Below so many executions of a shard on average, chi-squared is no approximation of the test's distribution.
+#: Fewest executions per shard, on average, for which chi-squared approximates the distribution of the test.
 _TESTABLE: Final = 5
 _SHAPE: Final = (*_RUN, "node", "elapsed_s", "measure", "value")
 
@@ -31,8 +31,8 @@ _SHAPE: Final = (*_RUN, "node", "elapsed_s", "measure", "value")
 def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Load of each node over time, by measure.
 
-    Statements are counted per second of their begin at the node that received them: those of sampled sessions, where
-    a study logs only these. Samplers that share a host see its whole CPU and network.
+    Statements are counted per second of their begin at the node that received them; a study that logs only sampled
+    sessions counts only these. Samplers that share a host measure its whole CPU and network.
 
     Args:
         tables: `activity_samples`, `net_samples` and `cpu_samples`.
@@ -66,7 +66,7 @@ def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, run
 
 
 def _statements(statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Statements that began in each full second of a run, at each node that received any in some run; 0 where none."""
+    """Statements that began in each full second of a run, 0 included, at each node that received any in some run."""
     window = runs.select(
         *_RUN,
         begin=pl.coalesce("measured_from", "start_time"),
@@ -88,13 +88,13 @@ def balance_of_nodes(loads: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
     """Mean load of each node, its share of all nodes, and Jain's index, for each configuration with several nodes.
 
     Args:
-        loads: what :func:`node_loads` returned.
+        loads: result of :func:`node_loads`.
         runs: the runs, with the columns of `configuration`.
         configuration: columns that identify a configuration.
 
     Returns:
         `configuration`, `measure`, `node`, `mean` (over time, then over runs), `share_percent`, `jain_index` (null
-        where all loads are 0), `most_uneven_second` (the lowest Jain's index of any second, over the runs), `runs`.
+        if all loads are 0), `most_uneven_second` (the lowest Jain's index of any second of the runs), `runs`.
     """
     others = [name for name in configuration if name != "resource"]
     placed = loads.join(runs.select(*_RUN, *others), on=_RUN)
@@ -132,8 +132,8 @@ def _worst_second(placed: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 def shard_skew(statements: Frame, runs: Frame, configuration: Sequence[str] = ("resource",)) -> pl.DataFrame:
     """Executions of each run over shards, with the most and the least used one.
 
-    Runs are kept apart, because each may have made its table anew, with other shards. Only shards that were used at
-    all are known from statements: of a table with more shards, the others had none.
+    Runs are not combined, because each may have created its table again, with other shards. Statements show only the
+    shards that were used; unused shards of a table are not counted.
 
     Args:
         statements: the table `statements`.

@@ -13,9 +13,9 @@ from citus_analysis.stats import mean_interval
 
 __all__ = ["TO_RECORD", "matrix_of"]
 
-#: What measures an empty cell. Cells that are not named here have no meaning: a CPU makes no errors that are counted.
+#: The recording that would fill an empty cell. Missing combinations have no meaning: errors of a CPU are not counted.
 TO_RECORD: Final = {
-    ("CPU", "utilisation"): "CPU time beside the servers with iostat or vmstat (samplers.iostat)",
+    ("CPU", "utilisation"): "CPU time on the servers' hosts with iostat or vmstat (samplers.iostat)",
     ("CPU", "saturation"): "pressure and quotas with the runner's sampler of the kernel's counters (samplers.host)",
     ("device", "utilisation"): "devices with `iostat -x -t 1` (samplers.iostat)",
     ("device", "saturation"): "devices with `iostat -x -t 1` (samplers.iostat)",
@@ -43,7 +43,7 @@ _METRIC: Final = ("node", "part", "aspect", "metric", "unit")
 def matrix_of(
     measured: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str], level: float, sources: pl.DataFrame
 ) -> pl.DataFrame:
-    """Means over runs of every metric, with intervals, and one row for each cell that nothing was measured of.
+    """Means over runs of every metric, with intervals, and one row for each cell without a measurement.
 
     Args:
         measured: columns of :data:`citus_analysis.bottleneck.evidence.measurements.COLUMNS`.
@@ -53,9 +53,9 @@ def matrix_of(
         sources: `source_id` and `path` of the files.
 
     Returns:
-        `configuration`, `node`, `part`, `aspect`, `metric`, `value`, `low` (0 at least) and `high` (null for one run),
-        `unit`, `runs`, `samples`, `source_id` and `source` (its path; of the first run), `not_measured` (what to
-        record; null where there is a value).
+        `configuration`, `node`, `part`, `aspect`, `metric`, `value`, `low` (at least 0) and `high` (null for one run),
+        `unit`, `runs`, `samples`, `source_id` and `source` (its path) of the first run, `not_measured` (the recording
+        that is missing; null if there is a value).
     """
     others = [name for name in configuration if name != "resource"]
     placed = measured.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
@@ -67,7 +67,7 @@ def matrix_of(
     ends = [mean_interval(values, level) for values in cells["values"].to_list()]
     known = cells.drop("values").with_columns(
         value=pl.Series([one.estimate for one in ends], dtype=pl.Float64),
-        # No measurement here can be negative, and no share above the whole.
+        # No measurement here can be negative, and no share can exceed 100 %.
         low=pl.Series([one.ends[0] for one in ends], dtype=pl.Float64).clip(lower_bound=0.0),
         high=pl.Series([one.ends[1] for one in ends], dtype=pl.Float64).clip(
             upper_bound=cells["unit"].eq("%").replace_strict({True: 100.0, False: math.inf})

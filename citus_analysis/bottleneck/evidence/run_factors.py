@@ -1,4 +1,4 @@
-"""What may have differed between the runs of a configuration: one number per run and factor."""
+"""Factors that may have differed between the runs of a configuration: one number per run and factor."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def run_factors(
     settings: pl.DataFrame,
     configuration: Sequence[str],
 ) -> pl.DataFrame:
-    """The runs that are ok with a number for each factor; null where it is not known.
+    """The runs with status `ok`, with a number for each factor; null if it is not known.
 
     Args:
         runs: the runs, with the columns of `configuration`.
         measured: columns of :data:`citus_analysis.bottleneck.evidence.measurements.COLUMNS`.
-        sessions: what :func:`citus_analysis.bottleneck.client_sessions` returned.
+        sessions: result of :func:`citus_analysis.bottleneck.client_sessions`.
         autovacuum: records of kind `autovacuum`, rows of `log_events`.
         settings: the table `settings`.
         configuration: columns that identify a configuration.
 
     Returns:
         `configuration`, `run_id`, `throughput_ops_s`, `order` (rank of the begin within the configuration),
-        `checkpoint` (per cent of the run with one under way, mean of the nodes), `autovacuum` (seconds of it in the
-        run, all nodes), `balance` (Jain's index of the clients' sessions over nodes).
+        `checkpoint` (per cent of the run with a checkpoint under way, mean of the nodes), `autovacuum` (its seconds
+        during the run, sum of the nodes), `balance` (Jain's index of the clients' sessions over nodes).
     """
     done = runs.filter((pl.col("status") == "ok") & (pl.col("throughput_ops_s") > 0))
     ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
@@ -66,7 +66,7 @@ def run_factors(
 
 
 def _vacuumed(runs: pl.DataFrame, events: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
-    """Seconds of autovacuum within each run; 0 only where the servers would have logged it."""
+    """Seconds of autovacuum within each run; null instead of 0 if the servers would not have logged it."""
     window = runs.select(*_RUN, begin="start_time", until="end_time").drop_nulls()
     placed = window.join(autovacuum_intervals(events).select("resource", "start_time", "end_time"), on="resource")
     overlap = pl.min_horizontal("end_time", "until") - pl.max_horizontal("start_time", "begin")
@@ -100,9 +100,9 @@ def run_variance(factors: Frame, configuration: Sequence[str], *, level: float =
     """Run-to-run variance by order in time, checkpoints, autovacuum, balance of nodes and the rest.
 
     Args:
-        factors: what :func:`run_factors` returned.
+        factors: result of :func:`run_factors`.
         configuration: columns that identify a configuration.
-        level: confidence level of the mean for which runs are counted.
+        level: confidence level of the mean, for the number of runs needed.
 
     Raises:
         InsufficientDataError: too few repeated runs.

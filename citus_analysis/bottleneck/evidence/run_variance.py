@@ -1,9 +1,9 @@
-"""Where the differences between repeated runs come from: order in time, checkpoints, autovacuum, balance, the rest.
+"""Split the variance between repeated runs by source: order in time, checkpoints, autovacuum, balance, the rest.
 
 Runs are compared with the other runs of their configuration only: the logarithm of throughput and each factor are
-taken as distances from the configuration's mean. The share of a factor is its part of the explained sum of squares,
-averaged over all orders in which factors can enter (Lindeman, Merenda and Gold), so that shares add up to 1 with the
-residual whatever the factors have in common.
+centred at the configuration's mean. The share of a factor is its part of the explained sum of squares, averaged over
+all orders in which factors can enter the model (Lindeman, Merenda and Gold), so that the shares and the residual add up
+to 1 even if the factors are correlated.
 
 References:
     Lindeman, R. H., Merenda, P. F. and Gold, R. Z. (1980). Introduction to Bivariate and Multivariate Analysis.
@@ -34,13 +34,13 @@ from citus_analysis.texts.counted_words import counted, listed
 
 __all__ = ["RESIDUAL", "WANTED", "RunVariance", "split_run_variance"]
 
-#: What no factor explains.
+#: The part that no factor explains.
 RESIDUAL: Final = "residual"
-#: Relative half-width of a mean's interval for which runs are counted.
+#: Relative half-width of a mean's interval that `runs_needed` is computed for.
 WANTED: Final = 0.05
-#: Fewer degrees of freedom are left for the residual by too few runs.
+#: Fewest degrees of freedom of the residual.
 _LEAST_FREEDOM: Final = 3
-#: More runs than this are not planned for.
+#: Largest number of runs that is stated.
 _MOST: Final = 10_000
 _ALPHA: Final = 0.05
 
@@ -50,19 +50,19 @@ class RunVariance(Shown):
     """Run-to-run variance by source.
 
     Attributes:
-        sources: one row per source: `source`, `share` of the variance (they add up to 1), `by_chance` (the expected
-            share of a factor that has no effect), `sd_percent` (the source's part of the spread), `effect_percent`
-            (change of throughput for one standard deviation of the factor), `p_value` (adjusted), `runs_to_decide`
-            (runs of all configurations together that would show an effect of this size; null where none would or it
-            is shown).
+        sources: one row per source: `source`, `share` of the variance (the shares add up to 1), `by_chance` (the
+            expected share of a factor that has no effect), `sd_percent` (the source's part of the spread),
+            `effect_percent` (change of throughput for one standard deviation of the factor), `p_value` (adjusted),
+            `runs_to_decide` (runs of all configurations together that would show an effect of this size; null if the
+            effect is shown already, or if more than 10,000 runs were needed).
         sd_percent: standard deviation between runs of one configuration.
         runs_needed: runs of a configuration for an interval of ± `wanted`.
         runs_needed_without: the same if all factors were held constant.
         wanted: relative half-width.
-        n: runs that entered.
-        configurations: with at least two runs.
-        method: how the shares come about.
-        warnings: what a reader must know.
+        n: number of runs that were used.
+        configurations: number of configurations with at least two runs.
+        method: method of the shares.
+        warnings: limitations that a reader must know.
     """
 
     sources: pl.DataFrame
@@ -113,16 +113,16 @@ def split_run_variance(
 ) -> RunVariance:
     """Split the variance between repeated runs by its sources.
 
-    A factor that is the same in all runs of each configuration is left out, and one that is not known of every run of a
-    configuration counts as constant there; warnings say so. A configuration with one run says nothing and is left out.
+    A factor that is equal in all runs of each configuration is left out. A factor that is unknown for some run of a
+    configuration is treated as constant there. Warnings name both. Configurations with a single run are left out.
 
     Args:
         throughput: one positive value per run.
-        configuration: what each run is a repeat of.
-        factors: name -> one number per run; nan where it is not known.
+        configuration: configuration of each run.
+        factors: name -> one number per run; nan if it is not known.
         wanted: relative half-width of a mean's interval, for `runs_needed`.
-        level: its confidence level.
-        assurance: the chance with which so many runs reach it, in view of how well the spread is known.
+        level: confidence level of this interval.
+        assurance: probability that `runs_needed` runs reach this half-width, given the uncertainty of the spread.
 
     Raises:
         UsageError: arrays of different length, or a throughput that is not positive.
@@ -176,7 +176,7 @@ def _usable(
     places: np.ndarray[tuple[int], np.dtype[np.intp]],
     repeated: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> tuple[dict[str, Floats], tuple[str, ...]]:
-    """Factors with their distances from the groups' means, scaled to a variance of 1; and why others are left out."""
+    """Factors centred at the groups' means and scaled to a variance of 1, and notes on factors that are left out."""
     known: dict[str, Floats] = {}
     notes = []
     for name, given in factors.items():
@@ -247,7 +247,7 @@ def _effects(y: Floats, columns: Sequence[Floats]) -> list[float]:
 
 
 def _lmg(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], float]) -> float:
-    """What a factor adds to those before it, averaged over all orders."""
+    """The part that a factor adds to the factors before it, averaged over all orders."""
     others = [one for one in names if one != name]
     total = 0.0
     for before in _subsets(others):
@@ -258,12 +258,12 @@ def _lmg(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], float])
 
 
 def _p_value(part: float, explained: float, left: int) -> float:
-    """Of the F test of one factor beside all others."""
+    """The p-value of the F test of one factor, given all others."""
     return f_tail(max(part, 0.0) / ((1 - explained) / left), 1, left)
 
 
 def _to_decide(effect: float, groups: int, factors: int) -> int | None:
-    """Runs of all configurations together with which an effect of this size (Cohen's f squared) would be shown."""
+    """Number of runs of all configurations together that would show an effect of this size (Cohen's f squared)."""
     from scipy import special
 
     def power(n: int) -> float:
@@ -274,7 +274,7 @@ def _to_decide(effect: float, groups: int, factors: int) -> int | None:
 
 
 def _needed(sd: float, freedom: int, wanted: float, level: float, assurance: float) -> int | None:
-    """Runs for a mean ± `wanted`, for a spread as large as that of the runs made may be with the assurance."""
+    """Number of runs for a mean ± `wanted`, for the largest spread that is plausible given the runs and assurance."""
     largest = sd * math.sqrt(freedom / chi2_quantile(1 - assurance, freedom))
     half = math.log1p(wanted)
     return smallest(lambda n: t_quantile((1 + level) / 2, n - 1) * largest / math.sqrt(n) <= half, 2, _MOST)

@@ -1,7 +1,7 @@
-"""Where the variance of T comes from, and what separates slow statements from the others.
+"""The sources of the variance of T, and the properties that separate slow statements from the others.
 
-T is the sum of the parent's own time, the child's, and what lies between (L), so that Var(T) is the sum of the three
-variances and twice the three covariances.
+T is the sum of the parent's own time, the child's time, and the time between (L), so Var(T) is the sum of their three
+variances and twice their three covariances.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from citus_analysis.stats.compare.ranks import cliffs_delta, mann_whitney_p
 
 __all__ = ["LEAST_STATEMENTS", "MOST_STATEMENTS", "TERMS", "separators", "variance_of"]
 
-#: Fewer statements than these say nothing of a variance.
+#: Fewest statements from which a variance is computed.
 LEAST_STATEMENTS: Final = 30
-#: Statements of a group that are compared; of more, so many are drawn.
+#: Most statements of a group that are compared; of larger groups, a sample of this size is drawn.
 MOST_STATEMENTS: Final = 20_000
 #: Names of the terms: the variances, then the covariances (each counted twice).
 TERMS: Final = ("parent", "child", "between", "parent and child", "parent and between", "child and between")
@@ -72,13 +72,13 @@ def variance_of(statements: Frame, runs: Frame, configuration: Sequence[str]) ->
 
 @in_callers_kind
 def separators(statements: Frame, checkpoints: Frame, runs: Frame, configuration: Sequence[str]) -> pl.DataFrame:
-    """What separates slow statements from the others: T of those with a property against T of those without.
+    """Compare T of statements with a property and without it, to find properties that separate slow statements.
 
     The properties are the node and the shard of a statement, whether it was executed on another node, whether a
-    checkpoint was under way, and whether it was parsed (the first use in its connection). The tests are Mann and
-    Whitney's, adjusted within each configuration and kind of statement by Holm's procedure; statements of one run
-    depend on each other, so a small p-value alone decides nothing: read the effect size. Of a group with more than
-    :data:`MOST_STATEMENTS`, so many are drawn.
+    checkpoint was under way, and whether it was parsed (the first use in its connection). The p-values are from
+    Mann-Whitney tests, adjusted within each configuration and kind of statement by Holm's procedure. Statements of one
+    run are not independent, so the effect size matters more than a small p-value. From groups of more than
+    :data:`MOST_STATEMENTS` statements, a sample of this size is drawn.
 
     Returns:
         `configuration`, `statement_kind`, `property`, `n_with`, `n_without`, `median_with_us`, `median_without_us`,
@@ -120,7 +120,7 @@ def _contrasts(group: pl.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _properties(group: pl.DataFrame) -> Iterator[tuple[str, Bools]]:
-    """Each property with, for every statement, whether it has it; arrays, for there may be thousands of shards."""
+    """Each property with the flags of the statements that have it, as arrays, because there may be many shards."""
     remote = group["executed"].cast(pl.String) == "remote"
     yield "checkpoint under way", group["_checkpoint"].to_numpy()
     yield "first use in its connection", (group["parse_us"].fill_null(0) > 0).to_numpy()
@@ -132,7 +132,7 @@ def _properties(group: pl.DataFrame) -> Iterator[tuple[str, Bools]]:
 
 
 def _under_checkpoint(statements: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
-    """Statements with `_checkpoint`: whether the newest checkpoint of their node that began before had not ended."""
+    """Statements with `_checkpoint`: whether the last checkpoint of their node that began before them still ran."""
     begun = checkpoints.select(
         "resource", "run_id", "node", begun=pl.coalesce("start_time", "end_time"), ended="end_time"
     ).drop_nulls()

@@ -1,9 +1,9 @@
-"""What sessions did at the moments of the snapshots: average active sessions by wait event.
+"""Average active sessions by wait event, from snapshots of sessions.
 
-A session that clients opened is a *parent*; one that another node opened for it (Citus: `worker_query`) is a *child*.
-PostgreSQL shows an active Citus parent that waits for its workers under ClientRead, as if it waited for its client
-(https://github.com/citusdata/citus/issues/8539): such a session is labelled `waits for workers`. What its children on
-the workers did is joined by the parent's global pid.
+A session that a client opened is a *parent*; a session that another node opened for it (Citus: `worker_query`) is a
+*child*. PostgreSQL shows an active Citus parent that waits for its workers under ClientRead, as if it waited for its
+client (https://github.com/citusdata/citus/issues/8539): such a session is labelled `waits for workers`. Its children on
+the workers have the parent's global pid.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _TIME: Final = "sample_time"
 
 @in_callers_kind
 def client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
-    """Client backends of the snapshots from within runs, with `role` (parent, child), `state` and `waits`.
+    """Client backends in the snapshots from within runs, with their role, activity and wait event.
 
     Args:
         activity: the table `activity_samples`.
         runs: the table `runs`.
 
     Returns:
-        Rows of `activity` with `role`, `doing` (`working` for active sessions without a wait, else a class of waits:
-        `lock`, `WAL`, `I/O`, `other wait`, `waits for workers`, `client` for a session that has nothing to do) and
-        `event` (type and name of the wait event).
+        Rows of `activity` with `role` (`parent`, `child`), `doing` (`working` for active sessions without a wait, else
+        a class of waits: `lock`, `WAL`, `I/O`, `other wait`, `waits for workers`, `client` for a session that has
+        nothing to do) and `event` (type and name of the wait event).
     """
     frame = as_polars(activity).with_columns(pl.col("backend_type", "state", "application").cast(pl.String))
     own = pl.col("application").is_in(_OBSERVERS) | pl.col("application").fill_null("").str.contains(_MAINTENANCE)
@@ -79,12 +79,12 @@ def session_waits(sessions: Frame, nodes: Frame | None = None) -> pl.DataFrame:
     """Average active sessions by node, role and wait event, for each run.
 
     Args:
-        sessions: what :func:`client_sessions` returned.
+        sessions: result of :func:`client_sessions`.
         nodes: the table `nodes`, which names the node of a child's parent.
 
     Returns:
         `resource`, `run_id`, `node`, `role`, `parent_node` (of children), `doing`, `event`, `snapshots` (of the node
-        within the run), `average_sessions` (sessions seen so, over snapshots).
+        within the run), `average_sessions` (such sessions in all snapshots, divided by the number of snapshots).
         A session that waits for a lock in one of two snapshots is half a session on average.
     """
     seen = as_polars(sessions)
@@ -113,10 +113,10 @@ def _with_parent_nodes(sessions: pl.DataFrame, nodes: Frame | None) -> pl.DataFr
 
 
 def time_shares(sessions: pl.DataFrame) -> pl.DataFrame:
-    """How the clients' sessions (parents) of each run divided their time, in per cent.
+    """Shares of the time of the clients' sessions (parents) of each run by activity, in per cent.
 
     Returns:
-        `resource`, `run_id`, `doing`, `percent`, `n` (sessions seen, over all snapshots of all nodes).
+        `resource`, `run_id`, `doing`, `percent`, `n` (number of sessions in all snapshots of all nodes).
     """
     parents = sessions.filter(pl.col("role") == "parent")
     counted = parents.group_by(*_RUN, "doing", maintain_order=True).agg(n=pl.len())
