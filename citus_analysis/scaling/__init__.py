@@ -6,11 +6,11 @@
 - laws: `little`, `utilisation`, `service_demand`, `asymptotic_bounds`;
 - networks: `mva`, `mva_multiclass`, and with stations of all kinds `solve_closed`;
 - gains without a part of the response time: `blocked_time` on a dataset, `what_if` on times of runs;
-- throughput after other changes, and curves of networks beside models: `predicted_changes` (`change_table`),
+- throughput after other changes, and curves of networks and models: `predicted_changes` (`change_table`),
   `throughput_curves`;
-- what an operation needs of each node: `resource_demands`, `first_to_saturate`, `load_bounds`; gains by the rules
-  above: `predictions`;
-- `cost_figures`, of all configurations `configuration_costs`.
+- demands of an operation on each node: `resource_demands`, `first_to_saturate`, `load_bounds`; gains of all set-ups of
+  a dataset: `predictions`;
+- costs: `cost_figures`, of all configurations `configuration_costs`.
 """
 
 from citus_analysis.core.displays import public

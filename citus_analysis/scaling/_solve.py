@@ -18,7 +18,7 @@ __all__ = ["solve", "solve_many"]
 
 _TIGHT: Final = 1e-15
 _ROUNDS: Final = 100
-#: Relative gain below which a fit has settled, and damping at which no step can improve it any more.
+#: Relative gain below which a fit has converged, and damping at which no step can improve it any more.
 _SETTLED: Final = 1e-14
 _STIFF: Final = 1e4
 
@@ -35,7 +35,7 @@ def solve(model: Model, n: Floats, x: Floats) -> Floats:
     def jacobian(p: Floats) -> Floats:
         return model.jacobian(n, p) / scale
 
-    # dogbox walks along the bounds and ends exactly on one that binds.
+    # dogbox moves along the bounds and ends exactly on an active one.
     result = least_squares(
         residuals,
         start,
@@ -56,7 +56,7 @@ def solve(model: Model, n: Floats, x: Floats) -> Floats:
 def solve_many(model: Model, n: Floats, x: Floats, start: Floats) -> Floats:
     """Parameters, shape (B, p), for each row of throughputs, shape (B, len(n)), from one start.
 
-    Levenberg-Marquardt with bounds: a parameter that presses against its bound is held there for the step.
+    Levenberg-Marquardt with bounds: a parameter whose step would cross its bound is kept there for the step.
     """
     lower, upper = np.array(model.lower), np.array(model.upper)
     theta = np.tile(start, (x.shape[0], 1))

@@ -26,12 +26,12 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, repr=False)
 class CostFigures(Shown):
-    """What a throughput costs.
+    """The cost of a throughput.
 
     Attributes:
         vcpus: vCPUs of all nodes that were paid for.
         ops_s_per_vcpu: throughput per vCPU.
-        price_per_hour: price of the whole system per hour; None where not given.
+        price_per_hour: price of the whole system per hour; None if not given.
         price_per_million_ops: price of a million operations at this throughput; None without a price.
         currency: unit of the prices.
     """
@@ -51,12 +51,12 @@ def cost_figures(
     price_per_node_hour: float | None = None,
     currency: str = "USD",
 ) -> CostFigures:
-    """Throughput per vCPU, and the price of a million operations where a price is given.
+    """Throughput per vCPU, and the price of a million operations if a price is given.
 
     Args:
         throughput_ops_s: mean throughput with its interval.
         nodes: nodes that are paid for, coordinator included.
-        vcpus_per_node: vCPUs of each.
+        vcpus_per_node: vCPUs of each node.
         price_per_node_hour: price of a node per hour.
         currency: unit of the price.
 
@@ -89,13 +89,13 @@ def _map(interval: Interval, factor: float) -> Interval:
 
 
 def _price(throughput: Interval, hourly: float) -> Interval:
-    """The interval of a reciprocal: ends swap; a throughput that may be 0 has no bounded price."""
+    """The interval of a reciprocal: the ends swap; if the throughput may be 0, the price is unbounded."""
     per_ops = hourly / _SECONDS_PER_HOUR * _MILLION
     high = per_ops / throughput.low if throughput.low > 0 else float("inf")
     return replace(throughput, estimate=per_ops / throughput.estimate, low=per_ops / throughput.high, high=high)
 
 
-#: Columns that tell configurations apart in `configuration_costs`, beside the resource.
+#: Columns that identify a configuration in `configuration_costs`, besides the resource.
 _CONFIGURATION: Final = ("operation", "workers", "threads")
 _RANGE: Final = ("_low", "_high")
 
@@ -104,12 +104,11 @@ _RANGE: Final = ("_low", "_high")
 def configuration_costs(
     runs: Frame, nodes: Frame, *, price_per_node_hour: float = 0.0, currency: str = "USD", level: float = LEVEL
 ) -> pl.DataFrame:
-    """Throughput per vCPU of each configuration whose nodes and cores are known, and its price where one is given.
+    """Throughput per vCPU of each configuration whose nodes and cores are known, and its price if one is given.
 
     Args:
-        runs: runs with `resource`, `operation`, `workers`, `threads`, `cpu_per_node` (cores that a node may use, as the
-            resource's description states them) and `throughput_ops_s`, as :func:`citus_analysis.runs.select_runs` gives
-            them.
+        runs: runs with `resource`, `operation`, `workers`, `threads`, `cpu_per_node` (cores that a node may use, from
+            the resource's description) and `throughput_ops_s`, such as :func:`citus_analysis.runs.select_runs` returns.
         nodes: the table `nodes`; all nodes of a resource are paid for, the coordinator included.
         price_per_node_hour: price of a node per hour; 0: not known.
         currency: unit of the price.

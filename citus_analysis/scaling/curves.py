@@ -1,4 +1,4 @@
-"""Results of a scaling study: curves with their points, comparisons and models, and the tables made of them."""
+"""Results of a scaling study: curves with their points, comparisons and models, as objects and as tables."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class ScalingCurve(Shown):
     """Throughput against size for runs that agree in everything else.
 
     Attributes:
-        x: what the size is (`workers`, `threads` ...).
-        stratum: what the runs have in common.
-        points: throughput, speedup, efficiency and psi per size. Intervals of speedup and efficiency hold together
-            with those of all comparisons of the operation; those of throughput and psi are each for itself.
-        fits: fitted models; None where there are too few sizes for any.
-        comparisons: each size against the base, as `compare_runs` compares them; adjusted by Holm's procedure over
-            all curves of the same operation.
-        warnings: what a reader must know.
+        x: name of the size (`workers`, `threads` ...).
+        stratum: the values that the runs have in common.
+        points: throughput, speedup, efficiency and psi per size. Intervals of speedup and efficiency are simultaneous
+            over all comparisons of the operation; those of throughput and psi are not.
+        fits: fitted models; None if there are too few sizes for any.
+        comparisons: each size against the base, as in `compare_runs`; adjusted by Holm's procedure over all curves of
+            the same operation.
+        warnings: limitations that a reader must know.
         runs: the runs of the curve, with their set-up.
-        too_few: models that were asked for and have more parameters than the curve has sizes.
+        too_few: requested models that have more parameters than the curve has sizes.
     """
 
     x: str
@@ -50,7 +50,7 @@ class ScalingCurve(Shown):
 
     @property
     def growth(self) -> Comparison:
-        """The largest size against the base: whether throughput grew at all."""
+        """The comparison of the largest size with the base: whether throughput grew at all."""
         return self.comparisons[-1]
 
     def notes(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class ScalingCurve(Shown):
         return unique((*self.warnings, *self.growth.warnings))
 
     def summary_lines(self) -> list[str]:
-        """The finding and what the models say."""
+        """The findings on growth and on the models."""
         where = stratum_text(self.stratum)
         models = f"  {self.models_sentence()}"
         return [f"{where}: {self.sentence()}" if where else self.sentence(), models]
@@ -68,7 +68,7 @@ class ScalingCurve(Shown):
         return pl.DataFrame([_record(self, point) for point in self.points], infer_schema_length=None)
 
     def model_rows(self) -> list[dict[str, object]]:
-        """One row per fitted model: parameters, AICc, weight, what speaks against it, peak, warnings."""
+        """One row per fitted model: parameters, AICc, weight, reason for rejection, peak, warnings."""
         if self.fits is None:
             return []
         return [
@@ -89,7 +89,7 @@ class ScalingCurve(Shown):
         ]
 
     def models_sentence(self) -> str:
-        """What the runs say about the models, and which could not be fitted."""
+        """The finding on the models, and the models that could not be fitted."""
         fitted = "; ".join([self.fits.sentence(), *self._interpolating()]) if self.fits else ""
         if not self.too_few:
             return fitted
@@ -98,7 +98,7 @@ class ScalingCurve(Shown):
         return f"{fitted}; {refused}" if fitted else refused
 
     def _interpolating(self) -> list[str]:
-        """Words on a model that passes through all means, whatever they are."""
+        """A sentence on models that pass through all means because they have a parameter for each size."""
         names = [
             name
             for name in (self.fits.candidates if self.fits else ())
@@ -116,10 +116,10 @@ class ScalingCurve(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScalingStudy(Shown):
-    """All curves that a table of runs holds.
+    """All curves of a table of runs.
 
     Attributes:
-        x: what the size is.
+        x: name of the size.
         metric: measured metric.
         curves: one per stratum with at least two sizes.
         warnings: runs left out, columns that change along with the size, strata with a single size.

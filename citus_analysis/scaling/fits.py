@@ -22,7 +22,7 @@ __all__ = ["ALPHA", "Band", "ModelFit", "Peak", "ScalingFit"]
 
 #: Level of the tests that reject a model.
 ALPHA: Final = 0.05
-#: A fit speaks about sizes up to this multiple of the largest measured one.
+#: Predictions are made for sizes up to this multiple of the largest measured size.
 REACH: Final = 2.0
 
 
@@ -32,8 +32,8 @@ class Peak(Shown):
 
     Attributes:
         supported: the data bound the peak: the whole interval lies within twice the measured range.
-        size: where the peak is, with its bootstrap interval; infinite where throughput never falls.
-        throughput: the throughput there.
+        size: size of the peak, with its bootstrap interval; infinite if throughput never falls.
+        throughput: throughput at the peak.
         words: the finding in one sentence.
     """
 
@@ -48,7 +48,7 @@ class Band(Shown):
     """Predicted throughput with a pointwise bootstrap band.
 
     Attributes:
-        size: sizes, as asked for.
+        size: the requested sizes.
         estimate: fitted curve.
         low: lower end of the band.
         high: upper end of the band.
@@ -70,18 +70,18 @@ class ModelFit(Shown):
         model: name of the model.
         parameters: estimates by name (gamma = throughput at size 1, alpha = contention or serial share,
             beta = coherency).
-        standard_errors: asymptotic, from the Jacobian, as R's `usl` reports them; nan for a parameter at its bound.
+        standard_errors: asymptotic, from the Jacobian, as in R's `usl`; nan for a parameter at its bound.
         intervals: bootstrap percentile intervals of the parameters.
         sizes: size of each run.
         throughputs: throughput of each run.
         residuals: measured minus fitted.
         sigma: residual standard deviation.
         degrees_of_freedom: runs minus parameters.
-        aicc: Akaike's criterion, corrected for small samples; infinite where the runs are too few for it.
-        lack_of_fit_p: F test of the model against free means per size; None without repeated runs.
+        aicc: Akaike's criterion, corrected for small samples; infinite if there are too few runs for it.
+        lack_of_fit_p: p-value of the F test of the model against free means per size; None without repeated runs.
         replicates: bootstrap parameters, shape (resamples, parameters).
-        peak: where throughput is largest; None for models without one.
-        warnings: what a reader must know.
+        peak: size at which throughput is largest; None for models without a peak.
+        warnings: limitations that a reader must know.
     """
 
     model: str
@@ -112,7 +112,7 @@ class ModelFit(Shown):
 
     @property
     def rejected(self) -> bool:
-        """Whether repeated runs show that the curve misses their means; its bands and peak then mean nothing."""
+        """Whether repeated runs show that the curve misses their means, so that its bands and peak are not valid."""
         return self.lack_of_fit_p is not None and self.lack_of_fit_p < ALPHA
 
     @property
@@ -130,7 +130,7 @@ class ModelFit(Shown):
 
         Args:
             size: sizes, up to twice the largest measured one.
-            force: predict beyond that all the same.
+            force: allow larger sizes.
 
         Raises:
             UsageError: a size lies beyond twice the measured range and `force` is not set, or is not positive.
@@ -148,7 +148,7 @@ class ModelFit(Shown):
         return Band(n, estimate, low, high, level)
 
     def efficiency(self, size: ArrayLike, *, force: bool = False) -> Floats:
-        """Fitted throughput per size over that at size 1: X(n) / (n X(1))."""
+        """Fitted efficiency: X(n) / (n X(1))."""
         n = np.atleast_1d(np.asarray(size, float))
         return self.predict(n, force=force) / (n * self.parameters["gamma"])
 
@@ -168,12 +168,12 @@ class ScalingFit(Shown):
     """Several models fitted to the same runs.
 
     Attributes:
-        fits: by name of the model, in the order asked for.
-        weights: Akaike weights: how much the runs favour each model among these; they sum to 1. They follow AICc, or
-            AIC where the runs are too few for AICc of one of them; a warning then says so.
-        rejected: models that the runs speak against, each with the reason.
-        decided: the model that the runs decide for; None where the candidates cannot be told apart.
-        warnings: what a reader must know.
+        fits: name of the model -> fit, in the requested order.
+        weights: Akaike weights of the models, which sum to 1. They follow AICc, or, with a warning, AIC if there are
+            too few runs for AICc of one of them.
+        rejected: models that the runs contradict, each with the reason.
+        decided: the model that the runs decide for; None if the candidates cannot be distinguished.
+        warnings: limitations that a reader must know.
     """
 
     fits: dict[str, ModelFit]
@@ -183,13 +183,13 @@ class ScalingFit(Shown):
     warnings: tuple[str, ...] = ()
 
     def summary_lines(self) -> list[str]:
-        """What the runs decide, and each model's parameters and weight."""
+        """The decision, and the parameters and weight of each model."""
         models = [f"  {one.summary_lines()[0]}, weight {self.weights[name]:.2f}" for name, one in self.fits.items()]
         return [self.sentence(), *models]
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Models that the runs do not speak against."""
+        """Models that the runs do not reject."""
         return tuple(name for name in self.fits if name not in self.rejected)
 
     @property
@@ -197,23 +197,23 @@ class ScalingFit(Shown):
         """The fit that the runs decide for.
 
         Raises:
-            InsufficientDataError: the candidates cannot be told apart, or each model is rejected.
+            InsufficientDataError: the candidates cannot be distinguished, or each model is rejected.
         """
         if self.decided is None:
             raise InsufficientDataError(self.sentence(), way_out="measure more sizes, each several times")
         return self.fits[self.decided]
 
     def band(self, size: ArrayLike, level: float = LEVEL, *, force: bool = False) -> Band:
-        """Throughput with a pointwise band that allows for not knowing the model.
+        """Throughput with a pointwise band that accounts for the uncertainty of the model.
 
-        Where the runs decide for a model, the band is that model's. Where they do not, it reaches from the lowest to
-        the highest of the candidates' bands: that of one candidate alone covers less than it states when another one
-        holds. The estimate is that of the candidate whose weight is greatest.
+        If the runs decide for a model, the band is that model's. If they do not, it reaches from the lowest to the
+        highest of the candidates' bands, because the band of a single candidate covers too little if another candidate
+        is true. The estimate is that of the candidate with the largest weight.
 
         Args:
             size: sizes, up to twice the largest measured one.
             level: level of each candidate's band.
-            force: predict beyond that all the same.
+            force: allow larger sizes.
 
         Raises:
             InsufficientDataError: each model is rejected.
@@ -229,7 +229,7 @@ class ScalingFit(Shown):
         return Band(foremost.size, foremost.estimate, low, high, level)
 
     def sentence(self) -> str:
-        """Which model the runs decide for, in words."""
+        """The decision between the models, in words."""
         if self.decided is not None:
             if len(self.fits) > 1 and self.candidates == (self.decided,):
                 return f"the runs reject all models but {self.decided}"
@@ -238,9 +238,9 @@ class ScalingFit(Shown):
         if not self.candidates:
             return "each model is rejected by these runs"
         if len(self.candidates) == 1:
-            return f"the runs are too few to say whether {self.candidates[0]} holds"
+            return f"there are too few runs to decide whether {self.candidates[0]} is valid"
         simplest = min(self.candidates, key=lambda name: len(self.fits[name].parameters))
-        return f"{listed(self.candidates)} cannot be told apart by these runs; {simplest} is the simplest"
+        return f"{listed(self.candidates)} cannot be distinguished by these runs; {simplest} is the simplest"
 
     def __getitem__(self, name: str) -> ModelFit:
         if name not in self.fits:

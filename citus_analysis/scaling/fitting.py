@@ -1,4 +1,4 @@
-"""Fit scalability models to repeated runs, rank them, and say what the data support.
+"""Fit scalability models to repeated runs, rank them, and decide between them if the data permit.
 
 References:
     Burnham, K. P. and Anderson, D. R. (2002). Model Selection and Multimodel Inference (AICc, Akaike weights).
@@ -37,13 +37,13 @@ def fit(
     resamples: int = FIT_RESAMPLES,
     seed: int = SEED,
 ) -> ScalingFit:
-    """Fit several models to the same runs, weigh them by AICc, and say whether that decides for one.
+    """Fit several models to the same runs, compute their Akaike weights, and decide for one if the runs permit.
 
     Args:
-        n: size of each run (workers, threads ...); repeats of a size belong together.
+        n: size of each run (workers, threads ...); runs of equal size are repeats.
         x: throughput of each run.
-        models: names out of `MODELS`.
-        level: of the parameters' and the peak's intervals.
+        models: names of models in `MODELS`.
+        level: confidence level of the parameters and of the peak.
         resamples: bootstrap resamples over runs.
         seed: makes the intervals repeatable.
 
@@ -55,7 +55,7 @@ def fit(
     Example:
         >>> fitted = fit([1, 2, 4, 8, 16, 32], [100, 190, 345, 590, 870, 1_150], resamples=200)
         >>> fitted.sentence(), round(fitted["usl"].parameters["alpha"], 3)
-        ('amdahl and usl cannot be told apart by these runs; amdahl is the simplest', 0.056)
+        ('amdahl and usl cannot be distinguished by these runs; amdahl is the simplest', 0.056)
     """
     fits = {
         model.name: fit_model(model, n, x, level=level, resamples=resamples, seed=seed)
@@ -93,10 +93,10 @@ def fit_model(
 ) -> ModelFit:
     """Fit one model by bounded least squares on all runs; see :func:`fit`.
 
-    Bootstrap: relative deviations of the runs from the mean of their size, pooled over the sizes, are drawn anew
-    around each size's mean (one run per size: relative residuals of the fit around the curve). This assumes that the
-    spread grows with the throughput; simulated, 95 % bands then cover 94 to 96 % from 3 runs per size on, and 92 to
-    99 % from one run per size. With a spread that does not grow, bands from one run per size are too wide.
+    Bootstrap: relative deviations of the runs from the mean of their size, pooled over the sizes, are resampled around
+    each size's mean (with one run per size: relative residuals of the fit, around the curve). This assumes that the
+    spread grows with the throughput. In simulations, 95 % bands then cover 94 to 96 % with 3 runs per size or more, and
+    92 to 99 % with one run per size. If the spread does not grow, bands from one run per size are too wide.
     """
     groups = by_size(n, x)
     sizes = np.concatenate([np.full(values.size, size) for size, values in groups.items()])
@@ -143,8 +143,8 @@ def _resample(
 ) -> Floats:
     """Throughputs of repeated experiments: a centre per run plus a deviation drawn from all runs.
 
-    Three to five runs of one size know their own spread badly; pooled, the relative deviations of all sizes know it
-    well. They are inflated for the means that were fitted, and by t over normal for the degrees of freedom left.
+    Three to five runs of one size determine its spread badly; the pooled relative deviations of all sizes determine it
+    well. They are inflated for the fitted means, and by t over normal for the remaining degrees of freedom.
     """
     repeated = [values for values in groups.values() if values.size > 1]
     values = np.concatenate(list(groups.values()))
@@ -160,7 +160,7 @@ def _resample(
         centres = scale = fitted
     widening = t_quantile(0.975, freedom) / normal_quantile(0.975)
     drawn: Floats = centres + scale * widening * rng.choice(pool, size=(resamples, centres.size))
-    # A throughput is positive; a resampled one that is not would come from a spread as large as the mean.
+    # Throughputs are positive; a spread as large as the mean would give resampled values that are not.
     return drawn.clip(1e-9 * float(fitted.max()))
 
 
@@ -205,7 +205,7 @@ def _lack_of_fit(groups: dict[float, Floats], rss: float, count: int) -> float |
 
 
 def _peak(found: Floats, replicates: Floats, sizes: Floats, level: float) -> Peak:
-    """n* = sqrt((1 - alpha) / beta): where the derivative of the Universal Scalability Law vanishes."""
+    """n* = sqrt((1 - alpha) / beta), at which the derivative of the Universal Scalability Law is 0."""
     places = _peak_sizes(np.vstack([found, replicates]))
     ends = [(1 - level) / 2, (1 + level) / 2]
     # With infinite places among the replicates an interpolated quantile would be nan: take order statistics.
@@ -251,15 +251,15 @@ def _notes(model: Model, found: Floats, groups: dict[float, Floats], lack: float
     if lack is not None and lack < ALPHA:
         notes.append(f"the curve misses the means by more than the runs' spread explains (lack of fit, p = {lack:.2g})")
     if all(sample.size == 1 for sample in groups.values()):
-        notes.append("one run per size: bands rest on the residuals of the fit, whose form they take for right")
+        notes.append("one run per size: bands are based on the residuals of the fit, and assume that its form is right")
     if len(groups) == len(model.parameters):
         parameters = counted(len(model.parameters), "parameter")
-        notes.append(f"{counted(len(groups), 'size')} for {parameters}: nothing is left to test the form")
+        notes.append(f"{counted(len(groups), 'size')} for {parameters}: the form of the curve cannot be tested")
     return notes
 
 
 def _no_contention(groups: dict[float, Floats]) -> str:
-    """Why alpha is 0: throughput follows size, or outgrows it, which no model here can follow.
+    """The reason why alpha is 0: throughput grows in proportion to size, or faster, which no model here describes.
 
     The test is one-sided, on the slope of log throughput over log size.
     """

@@ -1,4 +1,4 @@
-"""Latency against load: what responses cost as more clients ask."""
+"""Latency against load: response times for increasing numbers of client threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS: Final = {
 def latency_by_load(
     selection: Selection, latencies: pl.DataFrame, metric: str = "p99_us", *, level: float = LEVEL
 ) -> pl.DataFrame:
-    """Latency and throughput per set-up and number of threads: means over runs of each run's own value.
+    """Latency and throughput per set-up and number of threads: means over runs of one value per run.
 
     Args:
         selection: runs with their set-up.
@@ -60,7 +60,7 @@ def latency_by_load(
 
 
 def _named(runs: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Names of series are made per operation, which the panel's title says."""
+    """Runs with names of series, made per operation, because the title of a panel names its operation."""
     parts = [
         part.with_columns(series_names(part.select(*keys), ignore=["workload"], always=["workers"]))
         for _, part in runs.group_by("operation", maintain_order=True)

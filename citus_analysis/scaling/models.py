@@ -27,8 +27,8 @@ class Model:
     """A curve X(n) with bounded parameters.
 
     Attributes:
-        name: how it is asked for.
-        formula: for people.
+        name: name of the model, as in `MODELS`.
+        formula: formula for display.
         parameters: names, in the order of the arguments of `curve`.
         lower: lower bounds.
         upper: upper bounds.
@@ -94,7 +94,7 @@ def _usl_jacobian(n: Floats, p: Floats) -> Floats:
 
 
 def _usl_start(n: Floats, x: Floats) -> Floats:
-    """n/X is linear in (n-1) and n(n-1); weights X²/n undo what the transformation does to the errors."""
+    """Start from a linear fit: n/X is linear in (n-1) and n(n-1); weights X²/n correct for the transformed errors."""
     columns = np.stack([np.ones_like(n), n - 1, n * (n - 1)], axis=1)
     weight = (x**2 / n)[:, None]
     (inverse, alpha, beta), _ = nnls(columns * weight, x * weight[:, 0] * n / x)

@@ -23,7 +23,7 @@ __all__ = ["ScalePoint", "efficiency", "psi", "relative_scaling", "speedup"]
 
 @dataclass(frozen=True, repr=False)
 class ScalePoint(Shown):
-    """How a system of one size does relative to the base size and to the next smaller one.
+    """The throughput of a system of one size, relative to the base size and to the next smaller size.
 
     Attributes:
         size: k, e.g. number of workers.
@@ -31,7 +31,7 @@ class ScalePoint(Shown):
         speedup: S(k) = X(k) / X(k0).
         efficiency: E(k) = S(k) k0 / k.
         psi: psi(k', k) = E(k) / E(k') against the next smaller size k'; None for the smallest.
-        runs: the single values behind the mean.
+        runs: the single values of the mean.
     """
 
     size: float
@@ -48,10 +48,10 @@ def relative_scaling(
     """Throughput, speedup, efficiency and psi of each size.
 
     Args:
-        k: size of each run (workers, threads), one entry per run; repeats belong together.
+        k: size of each run (workers, threads), one entry per run; runs of equal size are repeats.
         x: throughput of each run.
-        base: size k0 that the others are compared with; by default the smallest.
-        level: confidence level. Ratios use Welch's t on the log scale, which holds its level for few runs.
+        base: size k0 with which the others are compared; by default the smallest.
+        level: confidence level. Ratios use Welch's t on the log scale, which keeps its level for few runs.
 
     Raises:
         UsageError: arrays of different length, or values that are not positive.
@@ -96,7 +96,7 @@ def efficiency(k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: 
 
 
 def psi(k: ArrayLike, x: ArrayLike, k1: float, k2: float, *, level: float = LEVEL) -> Interval:
-    """How well efficiency is kept from size k1 to k2: E(k2) / E(k1).
+    """The change of efficiency from size k1 to k2: E(k2) / E(k1).
 
     Example:
         >>> round(psi([1, 1, 2, 2, 4, 4], [10, 11, 20, 22, 30, 33], 2, 4).estimate, 3)
@@ -132,10 +132,10 @@ def _ratio(groups: Mapping[float, Floats], size: float, base: float, level: floa
 
 
 def beside(points: Sequence[ScalePoint], ratios: Mapping[float, Interval], base: float) -> tuple[ScalePoint, ...]:
-    """Points whose speedup and efficiency have the intervals of ratios that were compared together.
+    """Points whose speedup and efficiency have the simultaneous intervals of comparisons.
 
     Args:
-        points: of one curve.
+        points: points of one curve.
         ratios: size -> throughput over that of the base.
         base: size k0.
     """

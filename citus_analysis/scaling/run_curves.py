@@ -1,4 +1,4 @@
-"""Scaling over a table of runs: which runs belong to one curve, and what it says."""
+"""Scaling over a table of runs: the curves that the runs form, and the findings on each."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ def scale_runs(
 ) -> ScalingStudy:
     """Speedup, efficiency, psi and model fits over a numeric column of a table of runs.
 
-    Runs form a curve where the rest of their configuration agrees, as in :func:`citus_analysis.stats.compare_runs`,
-    which gives the same numbers and verdicts. A column of the system of which no value occurs at two sizes (the
-    family, when each cluster size has its own) cannot be held equal and is reported.
+    Runs form a curve if the rest of their configuration is equal, as in :func:`citus_analysis.stats.compare_runs`,
+    which gives the same numbers and verdicts. A column of the system of which no value occurs at two sizes (such as the
+    family, if each cluster size has its own) cannot be held equal; a warning names it.
 
     Args:
         source: a dataset, or a polars, pandas or Arrow frame of the table `runs`.
         x: size: `workers`, `threads`, `drivers`, or any numeric column.
         metric: a rate; more is better.
-        base: size that speedup refers to; by default each curve's smallest.
+        base: base size of the speedup; by default each curve's smallest.
         within: columns to hold equal, instead of the whole configuration.
         pool: columns of the configuration that need not be equal.
-        only: column -> value; only curves (or runs, for a column that is not held equal) that have it.
-        models: models to fit, each where there are enough sizes for its parameters.
-        margin: relative difference that counts as none.
+        only: column -> value; only curves (or runs, for a column that is not held equal) with this value.
+        models: models to fit, if there are enough sizes for their parameters.
+        margin: relative difference that is considered equivalent.
         level: confidence level.
         resamples: bootstrap resamples per fit.
-        statuses: run statuses that enter.
+        statuses: statuses of the runs to include.
 
     Raises:
         UnknownNameError: no such column, metric, model or base size.
@@ -107,7 +107,7 @@ def _curves(
 
 
 def _left_out(configurations: int, runs: int, options: _Options) -> list[str]:
-    """Words on the configurations and runs that no curve has."""
+    """Sentences on the configurations and runs that are in no curve."""
     notes, x = [], options.x
     if configurations:
         what = f"one {x} value each" if options.base is None else f"no second {x} value beside {options.base:g}"
@@ -125,7 +125,7 @@ def _known_size(base: float | None, sizes: pl.Series) -> float | None:
 
 @dataclass(frozen=True)
 class _Options:
-    """What is asked of each curve."""
+    """The options that apply to each curve."""
 
     x: str
     metric: str

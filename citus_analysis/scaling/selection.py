@@ -1,11 +1,11 @@
-"""Choice among fitted models: those that the runs allow, and whether they decide for one.
+"""Choose among fitted models: the models that the runs do not reject, and the one that they decide for, if any.
 
-A model is *rejected* where it misses the means of repeated runs (lack of fit), or where a model with more parameters
-fits significantly better: an F test, exact for nested models (linear in Amdahl in USL) and a guide for Gustafson's.
-Among the others the Akaike weights decide, if one of them reaches 0.9. The small-sample correction of AICc is left out
-where it speaks against a rival: it grows without bound as the runs get few, and would then choose the poorer model
-whatever was measured. A model is so never decided for over one that contains it and is not rejected. Where the tests
-reject all models but one that is left with two degrees of freedom or more, they decide for it without weights.
+A model is *rejected* if it misses the means of repeated runs (lack of fit), or if a model with more parameters fits
+significantly better, by an F test, which is exact for nested models (linear in Amdahl in USL) and approximate for
+Gustafson's. Among the others the Akaike weights decide, if one of them reaches 0.9. The small-sample correction of AICc
+is omitted if it is unfavourable to a rival: it grows without bound for few runs, and would then choose the model with
+fewer parameters regardless of the data. So a model is never preferred to one that contains it and is not rejected. If
+the tests reject all models but one, which has two degrees of freedom or more, it is chosen without weights.
 
 References:
     Burnham, K. P. and Anderson, D. R. (2002). Model Selection and Multimodel Inference, sections 2.4 and 2.6.
@@ -25,9 +25,9 @@ from citus_analysis.stats.estimate._student import f_tail
 
 __all__ = ["akaike_weights", "decide_model", "rejections"]
 
-#: Weight at which one model is decided for.
+#: Weight from which on a model is chosen.
 _DECISIVE: Final = 0.9
-#: Degrees of freedom from which on a model counts as tested once all others are rejected.
+#: Fewest degrees of freedom of a model that is chosen because all others are rejected.
 _TESTED: Final = 2
 #: Keeps the logarithm of a perfect fit finite, and the exponential of its distance.
 _TINY: Final = 1e-300
@@ -35,7 +35,7 @@ _FARTHEST: Final = 1_000.0
 
 
 def rejections(fits: Mapping[str, ModelFit]) -> dict[str, str]:
-    """Models that the runs speak against, each with the reason.
+    """Models that the runs contradict, each with the reason.
 
     Example:
         >>> from citus_analysis.scaling import fit
@@ -56,7 +56,7 @@ def rejections(fits: Mapping[str, ModelFit]) -> dict[str, str]:
 
 
 def _p_of_better(poorer: ModelFit, richer: ModelFit) -> float:
-    """P-value of the F test that the richer model fits no better; 1 where it is not richer or nothing is left."""
+    """P-value of the F test that the richer model fits no better; 1 if it is not richer or has no freedom left."""
     extra, freedom = len(richer.parameters) - len(poorer.parameters), richer.degrees_of_freedom
     if extra <= 0 or freedom <= 0:
         return 1.0
@@ -67,10 +67,10 @@ def _p_of_better(poorer: ModelFit, richer: ModelFit) -> float:
 
 
 def akaike_weights(fits: Mapping[str, ModelFit]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Akaike weights of the models, and what a reader must know of them.
+    """Akaike weights of the models, and warnings.
 
-    They follow AICc where it exists for all models. From few runs it is infinite for the richer ones, and would give
-    all weight to the poorest, whatever was measured; then all are weighed by AIC.
+    The weights follow AICc if it is finite for all models. With few runs it is infinite for models with more
+    parameters, and would give all weight to the simplest model regardless of the data; then AIC is used for all.
 
     Example:
         >>> from citus_analysis.scaling import fit
@@ -91,7 +91,7 @@ def akaike_weights(fits: Mapping[str, ModelFit]) -> tuple[dict[str, float], tupl
 
 
 def decide_model(fits: Mapping[str, ModelFit], rejected: Mapping[str, str]) -> str | None:
-    """The model that the runs decide for; None where they do not."""
+    """The model that the runs decide for; None if they do not decide."""
     left = {name: one for name, one in fits.items() if name not in rejected}
     if len(left) == 1 < len(fits):
         ((only, one),) = left.items()
@@ -106,7 +106,7 @@ def decide_model(fits: Mapping[str, ModelFit], rejected: Mapping[str, str]) -> s
 
 
 def _distance(rival: ModelFit, best: ModelFit) -> float:
-    """How much worse the rival's criterion is: by AIC or by AICc, whichever favours it more."""
+    """The difference of the rival's criterion from the best model's, by AIC or AICc, the smaller of the two."""
     runs = len(best.sizes)
     fit = runs * math.log(max(rival.rss, _TINY) / max(best.rss, _TINY))
     plain = fit + 2 * (len(rival.parameters) - len(best.parameters))

@@ -224,5 +224,5 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         scaling.fit_usl([1, 2], [1, 2])
     with pytest.raises(UnknownNameError, match="did you mean 'amdahl'"):
         scaling.fit([1, 2, 3], [1, 2, 3], ["amdhal"])
-    with pytest.raises(InsufficientDataError, match="too few to say whether usl holds"):
+    with pytest.raises(InsufficientDataError, match="too few runs to decide whether usl is valid"):
         _ = scaling.fit([1, 2, 4], [1, 2, 3], ["usl"]).best

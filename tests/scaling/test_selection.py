@@ -27,8 +27,8 @@ def test_one_run_of_four_sizes_tells_no_models_apart() -> None:
     peaked = (100.0, 0.02, 0.98 / 3.2**2)
     assert set(decided("usl", peaked, np.array([1.0, 2, 4, 8]), 150)) == {None}
     fitted = scaling.fit([1, 2, 4, 8], [100, 185, 290, 260], resamples=50)
-    assert "cannot be told apart by these runs" in fitted.sentence()
-    with pytest.raises(InsufficientDataError, match="cannot be told apart"):
+    assert "cannot be distinguished by these runs" in fitted.sentence()
+    with pytest.raises(InsufficientDataError, match="cannot be distinguished"):
         _ = fitted.best
 
 
@@ -38,7 +38,7 @@ def test_falling_throughput_is_no_line() -> None:
     assert fitted.candidates == ("usl",)
     assert max(fitted.weights, key=lambda name: fitted.weights[name]) == "usl"
     assert "weights follow AIC" in fitted.warnings[0]
-    with pytest.raises(InsufficientDataError, match="too few to say whether usl holds"):
+    with pytest.raises(InsufficientDataError, match="too few runs to decide whether usl is valid"):
         _ = fitted.best
 
 

@@ -1,4 +1,4 @@
-"""Gains and limits of fitted networks: best value, what the runs allow, and whether that decides anything."""
+"""Gains and limits of fitted networks: best value, the range that the runs allow, and whether it is narrow enough."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from citus_analysis.scaling.queueing.whatif_results import Gain
 
 __all__ = ["DECIDED", "gain_of"]
 
-#: A gain is stated where all that the runs allow lies within this factor of it.
+#: A gain is stated if all gains that the runs allow lie within this factor of it.
 DECIDED: Final = 1.15
-#: How far gains are pulled, to see whether they could be beyond that.
+#: Logarithm of the factor up to which gains are tested, which is larger than `DECIDED`.
 _REACH: Final = 1.3 * math.log(DECIDED)
-#: How far limits are pulled, as a factor; what can be pulled farther is no limit.
+#: Factor up to which limits are tested; a limit that can be larger is not stated.
 _FARTHEST: Final = 2.0
-#: The capacity of a station that was used to this share was reached.
+#: Share of its capacity at which the capacity of a station was reached.
 _REACHED: Final = 0.95
-#: A station that showed no queue is trusted up to so many times the highest measured throughput.
+#: Multiple of the highest measured throughput up to which a station without a visible queue is assumed to have none.
 _TRUSTED: Final = 2.0
 
 
@@ -58,7 +58,7 @@ class _Question:
         return math.log(bound / now)
 
     def cautious(self) -> Parameters:
-        """The best numbers, but stations that only are assumed to have no queue have one beyond what is trusted."""
+        """The best numbers, but with a queue beyond the trusted throughput where none is assumed."""
         numbers, highest = self.network.numbers, _TRUSTED * float(self.samples.throughput.max())
         servers = [
             max(highest * sum(numbers.demands[part] for part in shape.parts), 1.0) if shape.assumed else known
@@ -67,10 +67,10 @@ class _Question:
         return replace(numbers, servers=tuple(servers))
 
     def optimistic(self, numbers: Parameters) -> tuple[float, ...]:
-        """Servers of each station, infinitely many where how many there are is neither known nor was reached.
+        """Servers of each station; infinite if their number is neither known nor was reached.
 
-        How long customers wait at a station far from its capacity says too little of that: it depends as much on how
-        irregularly they come.
+        Waiting times at a station far from its capacity do not determine this number, because they depend as much on
+        the irregularity of arrivals.
         """
         highest = float(self.samples.throughput.max())
         stations = self.layout.stations(numbers)
@@ -80,14 +80,14 @@ class _Question:
         )
 
     def off(self, log_of: Callable[[Parameters], float], reach: float) -> float:
-        """How far a logarithm may be off."""
+        """The largest deviation of a logarithm that the runs allow."""
         return profile(self.network, self.samples, log_of, reach)
 
 
 def gain_of(networks: Sequence[FittedNetwork], samples: Samples, change: Change, threads: int, error: float) -> Gain:
-    """The gain by a change as the networks see it, the best of them first; refused where they do not decide it.
+    """The gain by a change as the networks (the best first) predict it; refused if they do not agree.
 
-    A limit contains the error with which the networks predicted what was left out.
+    A limit contains the error with which the networks predicted thread counts that were left out.
     """
     asked = [_Question(network, samples, change, threads) for network in networks]
     best = [math.exp(one.log_gain(one.network.numbers)) for one in asked]
@@ -98,10 +98,10 @@ def gain_of(networks: Sequence[FittedNetwork], samples: Samples, change: Change,
     far = next((i for i, value in enumerate(best) if not _near(value, best[0])), None)
     if far is not None:
         where = f"'{asked[0].layout}' and '{asked[far].layout}'"
-        why = f"{best[0]:.2f} or {best[far]:.2f}: the runs do not tell {where} apart"
+        why = f"{best[0]:.2f} or {best[far]:.2f}: the runs do not distinguish {where}"
         return Gain(change.name, None, None, None, most, why)
     if _near(1.0, best[0]) and _near(limit, best[0]):
-        # Whatever the numbers, throughput does not fall, and does not exceed the limit.
+        # For any numbers, throughput neither falls nor exceeds the limit.
         return Gain(change.name, best[0], 1.0, limit, limit)
     ends = [_ends(one) for one in asked]
     low, high = min(end[0] for end in ends), max(end[1] for end in ends)
@@ -117,10 +117,10 @@ def _near(value: float, best: float) -> bool:
 
 
 def _ends(question: _Question) -> tuple[float, float]:
-    """The smallest and the largest gain that the runs and what is assumed of unreached capacities allow.
+    """The smallest and the largest gain that the runs and the assumptions on unreached capacities allow.
 
-    A queue where none is assumed makes a removed part's gain smaller and more servers' larger, so each assumption
-    counts for both ends.
+    A queue at a station that is assumed to have none makes the gain without a part smaller, and the gain from more
+    servers larger, so each assumption is used for both ends.
     """
     numbers = question.network.numbers
     best = question.log_gain(numbers)

@@ -1,8 +1,8 @@
-"""Fitting closed networks to times measured at several numbers of threads, and how far a prediction may be off.
+"""Fit closed networks to times measured at several numbers of threads, and determine the range of predictions.
 
-A prediction's range is its profile: the network is fitted again while the prediction is pulled away from its best
-value, and what the data still allow belongs to the range. So a number that the data do not determine (the servers of
-a station that never was busy) shows as a wide range, not as a confident answer.
+The range of a prediction is its profile: the network is fitted again while the prediction is pulled away from its best
+value, and all values that the data still allow belong to the range. So a number that the data do not determine (the
+servers of a station that never was busy) gives a wide range instead of a confident answer.
 
 References:
     Venzon, D. J. and Moolgavkar, S. H. (1988). A method for computing profile-likelihood-based confidence intervals.
@@ -25,19 +25,19 @@ from citus_analysis.scaling.queueing._structures import Layout, Parameters, Pred
 __all__ = ["FittedNetwork", "Samples", "fit_network"]
 
 
-#: Relative error that measured means and the network's assumptions have at the least.
+#: Least relative error of measured means and of the network's assumptions.
 _NOISE: Final = 0.02
-#: A part's error counts in proportion to its time, but never finer than this share of the whole cycle.
+#: The error of a part is proportional to its time, but at least to this share of the whole cycle.
 _COARSEST: Final = 0.05
-#: Waiting depends on how irregular arrivals and services are, which nobody measured: it may be off by this share.
+#: Relative error of waiting times, which depend on the unknown irregularity of arrivals and services.
 _WAITING: Final = 0.1
 #: Error of a measured utilisation, as a share of time.
 _BUSY_NOISE: Final = 0.02
-#: Quantile of chi-squared with one degree of freedom at 95 %: what a profile may cost.
+#: Quantile of chi-squared with one degree of freedom at 95 %: the deviance that a profile may add.
 _PROFILE: Final = 3.84
-#: How calm queues are expected to be (a standard deviation around exponential servers), and at the most.
+#: Standard deviation of the calmness of queues (0: exponential servers), and its largest value.
 _CALM, _CALM_MOST = 0.4, 0.9
-#: Weight of a pull: far more than data that determine a prediction to within some per cent would yield to.
+#: Weight of a pull, much larger than that of data which determine a prediction to within some per cent.
 _PULL: Final = 40.0
 
 
@@ -64,7 +64,7 @@ class FittedNetwork:
     Attributes:
         layout: its stations.
         numbers: demands, servers and shares of waiting.
-        point: the same as the vector that was fitted.
+        point: the same numbers as the vector that was fitted.
         deviance: weighted sum of squared errors.
         freedom: observations less parameters.
         parameters: number of parameters.
@@ -84,12 +84,12 @@ class FittedNetwork:
 
     @property
     def criterion(self) -> float:
-        """Akaike's criterion but for a constant."""
+        """Akaike's criterion except for a constant."""
         return self.deviance + 2 * self.parameters
 
 
 def fit_network(layout: Layout, samples: Samples) -> FittedNetwork | None:
-    """The numbers with which a layout fits best; None where it has more of them than the samples determine."""
+    """Fit the numbers of a layout; None if there are more numbers than the samples determine."""
     problem = _Problem(layout, samples)
     observations = len(problem.residuals(problem.start(1.0))) - len(problem.queues)
     if problem.size >= observations:
@@ -102,9 +102,9 @@ def fit_network(layout: Layout, samples: Samples) -> FittedNetwork | None:
 
 
 def profile(fitted: FittedNetwork, samples: Samples, log_of: Callable[[Parameters], float], reach: float) -> float:
-    """How far a logarithm can be pulled by `reach` (its sign is the direction) at a cost that the data allow.
+    """The distance by which a logarithm can move in the direction of `reach` at a deviance that the data allow.
 
-    Returns a distance with the sign of `reach`; infinite where the data do not hold it back.
+    The distance has the sign of `reach`, and is infinite if the data allow all of `reach`.
     """
     problem, best = _Problem(fitted.layout, samples), log_of(fitted.numbers)
     allowed = _PROFILE * fitted.scale
@@ -136,14 +136,14 @@ class _Problem:
         self.shared = [part for shape in layout.shapes for part in shape.parts[1:]]
         self.queues = [i for i, shape in enumerate(layout.shapes) if not shape.batches and shape.servers != math.inf]
         self.counts = (len(self.parts), len(self.open), len(self.batches), len(self.shared), len(self.queues))
-        # How calm a queue is has an expectation of its own and costs no freedom.
+        # The calmness of queues has a prior expectation, so it takes no degrees of freedom.
         self.size = sum(self.counts[:-1])
         self.most = float(max(samples.threads))
         cycle = np.sum([samples.parts[part] for part in self.parts], axis=0)
         self.weights = {part: 1 / self._tolerance(samples.parts[part], cycle) for part in self.parts}
 
     def _tolerance(self, times: Floats, cycle: Floats) -> Floats:
-        """What a part's time may be off by: its own error, and that of how long customers wait for a given load."""
+        """The error of a part's times: the error of the measurement, and that of waiting times for a given load."""
         own = self.samples.errors * np.maximum(times, _COARSEST * cycle)
         return np.asarray(np.hypot(own, _WAITING * (times - times.min())), dtype=np.float64)
 
@@ -162,7 +162,7 @@ class _Problem:
         return Parameters(found, tuple(known), tuple(batch_waits), self._shares(found, shares), tuple(calms))
 
     def _shares(self, demands: Mapping[str, float], values: Floats) -> dict[str, float]:
-        """Shares of waiting: by demands, each part after the first times a factor that is fitted."""
+        """Shares of waiting: proportional to demands, for each part after the first times a fitted factor."""
         factors = dict(zip(self.shared, np.exp(values).tolist(), strict=True))
         shares: dict[str, float] = {}
         for shape in self.layout.shapes:
@@ -171,7 +171,7 @@ class _Problem:
         return shares
 
     def start(self, lean: float) -> Floats:
-        """Where the search starts: times at the fewest threads, times `lean` where they may contain waiting."""
+        """The start of the search: times at the fewest threads, multiplied by `lean` if they may contain waiting."""
         first = int(np.argmin(self.samples.threads))
         highest = float(self.samples.throughput.max())
         demands = {part: max(float(self.samples.parts[part][first]), 1e-3) for part in self.parts}
@@ -187,7 +187,7 @@ class _Problem:
         return np.array(logs + [0.4] * len(self.batches) + [0.0] * (len(self.shared) + len(self.queues)))
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Servers between one and as many as there are threads, with which nobody ever waits."""
+        """Bounds of the numbers; servers are between one and the number of threads, at which no customer ever waits."""
         low = np.repeat([math.log(1e-4), 0.0, 0.0, -3.0, -_CALM_MOST], self.counts)
         high = np.repeat([math.log(1e10), math.log(max(self.most, 1.2)), 1.2, 3.0, _CALM_MOST], self.counts)
         return low, high
@@ -209,9 +209,9 @@ class _Problem:
         return float(np.sum(self.residuals(point) ** 2))
 
     def widened(self, point: Floats, allowed: float) -> Floats:
-        """The point with the servers of each station as few as the data allow.
+        """The point with the fewest servers of each station that the data allow.
 
-        Where a station was never busy the errors do not depend on its servers, and a search would not move them.
+        If a station was never busy, the errors do not depend on its servers, and a search would not change them.
         """
         found, limit = point.copy(), self.deviance(point) + allowed / 2
         for place in range(len(self.parts), len(self.parts) + len(self.open)):
@@ -224,7 +224,7 @@ class _Problem:
         return found
 
     def residuals(self, point: Floats) -> Floats:
-        """Errors of times, throughput and utilisation, each in units of what it may be off by."""
+        """Errors of times, throughput and utilisation, each divided by its tolerance."""
         found = self._errors(self.layout.predict(self.numbers(point), self.samples.threads))
         return np.append(found, point[self.size :] / _CALM)
 

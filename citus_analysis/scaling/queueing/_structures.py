@@ -1,4 +1,4 @@
-"""Networks that differ in which parts of an operation share a queue, and their predictions for given parameters."""
+"""Layouts of networks, which differ in the parts of an operation that share a queue, and their predictions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from citus_analysis.scaling.queueing.networks import Station, solve_closed
 __all__ = ["CLIENT", "EVERY_PART", "PARTS", "Change", "Layout", "Parameters", "Prediction", "Shape", "layouts"]
 
 
-#: What an operation's response time is made of. `outside` is what no span of the servers covers: the client and its
-#: driver, the way to the server, queueing before the statement, and commits that no duration contains.
+#: The parts of an operation's response time. `outside` is the time that no span of the servers covers: the client and
+#: its driver, the network to the server, queueing before the statement, and commits that no duration contains.
 PARTS: Final = ("parent", "child", "network", "outside")
 #: The time of a client thread outside the response times that it reports.
 CLIENT: Final = "client"
 EVERY_PART: Final = (*PARTS, CLIENT)
-#: A part that grows by less over the measured numbers of threads shows no queue that others could share.
+#: Least growth of a part, over the measured numbers of threads, that shows a queue.
 _GROWS: Final = 1.25
-#: Parts that are no work of a server's processors: where they show no queue, none is assumed.
+#: Parts that do not use a server's processors; if they show no queue, none is assumed.
 _ELSEWHERE: Final = ("network", "outside", CLIENT)
-#: A part that grows by more does not wait for batches alone.
+#: Largest growth of a part that waits only for batches.
 _BATCHED: Final = 2.5
-#: Parts that may contain a commit, which is flushed to disk for all who wait (group commit).
+#: Parts that may contain a commit, which is flushed to disk for all waiting transactions (group commit).
 _COMMITS: Final = ("child", "outside")
 
 
@@ -37,10 +37,10 @@ class Shape:
 
     Attributes:
         parts: the parts served here.
-        servers: how many at once, where that is known; None where it is fitted.
-        batches: services serve all who wait.
-        assumed: that it has no queue is an assumption, for nothing showed one.
-        utilisation: measured share of time busy, per number of threads; empty where nothing was recorded.
+        servers: number of servers, if known; None if it is fitted.
+        batches: a service serves all waiting customers.
+        assumed: the station is assumed to have no queue, because none was visible.
+        utilisation: measured share of time busy, per number of threads; empty if nothing was recorded.
     """
 
     parts: tuple[str, ...]
@@ -76,14 +76,14 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Change:
-    """What is changed about a system.
+    """A change of a system.
 
     Attributes:
         name: the change in words.
-        demands: per part, what its demand is multiplied by: 0 removes it, 0.5 halves it.
+        demands: (part, factor of its demand): 0 removes the part, 0.5 halves it.
         enlarged: parts whose stations get more servers.
-        servers: what the servers of these stations are multiplied by.
-        threads: what the number of client threads is multiplied by.
+        servers: factor of the servers of these stations.
+        threads: factor of the number of client threads.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a network does at some numbers of threads: times per part, and how busy each station is."""
+    """The behaviour of a network at some numbers of threads: throughput, times per part, utilisation of stations."""
 
     throughput: Floats
     parts: Mapping[str, Floats]
@@ -117,7 +117,7 @@ class Layout:
         return "; ".join(map(str, self.shapes))
 
     def stations(self, numbers: Parameters, change: Change | None = None) -> list[Station]:
-        """The network of these numbers, where wanted with a change."""
+        """The network of these numbers, after a change if one is given."""
         factors = dict(change.demands) if change else {}
         demands = {part: factors.get(part, 1.0) * value for part, value in numbers.demands.items()}
         return [
@@ -130,8 +130,8 @@ class Layout:
     def predict(self, numbers: Parameters, threads: Sequence[int], change: Change | None = None) -> Prediction:
         """Throughput (operations per us), time of each part and utilisation of each station per number of threads.
 
-        The waiting at a station that several parts share is divided by `wait_shares`: it goes by demands where they
-        take turns in short slices, by visits where they are served first come, first served.
+        The waiting at a station that several parts share is divided by `wait_shares`. It is proportional to demands if
+        the parts take turns in short slices, and to visits if they are served first come, first served.
         """
         stations, factors = self.stations(numbers, change), dict(change.demands) if change else {}
         solved = solve_closed(stations, threads)
@@ -152,8 +152,8 @@ def layouts(times: Mapping[str, Floats], known: Sequence[Shape] = ()) -> Iterato
     """Every layout that could explain the times: parts that wait may share a queue, each other part has its own.
 
     Args:
-        times: per part, its mean time at each number of threads; parts without time are left out.
-        known: stations that are known; their parts are nowhere else.
+        times: part -> its mean time at each number of threads; parts without time are left out.
+        known: known stations, whose parts are at no other station.
     """
     placed = {part for shape in known for part in shape.parts}
     free = [part for part in times if part not in placed]
@@ -169,9 +169,9 @@ def layouts(times: Mapping[str, Floats], known: Sequence[Shape] = ()) -> Iterato
 
 
 def _kinds(queues: tuple[Shape, ...], times: Mapping[str, Floats]) -> Iterator[tuple[Shape, ...]]:
-    """Queues everywhere; and for each part that may contain a commit, batches in its place.
+    """Queues at all stations, and variants with batches instead of the queue of a part that may contain a commit.
 
-    Who waits for one service under way and then for his own waits for twice as long as alone, no more.
+    With batches, a customer waits at most for the service under way and its own, twice as long as alone.
     """
     yield queues
     for place, shape in enumerate(queues):

@@ -1,4 +1,4 @@
-"""Blocked-time analysis of a dataset: where operations wait, and what each part's removal would bring.
+"""Blocked-time analysis of a dataset: the parts of operations' times, and the gain without each part.
 
 References:
     Ousterhout, K. et al. (2015). Making sense of performance in data analytics frameworks. NSDI.
@@ -30,14 +30,14 @@ from citus_analysis.texts.counted_words import counted
 __all__ = ["BLOCKED_FROM", "blocked_time"]
 
 _KEY: Final = ("resource", "run_id")
-#: What is needed of the table `statements`, which of an hour has hundreds of thousands of rows.
+#: The columns needed of the table `statements`, which has hundreds of thousands of rows per hour.
 BLOCKED_FROM: Final = (
     *(*_KEY, "node", "pid", "session_seq", "start_time", "end_time", "statement_kind", "executed", "failed", "match"),
     *("total_us", "parent_us", "child_us", "latency_us", "includes_commit"),
 )
-#: A sampled statement is like the client's operations as long as it takes no longer than their mean, and some noise.
+#: Largest ratio, allowing for noise, of the mean time of sampled statements to that of the client's operations.
 _SLOWER: Final = 1.05
-#: Nodes whose mean utilisations differ by more (in points) are not one station.
+#: Largest difference of the mean utilisations (in points) of nodes that form one station.
 _UNEVEN: Final = 15.0
 
 
@@ -52,20 +52,20 @@ def blocked_time(
 ) -> tuple[WhatIf, ...]:
     """Blocked-time analysis of every set-up that has traced statements and client latencies, over its thread counts.
 
-    Per run, the mean parent, child and network time of the sampled statements (matched, not failed, from within the
-    measured window, after the first of each session there) and the rest of the client's response time are parts of
-    the cycle N / X. Runs that agree in all but threads are analysed together by :func:`what_if`.
+    The cycle N / X of a run consists of the mean parent, child and network times of the sampled statements (matched,
+    not failed, from within the measured window, after the first of each session there), the rest of the client's
+    response time, and the client's own time. Runs that differ only in threads are analysed together by :func:`what_if`.
 
-    Where samplers recorded the CPUs of all nodes that parents or children ran on, and no placements are given, their
-    utilisation says how much work an operation is (utilisation law), and which nodes it was says whether parents and
-    children share them. Sampled nodes are taken to be machines of their own.
+    If samplers recorded the CPUs of all nodes on which parents or children ran, and no placements are given, their
+    utilisation gives the demand of an operation (utilisation law), and the names of the nodes show whether parents and
+    children share them. Sampled nodes are assumed to be separate machines.
 
     Args:
-        source: a dataset, or a mapping with the tables `runs`, `operation_latencies` and `statements`, and where there
-            are any `settings`, `cpu_samples`, `device_samples` and `match_quality`.
-        placements: stations that are known, for all set-ups.
+        source: a dataset, or a mapping with the tables `runs`, `operation_latencies` and `statements`, and optionally
+            `settings`, `cpu_samples`, `device_samples` and `match_quality`.
+        placements: known stations, for all set-ups.
         skip_first: statements left out at the beginning of each session (plans and connections are made there).
-        threads: the thread count that the gains are about; by default each set-up's largest.
+        threads: thread count of the gains; by default each set-up's largest.
         tolerated_percent: largest error of throughput at a thread count that was left out.
         level: confidence level.
 
@@ -93,14 +93,14 @@ def blocked_time(
 
 
 def _optional(source: TableSource | Mapping[str, Frame], name: str) -> pl.DataFrame | None:
-    """A table that an analysis can do without."""
+    """A table that an analysis does not require; None if it is missing."""
     if isinstance(source, Mapping):
         return as_polars(source[name]) if name in source else None
     return as_polars(source.table(name))
 
 
 def _strata(runs: pl.DataFrame) -> tuple[str, ...]:
-    """What runs of one analysis agree in; a resource of its own per thread count is no difference."""
+    """Columns in which runs of one analysis agree; thread counts may have resources of their own."""
     return comparability(runs, "threads").strata
 
 
@@ -129,7 +129,7 @@ def _parts(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
 
 
 def _times(runs: pl.DataFrame) -> list[RunTimes]:
-    """The parts of each run; `outside` is what statements do not cover of the client's response time."""
+    """The parts of each run; `outside` is the part of the client's response time that statements do not cover."""
     outside = (pl.col("response_time_us") - pl.col("total")).clip(lower_bound=0.0)
     rows = runs.with_columns(outside=outside).sort("threads", "run_id")
     return [
@@ -139,7 +139,7 @@ def _times(runs: pl.DataFrame) -> list[RunTimes]:
 
 
 def _utilisation(source: TableSource | Mapping[str, Frame], runs: pl.DataFrame) -> pl.DataFrame:
-    """CPU utilisation per run and node, of samples from within the run; empty where nothing was sampled."""
+    """CPU utilisation per run and node, from samples within the run; empty if nothing was sampled."""
     cpu, devices = _optional(source, "cpu_samples"), _optional(source, "device_samples")
     if cpu is None or devices is None or cpu.is_empty():
         return pl.DataFrame()
@@ -148,7 +148,7 @@ def _utilisation(source: TableSource | Mapping[str, Frame], runs: pl.DataFrame) 
 
 
 def _nodes(source: TableSource | Mapping[str, Frame], statements: pl.DataFrame) -> pl.DataFrame:
-    """On which nodes parents and children of a resource ran."""
+    """The nodes on which parents and children of a resource ran."""
     quality = _optional(source, "match_quality")
     columns = ["resource", "node", "part"]
     if quality is None or "node" not in statements.columns:
@@ -162,7 +162,7 @@ def _nodes(source: TableSource | Mapping[str, Frame], statements: pl.DataFrame) 
 def _sampled(
     runs: pl.DataFrame, busy: pl.DataFrame, nodes: pl.DataFrame
 ) -> tuple[tuple[Placement, ...], tuple[str, ...]]:
-    """Stations whose nodes were sampled, with their utilisation; and why there are none."""
+    """Stations whose nodes were sampled, with their utilisation, and the reasons why others were not used."""
     own = nodes.filter(pl.col("resource").is_in(runs["resource"].cast(pl.String).unique().implode()))
     hosts = {part: frozenset(own.filter(part=part)["node"]) for part in ("parent", "child")}
     if busy.is_empty():
@@ -189,7 +189,7 @@ def _sampled(
 
 
 def _shares(samples: pl.DataFrame, nodes: int) -> tuple[dict[int, float], bool]:
-    """Mean utilisation per thread count over the runs where all nodes were sampled, and whether they differ much."""
+    """Mean utilisation per thread count over runs in which all nodes were sampled, and whether nodes differ much."""
     per_run = samples.group_by("run_id", "threads").agg(
         pl.col("mean_percent").mean(),
         nodes=pl.len(),
@@ -204,7 +204,7 @@ def _shares(samples: pl.DataFrame, nodes: int) -> tuple[dict[int, float], bool]:
 def _notes(runs: pl.DataFrame, skip_first: int) -> tuple[str, ...]:
     sampled = int(runs["statements"].sum())
     taken = f"{counted(sampled, 'sampled statement')} in {counted(runs.height, 'run')}"
-    notes = [f"all operations are taken to be like {taken}, the first {skip_first} of each session left out"]
+    notes = [f"all operations are assumed to be like {taken}, the first {skip_first} of each session left out"]
     share = (pl.col("without_commit") * pl.col("statements")).sum() / pl.col("statements").sum()
     hidden = float(runs.select(share).item())
     if hidden > 0:

@@ -1,4 +1,4 @@
-"""Operational laws: what must hold between throughput, response time, threads and utilisation in any system.
+"""Operational laws: relations of throughput, response time, threads and utilisation that are valid in any system.
 
 References:
     Denning, P. J. and Buzen, J. P. (1978). The operational analysis of queueing network models. Computing Surveys 10.
@@ -25,7 +25,7 @@ __all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "se
 
 @dataclass(frozen=True)
 class Little:
-    """Little's law on one run: N = X (R + Z), split into where the client's threads were.
+    """Little's law on one run: N = X (R + Z), with the client's threads divided by where they are on average.
 
     Attributes:
         threads: configured concurrency N.
@@ -47,7 +47,7 @@ class Little:
 
 
 def little(throughput_ops_s: float, response_time_us: float, threads: float, think_us: float = 0.0) -> Little:
-    """Check Little's law on a run: how much of the client's concurrency was really in the system.
+    """Check Little's law on a run, to find the part of the client's concurrency that was really in the system.
 
     Args:
         throughput_ops_s: completed operations per second.
@@ -82,8 +82,8 @@ def little(throughput_ops_s: float, response_time_us: float, threads: float, thi
 def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
     """Little's law for every run of a dataset that has latencies.
 
-    Requests in the system are the summed latencies of the main clients' operations over the run time; which
-    operations may be summed, :func:`citus_analysis.operations.adds_up` says.
+    Requests in the system are the summed latencies of the main clients' operations, divided by the run time;
+    :func:`citus_analysis.operations.adds_up` decides which operations may be summed.
 
     Args:
         source: a dataset, or a mapping with the tables `runs` and `operation_latencies`.
@@ -103,7 +103,7 @@ def little_runs(source: TableSource | Mapping[str, Frame]) -> pl.DataFrame:
 
 
 def utilisation(throughput_ops_s: ArrayLike, demand_us: ArrayLike, servers: ArrayLike = 1) -> Floats:
-    """Utilisation law U = X D / m; above 1 the demand and the throughput contradict each other.
+    """Utilisation law U = X D / m; above 1, the demand and the throughput contradict each other.
 
     Example:
         >>> utilisation(2_000, [300, 120], [1, 2]).tolist()
@@ -148,7 +148,7 @@ class Bounds:
 
 
 def asymptotic_bounds(demands_us: Mapping[str, float], threads: ArrayLike, think_us: float = 0.0) -> Bounds:
-    """Bounds on throughput and response time from the service demands alone, whatever the distributions.
+    """Bounds on throughput and response time from the service demands alone, valid for all distributions.
 
     Args:
         demands_us: service demand per operation and resource (divide by the servers of a multi-server resource).

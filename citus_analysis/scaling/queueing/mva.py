@@ -24,7 +24,7 @@ from citus_analysis.errors import UsageError
 __all__ = ["NetworkSolution", "mva", "mva_multiclass"]
 
 
-#: Populations that an exact solution walks through; beyond it time and memory are no longer small.
+#: Most populations (times resources) of an exact solution; more would take much time and memory.
 MOST_POPULATIONS: Final = 5_000_000
 
 
@@ -95,18 +95,18 @@ def mva_multiclass(
     *,
     delays: Sequence[str] = (),
 ) -> NetworkSolution:
-    """Exact MVA of a closed network with several classes (reads and writes, say).
+    """Exact MVA of a closed network with several classes (such as reads and writes).
 
     Time and memory grow with the product of (N_c + 1) over the classes.
 
     Args:
-        demands: per class, service demand per resource; a resource that a class does not name has demand 0.
+        demands: class -> resource -> service demand; missing resources of a class have demand 0.
         customers: N_c per class.
-        think: Z_c per class; 0 for a class that is not named.
+        think: Z_c per class; 0 for missing classes.
         delays: resources without a queue.
 
     Raises:
-        UsageError: negative values, unknown names, or more populations than an exact solution can walk through.
+        UsageError: negative values, unknown names, or too many populations for an exact solution.
 
     Example:
         Two classes of one customer each; class b finds class a's queue at both resources.

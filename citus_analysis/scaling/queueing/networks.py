@@ -1,8 +1,8 @@
-"""Closed networks of one class whose stations may have several servers, none at all, or serve in batches.
+"""Closed networks of one class whose stations may have several servers, have no queue, or serve in batches.
 
-Solved exactly by convolution, for every number of customers at once. `mva` solves the same networks by recursion and
-for several classes; where a network is fitted it is solved thousands of times, and convolution of arrays is faster
-and stays stable where many servers are nearly saturated.
+They are solved exactly by convolution, for every number of customers at once. `mva` solves networks by recursion, and
+with several classes. Fitting a network solves it thousands of times, for which convolution of arrays is faster; it is
+also stable if many servers are nearly saturated.
 
 References:
     Buzen, J. P. (1973). Computational algorithms for closed queueing networks with exponential servers. CACM 16.
@@ -25,7 +25,7 @@ from citus_analysis.errors import UsageError
 __all__ = ["ClosedSolution", "Station", "solve_closed"]
 
 
-#: Weights that suit so many customers underflow for fewer than a fourth of them; those are solved on their own.
+#: Above this number of customers, smaller numbers by this factor are solved separately, because weights underflow.
 _SAFE, _WIDEST = 200, 4
 
 
@@ -34,12 +34,12 @@ class Station:
     """A station of a closed network.
 
     Attributes:
-        demand: service demand per operation, in one time unit with the other stations.
-        servers: how many customers are served at once; infinite: nobody ever waits (a delay). Fractions between
-            whole numbers are allowed: with 2.5 servers, three customers are served at the rate of 2.5.
-        batch_wait: share of the demand that a customer additionally waits when many others are there, because a
-            service for all (the flush of a group commit) is under way when it arrives: 0.5 where all services take
-            the same time, 1 where they are exponential.
+        demand: service demand per operation, in the same time unit at all stations.
+        servers: number of customers that are served at once; infinite: no customer ever waits (a delay). Fractions
+            are allowed: with 2.5 servers, three customers are served at the rate of 2.5.
+        batch_wait: share of the demand that a customer additionally waits if there are many others, because a
+            service for all (the flush of a group commit) is under way when it arrives: 0.5 if all services take the
+            same time, 1 if their times are exponential.
 
     Example:
         >>> Station(400.0, servers=2).rates(3).tolist()
@@ -53,11 +53,11 @@ class Station:
 
     @property
     def delays(self) -> bool:
-        """Whether nobody ever waits here."""
+        """Whether no customer ever waits here."""
         return math.isinf(self.servers) and self.batch_wait == 0
 
     def rates(self, customers: int) -> Floats:
-        """Departures per time unit while 1 to `customers` are here."""
+        """Departures per time unit with 1 to `customers` customers at the station."""
         present = np.arange(1, customers + 1, dtype=np.float64)
         waiting = 1 + self.batch_wait * (1 - 1 / present**2)
         queued = np.maximum(present - math.floor(min(self.servers, customers)), 1.0)
@@ -66,7 +66,7 @@ class Station:
         return np.asarray(relieved / (self.demand * waiting), dtype=np.float64)
 
     def capacity(self) -> float:
-        """Departures per time unit that are never exceeded."""
+        """The largest possible number of departures per time unit."""
         return self.servers / self.demand if self.demand > 0 else math.inf
 
 
@@ -94,7 +94,7 @@ def solve_closed(stations: Sequence[Station], customers: Sequence[int]) -> Close
     """Throughput and residence times of a closed network, exact for product form.
 
     Args:
-        stations: the stations; those without demand hold nobody.
+        stations: the stations; stations without demand have no customers.
         customers: the numbers of customers N to solve for, each at least 1.
 
     Raises:
@@ -116,7 +116,7 @@ def solve_closed(stations: Sequence[Station], customers: Sequence[int]) -> Close
         return _joined(customers, solve_closed(stations, few), solve_closed(stations, many))
     queues = [i for i, one in enumerate(stations) if one.demand > 0 and not one.delays]
     delay = sum(one.demand for one in stations if one.delays)
-    # Delays together are one delay: nobody waits at any of them.
+    # All delays together are one delay, because no customer waits at any of them.
     together = [stations[i] for i in queues] + ([Station(delay, math.inf)] if delay > 0 else [])
     scale = _scale(together, most)
     weights = [_weights(one.rates(most) / scale) for one in together]
@@ -148,7 +148,7 @@ def _joined(customers: Sequence[int], few: ClosedSolution, many: ClosedSolution)
 
 
 def _scale(stations: Sequence[Station], customers: int) -> float:
-    """A rate near the throughput: with time in its units no weight over- or underflows where it matters."""
+    """A rate near the throughput; in units of it, no relevant weight overflows or underflows."""
     return min(customers / sum(one.demand for one in stations), *(one.capacity() for one in stations))
 
 
@@ -159,7 +159,7 @@ def _weights(rates: Floats) -> Floats:
 
 
 def _product(weights: Sequence[Floats], most: int) -> Floats:
-    """Normalisation constants of a part of the network; of an empty part, 1 for nobody."""
+    """Normalisation constants of a part of the network; for an empty part, 1 for no customer."""
     if not weights:
         return np.concatenate(([1.0], np.zeros(most)))
     found = weights[0]

@@ -1,4 +1,4 @@
-"""Cost of an operation on each node, and the throughput at which the first resource would be saturated.
+"""Demands of an operation on each node, and the throughput at which the first resource would be saturated.
 
 References:
     Denning, P. J. and Buzen, J. P. (1978). The operational analysis of queueing network models (utilisation law).
@@ -29,7 +29,7 @@ _PREDICTED_FROM: Final = (
     *("runs", "operation_latencies", "settings", "cpu_samples", "device_samples", "match_quality", "nodes"),
 )
 _CORES: Final = r"(\d+) cores?"
-#: Metric of the matrix -> what it is a demand of, its unit, and whether it is a share of a capacity (has a bound).
+#: Metric of the matrix -> name of the demand, its unit, and whether it is a share of a capacity (has a bound).
 _OF_MATRIX: Final = {
     ("CPU", "busy"): ("CPU time", "µs", True),
     ("device", "busy (busiest device)"): ("device time", "µs", True),
@@ -40,17 +40,17 @@ _OF_MATRIX: Final = {
 def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFrame:
     """Demand of an operation at each node, by the utilisation law D = U m / X, and the bound X / U that follows.
 
-    The time of a CPU counts all programs of the host: the use of other programs is included. A bound assumes
-    that an operation costs as much at any load.
+    The time of a CPU includes all programs of the host. A bound assumes that the demand of an operation does not depend
+    on the load.
 
     Args:
-        dataset: what the study was made of.
-        study: what :func:`citus_analysis.bottleneck.study_bottleneck` returned.
+        dataset: the dataset of the study.
+        study: result of :func:`citus_analysis.bottleneck.study_bottleneck`.
 
     Returns:
         The configuration, `node`, `demand` (CPU time, device time, network, context switches, WAL), `per_operation`,
-        `unit`, `utilisation_percent`, `throughput_ops_s` (mean of the runs), `bound_ops_s` (null where there is no
-        capacity to reach), `of_bound_percent`, `runs`.
+        `unit`, `utilisation_percent`, `throughput_ops_s` (mean of the runs), `bound_ops_s` (null if there is no
+        capacity), `of_bound_percent`, `runs`.
     """
     done = configured_runs(dataset).filter(pl.col("throughput_ops_s") > 0)
     rates = done.group_by(CONFIGURATION).agg(pl.col("throughput_ops_s").mean(), runs=pl.len())
@@ -68,7 +68,7 @@ def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFra
 def predictions(
     dataset: TableSource, resources: str = "*", *, phase: str = "all", workload: str = "", level: float = LEVEL
 ) -> tuple[WhatIf, ...]:
-    """What :func:`citus_analysis.scaling.queueing.blocked.blocked_time` predicts; nothing where runs lack traces.
+    """Predictions of :func:`citus_analysis.scaling.queueing.blocked.blocked_time`; none if runs lack traces.
 
     Args:
         dataset: a dataset.
@@ -150,7 +150,7 @@ def first_to_saturate(demands: Frame) -> pl.DataFrame:
     """The resource with the lowest bound of each configuration: the first to saturate if load grows.
 
     Args:
-        demands: what :func:`resource_demands` returned.
+        demands: result of :func:`resource_demands`.
     """
     bounded = as_polars(demands).drop_nulls("bound_ops_s").sort("bound_ops_s")
     return bounded.unique(CONFIGURATION, keep="first", maintain_order=True).sort(*CONFIGURATION, nulls_last=True)
@@ -158,18 +158,18 @@ def first_to_saturate(demands: Frame) -> pl.DataFrame:
 
 @in_callers_kind
 def load_bounds(demands: Frame) -> pl.DataFrame:
-    """How far the demands of each configuration let throughput grow with the threads, whatever the distributions.
+    """Bounds of throughput and response time from the demands of each configuration, valid for all distributions.
 
     The bounds are those of a closed system whose clients do not pause: throughput is at most min(N / D, 1 / D_max), and
     an operation takes at least max(D, N D_max), where D is the sum of the demands of all nodes and D_max the largest.
     A CPU's demand is divided by its cores, so that D is a lower bound of an operation's time in the servers.
 
     Args:
-        demands: what :func:`resource_demands` returned.
+        demands: result of :func:`resource_demands`.
 
     Returns:
         Per configuration with a number of threads and a demand that has a bound: `demand_us` (D), `largest_us` (D_max),
-        `largest` (whose it is), `knee_threads` ((D / D_max): with fewer threads throughput can grow with them),
+        `largest` (its resource), `knee_threads` (D / D_max; below it, throughput can grow with the threads),
         `bound_ops_s` (at its own number of threads), `throughput_ops_s` (measured), `of_bound_percent` and
         `response_low_us`.
 

@@ -1,7 +1,7 @@
 """Throughput and response time after a change: servers doubled, a part halved, L removed, more client threads.
 
-The accepted networks of :func:`citus_analysis.scaling.queueing.whatif.what_if` predict. Where none was accepted, only
-the arithmetic of blocked time is left: operations that spend half as long in a part, all other times unchanged.
+Predictions are made by the accepted networks of :func:`citus_analysis.scaling.queueing.whatif.what_if`. If there are
+none, the arithmetic of blocked time is used: operations spend half as long in a part, all other times do not change.
 
 References:
     Lazowska, E. D. et al. (1984). Quantitative System Performance, chapter 13 (modification analysis).
@@ -32,16 +32,16 @@ from citus_analysis.units import US_PER_S
 
 __all__ = ["MEASURED", "MVA", "Predicted", "change_table", "predicted_changes", "throughput_curves"]
 
-#: Names of the runs' points and of the queueing network's curve, beside those of the models of scalability.
+#: Names of the runs' points and of the queueing network's curve, besides those of the models of scalability.
 MEASURED: Final = "measured"
 MVA: Final = "mva"
 _NETWORK: Final = "closed network"
 _BLOCKED: Final = "blocked time, all other times unchanged"
-#: Sampled statements that take so much longer than the client's cycle are not like its operations.
+#: Ratio of the time of sampled statements to the client's cycle above which they are not like its operations.
 _DISTORTED: Final = 1.05
-#: How far a curve is pulled to see what the runs allow, as a factor; what can be pulled farther has no end.
+#: Factor up to which the range of a curve is tested; a wider range has no end.
 _FARTHEST: Final = 1.5
-#: Curves speak about thread counts up to so many times the largest measured one.
+#: Curves extend to this multiple of the largest measured thread count.
 _REACH: Final = 2
 _POINTS: Final = 9
 _MODELS: Final = ("amdahl", "usl")
@@ -49,15 +49,15 @@ _MODELS: Final = ("amdahl", "usl")
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a change would bring.
+    """The predicted effect of a change.
 
     Attributes:
         change: the change in words.
         basis: the closed network, or the arithmetic of blocked time.
-        factor: throughput after the change over throughput before it; None where it is refused.
-        throughput_ops_s: throughput after the change; None where it is refused.
-        response_us: mean response time after the change; None where it is refused.
-        refused: why there is no prediction, or none of throughput; None where there is one.
+        factor: throughput after the change over throughput before it; None if it is refused.
+        throughput_ops_s: throughput after the change; None if it is refused.
+        response_us: mean response time after the change; None if it is refused.
+        refused: reason why there is no prediction, or none of throughput; None if there is one.
     """
 
     change: str
@@ -69,18 +69,18 @@ class Predicted:
 
 
 def predicted_changes(found: WhatIf) -> tuple[Predicted, ...]:
-    """What changes would bring at the thread count of a what-if analysis.
+    """Predict the effect of changes at the thread count of a what-if analysis.
 
-    A throughput is the measured one times the network's gain. Its interval joins, as if they were independent, what
-    the runs allow of the gain, the interval of the measured throughput, and the error with which the networks
-    predicted thread counts that they were not fitted to. Response times follow by Little's law.
+    A throughput is the measured one times the network's gain. Its interval combines, as if they were independent, the
+    range of the gain that the runs allow, the interval of the measured throughput, and the error with which the
+    networks predicted thread counts that they were not fitted to. Response times follow by Little's law.
 
     Args:
-        found: what :func:`citus_analysis.scaling.queueing.whatif.what_if` returned.
+        found: result of :func:`citus_analysis.scaling.queueing.whatif.what_if`.
 
     Returns:
-        Servers doubled where there is a queue, each part halved, no network time, twice the threads; where the
-        analysis was refused, each part halved by the arithmetic of blocked time.
+        Predictions for doubled servers (at queues), each part halved, no network time, and twice the threads; if the
+        analysis was refused, for each part halved, by the arithmetic of blocked time.
     """
     if not found.networks or found.samples is None:
         return tuple(_blocked(found, part) for part in PARTS if found.parts_us[part].estimate > 0)
@@ -115,7 +115,7 @@ def _predicted(found: WhatIf, samples: Samples, change: Change) -> Predicted:
         for measured, end in sides
     ]
     rate = now.estimate * gain.factor
-    notes = () if now.exists else ("one run: the assumed error of a measured mean stands for the spread of runs",)
+    notes = () if now.exists else ("one run: the assumed error of a measured mean replaces the spread of runs",)
     throughput = Interval(
         rate, rate * math.exp(-off[0]), rate * math.exp(off[1]), now.level, now.n, "profile of closed networks", notes
     )
@@ -123,7 +123,7 @@ def _predicted(found: WhatIf, samples: Samples, change: Change) -> Predicted:
 
 
 def _response(found: WhatIf, throughput: Interval, change: Change) -> Interval:
-    """N / X less the time that the best network gives the client itself."""
+    """N / X less the client's own time in the best network."""
     best, threads = found.networks[0], found.threads * change.threads
     parts = best.layout.predict(best.numbers, [threads], change).parts
     client = float(parts[CLIENT][0]) if CLIENT in parts else 0.0
@@ -140,7 +140,7 @@ def _blocked(found: WhatIf, part: str) -> Predicted:
     after = [sum(run.parts_us.get(one, 0.0) for one in PARTS) - run.parts_us.get(part, 0.0) / 2 for run in here]
     name, response = f"{part} time halved", mean_interval(after, level, mean_method(after))
     if any(_share(run) > _DISTORTED for run in here):
-        why = "sampled statements take longer than the client's cycle: their time says nothing of throughput"
+        why = "sampled statements take longer than the client's cycle: their time says nothing about throughput"
         return Predicted(name, _BLOCKED, response_us=response, refused=why)
     rates = [1 / (1 / run.throughput_ops_s - run.parts_us.get(part, 0.0) / 2 / US_PER_S / run.threads) for run in here]
     throughput = mean_interval(rates, level, mean_method(rates))
@@ -175,21 +175,21 @@ def _ends(interval: Interval | None) -> tuple[float | None, float | None, float 
 def throughput_curves(
     found: WhatIf, *, models: Sequence[str] = _MODELS, level: float = LEVEL, most_threads: int | None = None
 ) -> pl.DataFrame:
-    """Throughput against threads: the queueing network beside models of scalability, each with its band.
+    """Throughput against threads: the queueing network and models of scalability, each with its band.
 
-    The network's band is what the runs allow of any accepted network, widened by the error with which the networks
-    predicted thread counts that they were not fitted to; those of the models are bootstrap bands over runs.
+    The network's band is the range that the runs allow for any accepted network, widened by the error with which the
+    networks predicted thread counts that they were not fitted to; the models have bootstrap bands over runs.
 
     Args:
-        found: what :func:`citus_analysis.scaling.queueing.whatif.what_if` returned.
-        models: names out of :data:`citus_analysis.scaling.MODELS`.
+        found: result of :func:`citus_analysis.scaling.queueing.whatif.what_if`.
+        models: names of models in :data:`citus_analysis.scaling.MODELS`.
         level: level of the models' bands.
         most_threads: the largest thread count of the curves; by default twice the largest measured one.
 
     Returns:
         `model` (`measured`, one row per run; `mva`; and `models`), `threads`, `throughput_ops_s`, `low`, `high` (null
-        where the runs give no end), `refused` (why a model does not hold; a model without a curve has one
-        row with null threads).
+        if the range has no end), `refused` (the reason why a model is not valid; a model without a curve has one row
+        with null threads).
     """
     counts = found.thread_counts
     last = min(most_threads or _REACH * counts[-1], _REACH * counts[-1])

@@ -1,7 +1,7 @@
 """Throughput if a part of every operation took no time: closed networks fitted to runs at several thread counts.
 
-The one place that predicts gains. A prediction is made only by networks that have predicted runs which they were not
-fitted to; where the runs do not tell apart networks with different answers, there is no answer.
+All predictions of gains are made here. A prediction is made only by networks that have predicted runs to which they
+were not fitted; if the runs do not distinguish networks with different predictions, there is no prediction.
 
 References:
     Ousterhout, K. et al. (2015). Making sense of performance in data analytics frameworks. NSDI (blocked time).
@@ -33,17 +33,17 @@ from citus_analysis.units import US_PER_S
 
 __all__ = ["LEAST_THREAD_COUNTS", "TOLERATED_PERCENT", "what_if"]
 
-#: A network that misses a run which it was not fitted to by more than this predicts nothing, in per cent.
+#: Largest error, in per cent, of an accepted network at a thread count to which it was not fitted.
 TOLERATED_PERCENT: Final = 10.0
-#: Below this no thread count can be left out and predicted by the others.
+#: Fewest thread counts of which each can be left out and predicted by the others.
 LEAST_THREAD_COUNTS: Final = 3
-#: Difference of Akaike's criterion from the best network beyond which one has no support.
+#: Largest difference of Akaike's criterion between a supported network and the best one.
 _SUPPORTED: Final = 10.0
-#: Parts with less than this share of every cycle are left out: nothing depends on them.
+#: Parts with less than this share of every cycle are left out, because their effect is negligible.
 _NEGLIGIBLE: Final = 0.002
 _FITTED: Final = "closed networks fitted to {}, each predicted by the others"
 _NOT_FITTED: Final = "mean times per part; no network was fitted"
-#: Statements that take so much longer than the client's mean response are not like the operations of the client.
+#: Ratio of the time of statements to the client's mean response above which they are not like its operations.
 _DISTORTED: Final = 1.05
 
 
@@ -55,17 +55,17 @@ def what_if(
     tolerated_percent: float = TOLERATED_PERCENT,
     level: float = LEVEL,
 ) -> WhatIf:
-    """What each part of an operation costs, and the throughput if it were infinitely fast.
+    """Determine the time of each part of an operation, and the throughput if the part were infinitely fast.
 
     Closed networks of every layout that the times permit (own queues, shared queues, commits in batches) are fitted to
-    all thread counts. Those that have support beside the best one must predict each thread count from the others
-    within `tolerated_percent`. A gain is stated where all of them, with all numbers that the runs allow, agree on it
-    within 15 %.
+    all thread counts. Networks with about the support of the best one must predict each thread count from the others
+    within `tolerated_percent`. A gain is stated if all of these networks, with all numbers that the runs allow, agree
+    on it within 15 %.
 
     Args:
         runs: measured runs of one set-up at several thread counts.
-        placements: stations that are known: which parts share servers, how many there are, how busy they were.
-        threads: the thread count that the gains are about; by default the largest.
+        placements: known stations: the parts that share servers, the number of servers, their utilisation.
+        threads: thread count of the gains; by default the largest.
         tolerated_percent: largest error of throughput of a thread count that was left out.
         level: confidence level of the intervals over runs.
 
@@ -125,7 +125,7 @@ def _few(counts: Sequence[int]) -> str | None:
 
 
 def _falling(samples: Samples, tolerated_percent: float) -> str | None:
-    """Why no network can be near all throughputs: in none does throughput fall while customers are added."""
+    """The reason why no network fits: in no network does throughput fall when customers are added."""
     best = np.maximum.accumulate(samples.throughput)
     low = int(np.argmin(samples.throughput / best))
     tolerated = tolerated_percent / 100
@@ -144,7 +144,7 @@ def _mean(values: Sequence[float], level: float) -> Interval:
 
 
 def _samples(runs: Sequence[RunTimes], counts: Sequence[int]) -> tuple[Samples, str | None]:
-    """Means per thread count, and why they cannot be believed where they contradict each other."""
+    """Means per thread count, and the reason why they are not valid, if they contradict each other."""
     cycles, deviations = [], []
     times: dict[str, list[float]] = {part: [] for part in EVERY_PART}
     worst = 0.0
@@ -181,7 +181,7 @@ def _shapes(placements: Sequence[Placement], samples: Samples) -> tuple[Shape, .
 
 @dataclass(frozen=True)
 class _Found:
-    """Networks that were accepted, the best first; or why there are none."""
+    """The accepted networks, the best first, or the reason why there are none."""
 
     accepted: tuple[FittedNetwork, ...]
     held_out: tuple[HeldOut, ...]
@@ -189,7 +189,7 @@ class _Found:
 
     @property
     def networks(self) -> tuple[FittedNetwork, ...]:
-        """The accepted networks; none where predictions are refused."""
+        """The accepted networks; none if predictions are refused."""
         return self.accepted if self.refused is None else ()
 
     @property
@@ -200,7 +200,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Search:
-    """The search for networks that explain the runs and predict those left out."""
+    """The search for networks that fit the runs and predict thread counts that were left out."""
 
     samples: Samples
     known: tuple[Shape, ...]
@@ -225,7 +225,7 @@ class _Search:
         return _Found(tuple(one.accepted[0] for one in accepted), worst.held_out, None)
 
     def held_out(self, layout: Layout) -> tuple[HeldOut, ...]:
-        """Each thread count as the others predict it; empty where they do not determine the network."""
+        """Predictions of each thread count from the others; empty if they do not determine the network."""
         found = []
         for place, threads in enumerate(self.samples.threads):
             if len(self.samples.threads) < LEAST_THREAD_COUNTS:
@@ -256,6 +256,6 @@ def _notes(best: FittedNetwork | None) -> tuple[str, ...]:
     if not assumed:
         return ()
     return (
-        f"{listed(assumed)} showed no queue: none is assumed up to twice the highest measured throughput, and none of "
-        "the gains counts on more",
+        f"{listed(assumed)} showed no queue: none is assumed up to twice the highest measured throughput, and the "
+        "gains do not depend on more",
     )

@@ -20,13 +20,13 @@ __all__ = ["Gain", "HeldOut", "Placement", "RunTimes", "WhatIf"]
 
 @dataclass(frozen=True)
 class RunTimes:
-    """What one run measured.
+    """The measurements of one run.
 
     Attributes:
         threads: client threads N.
         throughput_ops_s: completed operations per second.
-        parts_us: mean time per operation in `parent`, `child`, `network` and `outside`; what is left of N / X is
-            the client's own time.
+        parts_us: mean time per operation in `parent`, `child`, `network` and `outside`; the rest of N / X is the
+            client's own time.
     """
 
     threads: int
@@ -45,12 +45,12 @@ class RunTimes:
 
 @dataclass(frozen=True)
 class Placement:
-    """A station that is known: these parts wait for the same servers, and no other part does.
+    """A known station: these parts, and no others, wait for the same servers.
 
     Attributes:
-        parts: parts that are served here (`parent` and `child` where every node is asked and has shards).
-        servers: how many are served at once (cores); infinite: nobody ever waits; None: not known.
-        utilisation: measured mean utilisation (0 to 1) per number of threads; empty where nothing was recorded.
+        parts: parts that are served here (`parent` and `child` if every node receives statements and has shards).
+        servers: number of servers (cores); infinite: no customer ever waits; None: not known.
+        utilisation: measured mean utilisation (0 to 1) per number of threads; empty if nothing was recorded.
 
     Example:
         >>> Placement(("parent", "child"), servers=8).parts
@@ -77,12 +77,12 @@ class Placement:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A thread count as the networks predict it that were fitted to all others.
+    """The prediction of a thread count by a network that was fitted to all others.
 
     Attributes:
         threads: the thread count that was left out.
-        measured_ops_s: mean throughput there.
-        predicted_ops_s: what the network expects.
+        measured_ops_s: mean measured throughput.
+        predicted_ops_s: predicted throughput.
         error_percent: predicted against measured throughput.
         parts_error_percent: summed errors of the parts' times, in per cent of the cycle N / X.
     """
@@ -96,15 +96,15 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Gain:
-    """What making one part infinitely fast would bring.
+    """The gain if one part were infinitely fast.
 
     Attributes:
-        part: the part; of a gain by another change, the change in words.
-        factor: throughput then over throughput now; None where it is refused.
-        low: smallest factor that the runs allow; None where it is refused.
-        high: largest factor that the runs allow; None where it is refused.
-        limit: factor that no network which the runs allow exceeds; None where they give none.
-        refused: why there is no factor; None where there is one.
+        part: the part; for another change, the change in words.
+        factor: throughput then over throughput now; None if it is refused.
+        low: smallest factor that the runs allow; None if it is refused.
+        high: largest factor that the runs allow; None if it is refused.
+        limit: largest factor of all networks that the runs allow; None if it is not limited.
+        refused: reason why there is no factor; None if there is one.
     """
 
     part: str
@@ -123,28 +123,28 @@ class Gain:
 
 @dataclass(frozen=True, repr=False)
 class WhatIf(Shown):
-    """Where the operations of one set-up spend their time, and what they would gain without it.
+    """The parts of the time of operations of one set-up, and the gain without each part.
 
     Attributes:
-        configuration: what the runs have in common (resource, phase, workload ...); empty where nobody said.
-        threads: the thread count that the gains are about.
-        thread_counts: all that were measured.
+        configuration: values that the runs have in common (resource, phase, workload ...); empty if not stated.
+        threads: thread count of the gains.
+        thread_counts: all measured thread counts.
         parts_us: mean time per operation in each part at `threads`, over its runs.
         response_us: mean response time at `threads`, over its runs.
         throughput_ops_s: mean throughput at `threads`, over its runs.
         gains: per part, in the order of the parts.
-        demands_us: service demand per part without waiting, of the best network; empty where none was fitted.
-        network: stations of the best network, in words; empty where none was fitted.
-        held_out: predictions of thread counts that were left out, by the worst of the accepted networks; of the best
-            one where none was accepted.
-        held_out_error_percent: largest error of throughput among them; None where nothing could be left out.
-        refused: why no gain at all is given; None where some may be.
-        n: runs.
-        method: how the gains come about.
-        warnings: what a reader must know.
-        runs: what each run measured.
-        samples: means per thread count, which the networks were fitted to; None where none was.
-        networks: the accepted networks, the best one first; empty where none was.
+        demands_us: service demand per part without waiting, of the best network; empty if none was fitted.
+        network: stations of the best network, in words; empty if none was fitted.
+        held_out: predictions of thread counts that were left out, by the worst of the accepted networks; by the best
+            network if none was accepted.
+        held_out_error_percent: largest error of throughput among them; None if nothing could be left out.
+        refused: reason why no gain at all is stated; None if some may be.
+        n: number of runs.
+        method: method of the gains.
+        warnings: limitations that a reader must know.
+        runs: the measurements of each run.
+        samples: means per thread count, to which the networks were fitted; None if none was fitted.
+        networks: the accepted networks, the best first; empty if none was accepted.
     """
 
     configuration: Mapping[str, object]
@@ -178,7 +178,7 @@ class WhatIf(Shown):
         raise UnknownNameError("part of an operation", part, [one.part for one in self.gains])
 
     def sentence(self) -> str:
-        """The largest part, and what its removal would bring, in one sentence."""
+        """The largest part, and the gain without it, in one sentence."""
         part = max(self.parts_us, key=lambda name: self.parts_us[name].estimate)
         whole = sum(one.estimate for one in self.parts_us.values())
         share = self.parts_us[part].estimate / whole if whole else 0.0
@@ -200,7 +200,7 @@ class WhatIf(Shown):
         return self.to_polars()
 
     def to_polars(self) -> pl.DataFrame:
-        """One row per part: its time and demand, gain with its range, limit, and why a gain is refused."""
+        """One row per part: its time and demand, gain with its range, limit, and reason for a refusal."""
         rows = [
             {
                 "part": one.part,
