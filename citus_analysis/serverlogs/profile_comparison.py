@@ -40,8 +40,8 @@ _METHOD: Final = (
     "effective number of blocks (autocorrelation), adjusted over all statements by Holm"
 )
 _SEQUENTIAL: Final = (
-    "Windows of one server are made one after the other: whatever else changed between them (load, data, cache) looks "
-    "like a difference of the statements."
+    "Windows of one server follow each other in time: other changes between them (load, data, cache) look like "
+    "differences of the statements."
 )
 
 

@@ -111,8 +111,8 @@ def in_milliseconds(table: Frame) -> pl.DataFrame:
 def beside_clients(study: ProfileStudy, dataset: TableSource, *, level: float = LEVEL) -> pl.DataFrame:
     """Percentiles of T on the server beside the latency that clients report, a row per configuration.
 
-    T is the time of the sampled statements, whatever the place of execution. The main clients' statements are not
-    logged, so the two describe different statements of the same runs.
+    T is the time of the sampled statements of all places of execution. The main clients' statements are not logged, so
+    the two describe different statements of the same runs.
 
     Args:
         study: the profile.
