@@ -1,8 +1,8 @@
 """Plans of statements (`EXPLAIN`): expected against actual rows, time per node and task, skew between tasks.
 
-- `plan_study` gives everything of a dataset at once;
-- `measure_nodes`, `measure_tasks`, `task_skew`: the tables one by one;
-- `tasks_beside_traces`: tasks beside the sampled executions on the same shard.
+- `plan_study` computes all tables of a dataset at once;
+- `measure_nodes`, `measure_tasks`, `task_skew`: single tables;
+- `tasks_beside_traces`: tasks with the sampled executions on the same shard.
 """
 
 from citus_analysis.core.displays import public

@@ -13,7 +13,7 @@ __all__ = ["KEY", "measure_nodes"]
 
 #: The columns that identify a plan.
 KEY: Final = ("resource", "source_id", "plan")
-#: Citus puts the same number of rows for any distributed query, which is no estimate.
+#: Citus states the same number of rows for any distributed query, which is no estimate.
 _NO_ESTIMATE: Final = "Custom Scan (Citus Adaptive)"
 
 
@@ -25,12 +25,12 @@ def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
         plan_nodes: the table `plan_nodes`.
 
     Returns:
-        Its rows, and: `time_ms` (`total_us` times `loops`; with parallel workers the sum over them), `self_ms` (without
-        the nodes below it in the same process; null where that is unknown), `expected_rows` and `given_rows` (of all
-        executions), and `q_error`, by which factor the expectation was off: the larger of expected/given and
-        given/expected, with at least one row on either side (Moerkotte, Neumann and Steidl 2009). It is null for the
-        scan of Citus, whose expectation is a constant, for the nodes above it, whose expectations rest on that, and
-        for nodes that were not executed. A node below a Limit may have been stopped before it gave all rows.
+        The rows of `plan_nodes`, and: `time_ms` (`total_us` times `loops`; with parallel workers the sum over them),
+        `self_ms` (without the nodes below it in the same process; null if that is unknown), `expected_rows` and
+        `given_rows` (of all executions), and `q_error`, the factor of the planner's error: the larger of expected/given
+        and given/expected, with at least one row on either side (Moerkotte, Neumann and Steidl 2009). It is null for
+        the scan of Citus, whose expectation is a constant, for the nodes above it, whose expectations depend on it, and
+        for nodes that were not executed. A node below a Limit may have been stopped before it returned all rows.
 
     Example:
         >>> scan = {"resource": "r", "source_id": "s", "plan": 0, "plan_node": 0, "parent": None, "kind": "node"}
@@ -38,7 +38,7 @@ def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
         >>> measure_nodes(pl.DataFrame([scan])).select("time_ms", "given_rows", "q_error").row(0)
         (0.015, 6.0, 5.0)
     """
-    # A column of nothing but nulls has no type in other libraries.
+    # In other libraries, a column that contains only nulls has no type.
     frame = as_polars(plan_nodes).with_columns(pl.col("plan_node", "parent").cast(pl.Int32))
     node = pl.col("kind").cast(pl.String) == "node"
     timed = frame.with_columns(

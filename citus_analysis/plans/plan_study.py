@@ -31,7 +31,7 @@ class ShownPlan:
     """One plan to be drawn.
 
     Attributes:
-        label: resource and statement; where plans share these or the statement is not known, the file, and the plan's
+        label: resource and statement; if plans share these or the statement is not known, also the file, and the plan's
             number if the file has several.
         nodes: its rows of `PlanStudy.nodes`.
         tasks: its rows of `PlanStudy.tasks`.
@@ -48,11 +48,11 @@ class PlanStudy:
 
     Attributes:
         plans: the table `plans` with `label`.
-        nodes: what :func:`measure_nodes` returns, with `label`.
-        tasks: what :func:`tasks_beside_traces` returns, with `label`.
-        skew: what :func:`task_skew` returns, with `label`.
-        shown: the plans to be drawn: those with times, the longest first, at most 8; then those without.
-        warnings: what the numbers do not hold.
+        nodes: result of :func:`measure_nodes`, with `label`.
+        tasks: result of :func:`tasks_beside_traces`, with `label`.
+        skew: result of :func:`task_skew`, with `label`.
+        shown: at most 8 plans to be drawn: plans with times, the longest first, then plans without times.
+        warnings: limitations of the numbers.
     """
 
     plans: pl.DataFrame
@@ -64,7 +64,7 @@ class PlanStudy:
 
     @property
     def largest_errors(self) -> pl.DataFrame:
-        """Nodes by the factor by which the expected rows were off, the worst first."""
+        """Nodes by the factor of the planner's error of rows, the largest first."""
         columns = (
             "label",
             "plan_node",
@@ -80,16 +80,16 @@ class PlanStudy:
 
 
 def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*") -> PlanStudy:
-    """The plans of a dataset with what they took and how far expectations were off.
+    """The plans of a dataset with their times and the errors of the planner's expectations.
 
     Args:
         dataset: a dataset, or a mapping with the tables `plans`, `plan_nodes`, `sources` and `spans`.
-        resources: the systems that enter, as glob patterns separated by commas.
+        resources: glob patterns of the systems to include, separated by commas.
     """
     found = tables_of(dataset, ("plans", "plan_nodes", "sources"))
     plans, nodes = (matching(found[name], resources) for name in ("plans", "plan_nodes"))
     labels = _labels(plans, found["sources"])
-    # Of an hour there are millions of spans; few datasets have plans.
+    # An hour has millions of spans, so only those of the plans' shards are read.
     shards = pl.col("shard_id").is_in(nodes["shard_id"].drop_nulls().unique().implode())
     executions = lazy_table(dataset, "spans").filter(EXECUTED, shards).select(TRACED_BY).collect(engine="streaming")
     plans, nodes, tasks, skew = (

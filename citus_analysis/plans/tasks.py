@@ -12,8 +12,8 @@ from citus_analysis.units import US_PER_MS
 
 __all__ = ["EXECUTED", "TRACED_BY", "measure_tasks", "task_skew", "tasks_beside_traces", "worker_name"]
 
-#: Columns of the table `spans` that lie beside tasks, and the spans that do: executions on another node, whose pair is
-#: known, and those on the parent's own node.
+#: Columns of the table `spans` that are shown with tasks, and the condition of such spans: exactly matched executions
+#: on another node, and executions on the parent's own node.
 TRACED_BY: Final = ("resource", "kind", "match", "shard_id", "duration_us")
 _REMOTE: Final = (pl.col("kind").cast(pl.String) == "remote") & (pl.col("match").cast(pl.String) == "exact")
 _LOCAL: Final = pl.col("kind").cast(pl.String) == "local"
@@ -22,7 +22,7 @@ _QUERY: Final = (*KEY, "parent")
 
 
 def worker_name() -> pl.Expr:
-    """The host of a task's worker, with its port where tasks ran on several ports of that host.
+    """The host of a task's worker, with its port if tasks ran on several ports of that host.
 
     Example:
         >>> tasks = pl.DataFrame({"worker_host": ["a", "a", "b"], "worker_port": [5432, 5433, 5432]})
@@ -43,8 +43,8 @@ def measure_tasks(plan_nodes: Frame) -> pl.DataFrame:
 
     Returns:
         `resource`, `source_id`, `plan`, `plan_node`, `parent` (node of the distributed query), `task_count` of that
-        query, `shard_id`, `worker_host`, `worker_port`, `execution_ms` (on the worker, as its EXPLAIN ANALYZE says;
-        where that is missing, of the topmost node), `given_rows` of the topmost node, and `received_bytes`.
+        query, `shard_id`, `worker_host`, `worker_port`, `execution_ms` (from the worker's EXPLAIN ANALYZE; if that is
+        missing, of the topmost node), `given_rows` of the topmost node, and `received_bytes`.
     """
     frame = as_polars(plan_nodes)
     tasks = frame.filter(pl.col("kind").cast(pl.String) == "task")
@@ -71,15 +71,15 @@ def measure_tasks(plan_nodes: Frame) -> pl.DataFrame:
 
 @in_callers_kind
 def task_skew(plan_nodes: Frame) -> pl.DataFrame:
-    """How unevenly the tasks of each distributed query worked.
+    """The skew of the times of the tasks of each distributed query.
 
     Args:
         plan_nodes: the table `plan_nodes`.
 
     Returns:
         One row per distributed query: `task_count`, `tasks_shown`, `slowest_ms`, `mean_ms`, `slowest_shard_id`,
-        `slowest_worker`, `skew` (slowest / mean; 1 is even) and `note`. Where tasks are not shown, mean and skew are
-        null, because the one shown is as a rule the slowest; `note` says so.
+        `slowest_worker`, `skew` (slowest / mean; 1 is even) and `note`. If the plan does not show all tasks, mean and
+        skew are null, because the task shown usually is the slowest; `note` says so.
     """
     frame = as_polars(plan_nodes)
     tasks = measure_tasks(frame).with_columns(worker_name()).sort("execution_ms", descending=True, nulls_last=True)
@@ -117,9 +117,9 @@ def task_skew(plan_nodes: Frame) -> pl.DataFrame:
 
 @in_callers_kind
 def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
-    """Tasks of plans beside the sampled executions on the same shard of the same resource.
+    """Tasks of plans with the sampled executions on the same shard of the same resource.
 
-    Other executions of other statements than the plan's may be among them: the shard is what both name.
+    The executions may be of other statements than the plan's, because only the shard is compared.
 
     Args:
         plan_nodes: the table `plan_nodes`.
@@ -127,8 +127,8 @@ def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
 
     Returns:
         The rows of :func:`measure_tasks`, with `traced` (number of exactly matched executions on the shard's worker),
-        `traced_ms` (their median duration) and `traced_locally` (executions on the parent's own node, whose time alone
-        no record states); 0 and null where the traces hold none.
+        `traced_ms` (their median duration) and `traced_locally` (executions on the parent's own node, whose own time
+        is not logged); 0 and null if there are no such executions.
     """
     tasks, traced = measure_tasks(as_polars(plan_nodes)), as_polars(spans)
     per_shard = traced.group_by("resource", "shard_id").agg(
