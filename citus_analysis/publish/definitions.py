@@ -1,11 +1,11 @@
-"""The tables of a dataset as definitions of PostgreSQL.
+"""PostgreSQL definitions of the tables of a dataset.
 
-A table of sources has its own name. The rows of a derived table (`runs`, `spans`, ...) are in a table whose name begins
-with an underscore, behind a view of the derived table's name: what reads the view does not depend on how the rows are
-kept. Table `_published` says which state of which source or derivation each table holds.
+The rows of a derived table (`runs`, `spans`, ...) are stored in a table whose name begins with an underscore; a view
+has the name of the derived table, so that its readers do not depend on the storage of the rows. Other tables have their
+own names. Table `_published` contains the state of each source or derivation in each table.
 
-Hash values fill 64 bits without a sign, for which PostgreSQL has no integer: they are `numeric(20)`. Categories are
-`text`, because their words may grow.
+Hash values are unsigned 64-bit integers, which PostgreSQL does not have: they are `numeric(20)`. Categories are `text`,
+because new words may be added.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 DERIVED: Final = frozenset(name for derivation in DERIVATIONS for name in derivation.outputs)
 #: Column by which Citus distributes the rows, so that all rows of a run are on one node.
 DISTRIBUTED_BY: Final = "run_id"
-#: Table that says what is published.
+#: Table with the states of the published units.
 STATES: Final = "_published"
 
 _TYPES: Final = {
@@ -50,7 +50,7 @@ _TYPES: Final = {
 
 
 def identifier(name: str) -> str:
-    """A name as SQL quotes it.
+    """A name as a quoted SQL identifier.
 
     Example:
         >>> identifier("Spans of w2")
@@ -60,7 +60,7 @@ def identifier(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as SQL quotes it (`standard_conforming_strings = on`).
+    """A text as an SQL literal (`standard_conforming_strings = on`).
 
     Example:
         >>> literal("it's")
@@ -80,7 +80,7 @@ def server_type(column: Column) -> str:
 
 
 def base_name(table: str) -> str:
-    """Name of the table that holds the rows.
+    """Name of the table that stores the rows.
 
     Example:
         >>> base_name("log_events"), base_name("runs")
@@ -90,7 +90,7 @@ def base_name(table: str) -> str:
 
 
 def create_table(schema: str, table: Table) -> list[str]:
-    """The statements that create the table that holds the rows of a table, with its comments."""
+    """The statements that create the table that stores the rows of a table, with its comments."""
     where = f"{identifier(schema)}.{identifier(base_name(table.name))}"
     columns = ", ".join(f"{identifier(column.name)} {server_type(column)}" for column in table)
     key = "source_id" if table.name not in DERIVED else "resource"
@@ -115,13 +115,13 @@ def create_view(schema: str, table: Table) -> list[str]:
 
 
 def placement(schema: str, table: Table, beside: str | None) -> str:
-    """The statement by which Citus places a table: by run, or on every node where the table has no runs.
+    """The statement by which Citus places a table: distributed by run, or on every node if the table has no runs.
 
     Args:
         schema: name of the database's schema.
         table: the table.
-        beside: name of a table of the schema that is distributed by run already: rows of a run then are on the same
-            node in both, so that they can be joined there. None: there is none.
+        beside: name of a table of the schema that is already distributed by run; rows of a run are placed on the same
+            node in both tables, so that they can be joined there. None: there is no such table.
     """
     where = literal(_qualified(schema, table.name))
     if DISTRIBUTED_BY not in table:
@@ -157,7 +157,7 @@ def statements_of(schema: str, tables: Sequence[str]) -> Iterator[str]:
 
 
 def create_states(schema: str) -> str:
-    """The statement that creates the table of what is published."""
+    """The statement that creates the table of published states."""
     columns = "table_name text, unit text, state text, row_count bigint, PRIMARY KEY (table_name, unit)"
     return f"CREATE TABLE IF NOT EXISTS {identifier(schema)}.{identifier(STATES)} ({columns})"
 

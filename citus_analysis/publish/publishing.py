@@ -1,8 +1,8 @@
 """Bring tables in PostgreSQL up to date with a dataset, in one transaction.
 
-What is sent are units: the rows that one source, or one derivation of one resource, has in one table. Table
-`_published` holds the state of each unit, the same hash by which an ingest knows what changed. Units whose state is
-the same are not sent; those that are no longer in the dataset are deleted.
+Rows are sent in units: the rows of one source, or of one derivation of one resource, in one table. Table `_published`
+contains the state of each unit, the same hash by which an ingest detects changes. Units whose state did not change are
+not sent; units that are no longer in the dataset are deleted.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Published", "chosen_tables", "publish_dataset"]
 
-#: Changed whenever the same rows would be stored otherwise; all units are then sent again.
+#: Must be increased whenever the same rows would be stored differently; all units are then sent again.
 _VERSION: Final = 1
 _STAGE: Final = "citus_analysis_stage"
 #: Ids in one DELETE.
 _AT_ONCE: Final = 1000
-#: PostgreSQL's texts hold no zero byte; U+FFFD stands for what cannot be shown.
+#: Replacement (U+FFFD) of zero bytes, which PostgreSQL's texts cannot contain.
 _INSTEAD_OF_ZERO: Final = "\ufffd"
-#: Values of a column of 64 bits without sign, sent as bits with a sign.
+#: Number of values of an unsigned 64-bit column, which is sent as a signed one.
 _BEYOND_SIGNED: Final = 2**64
 
 
 @dataclass(frozen=True)
 class Published:
-    """What was sent.
+    """The result of publishing.
 
     Attributes:
-        rows: rows sent of each table; tables of which nothing changed are absent.
+        rows: table -> number of rows sent; unchanged tables are absent.
         deleted: units (sources, derivations) of tables that the dataset no longer has.
         unchanged: units that were up to date.
         distributed: the tables are distributed by Citus.
@@ -104,9 +104,9 @@ def chosen_tables(tables: Iterable[str] = ()) -> list[str]:
 def publish_dataset(
     dataset: Dataset, to: str, *, tables: Iterable[str] = (), schema: str = "citus_analysis"
 ) -> Published:
-    """Bring the tables of a schema up to date with a dataset: all of it or nothing.
+    """Bring the tables of a schema up to date with a dataset, in one transaction.
 
-    A schema holds one dataset: rows that the dataset no longer has are removed from the chosen tables.
+    A schema contains one dataset: rows that the dataset no longer has are removed from the chosen tables.
 
     Args:
         dataset: an open dataset.
@@ -115,10 +115,10 @@ def publish_dataset(
         schema: schema of the database; created if it does not exist.
 
     Returns:
-        What was sent.
+        Numbers of rows sent and of units removed.
 
     Raises:
-        UsageError: the URL is wrong, or the schema holds another dataset.
+        UsageError: the URL is wrong, or the schema contains another dataset.
         UnknownNameError: a table does not exist.
         InputError: the server cannot be reached, or refuses something; nothing is changed.
     """
@@ -158,7 +158,7 @@ def _sent(
 
 
 def _units(dataset: Dataset, table: str) -> list[_Unit]:
-    """The units of a table, those that have rows in it."""
+    """The units that have rows in a table."""
     units = []
     for state in dataset.states():
         parts = tuple(part for part in state.parts if part.table == table)
@@ -180,7 +180,7 @@ def _known(server: Server, schema: str) -> dict[str, dict[str, str]]:
 def _require_same_dataset(
     schema: str, known: Mapping[str, Mapping[str, str]], units: Mapping[str, Sequence[_Unit]]
 ) -> None:
-    """Refuse to replace every row of a schema: it then holds another dataset."""
+    """Refuse to replace all rows of a schema, because it then contains another dataset."""
     stored = {(table, key) for table, keys in known.items() if table in units for key in keys}
     here = {(table, unit.key) for table, of_table in units.items() for unit in of_table}
     if stored and not stored & here:
@@ -189,7 +189,7 @@ def _require_same_dataset(
 
 
 def _prepare(server: Server, schema: str, tables: Sequence[str], *, distributed: bool) -> None:
-    """Create what does not exist yet, and add columns that were added to the definition of a table."""
+    """Create missing schemas, tables and views, and add columns that were added to the definition of a table."""
     if not server.rows(f"SELECT 1 FROM pg_namespace WHERE nspname = {literal(schema)}"):  # noqa: S608 - quoted
         server.run(f"CREATE SCHEMA {identifier(schema)}")
     found = _columns(server, schema)
@@ -253,7 +253,7 @@ def _run_all(server: Server, statements: Iterable[str]) -> None:
 
 
 def _delete(server: Server, schema: str, name: str, keys: Sequence[str]) -> None:
-    """Delete the rows of units, and what is recorded of them."""
+    """Delete the rows of units, and their states."""
     where = f"{identifier(schema)}.{identifier(base_name(name))}"
     states = f"{identifier(schema)}.{identifier(STATES)}"
     column = identifier("resource" if name in DERIVED else "source_id")
@@ -266,7 +266,7 @@ def _delete(server: Server, schema: str, name: str, keys: Sequence[str]) -> None
 def _insert(
     server: Server, dataset: Dataset, schema: str, table: Table, units: Sequence[_Unit], *, distributed: bool
 ) -> None:
-    """Send the rows of units by way of a temporary table."""
+    """Send the rows of units through a temporary table."""
     columns = ", ".join(f"{identifier(c.name)} {'bigint' if c.type == HASH else server_type(c)}" for c in table)
     server.run(f"CREATE TEMPORARY TABLE {_STAGE} ({columns}) ON COMMIT DROP")
     server.copy(_STAGE, _reader(dataset, table, units, distributed=distributed))
@@ -310,7 +310,7 @@ def _reader(dataset: Dataset, table: Table, units: Sequence[_Unit], *, distribut
 
 
 def _sendable(rows: pl.DataFrame, table: Table, *, distributed: bool) -> pl.DataFrame:
-    """Rows in types that the driver sends: texts for categories, numbers with a sign for hash values."""
+    """Rows in types that the driver can send: texts for categories, signed numbers for hash values."""
     columns = []
     for column in table:
         value = pl.col(column.name)
@@ -319,7 +319,7 @@ def _sendable(rows: pl.DataFrame, table: Table, *, distributed: bool) -> pl.Data
         elif server_type(column) == "text":
             value = value.cast(pl.String).str.replace_all("\0", _INSTEAD_OF_ZERO, literal=True)
         if distributed and column.name == DISTRIBUTED_BY:
-            # Citus takes no null in the column by which it distributes.
+            # Citus does not allow nulls in the distribution column.
             value = value.fill_null("")
         columns.append(value)
     return rows.select(columns)

@@ -1,7 +1,7 @@
 """A connection to the database that tables are published in.
 
-The password comes from where libpq finds it: `PGPASSWORD`, a password file, a service file. One in the URL is refused,
-because other users of the machine see the command line.
+libpq finds the password: in `PGPASSWORD`, a password file or a service file. A password in the URL is refused, because
+other users of the machine see the command line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WAY_OUT: Final = "leave it out and set PGPASSWORD, or use a password file (~/.p
 
 
 def require_no_password(url: str) -> None:
-    """Refuse what is no URL of PostgreSQL, and one that holds a password.
+    """Refuse a text that is not a URL of PostgreSQL, or that contains a password.
 
     Raises:
         UsageError: with the way out; the URL is not quoted.
@@ -83,7 +83,7 @@ class Server:
         self._connection, self._cursor = connection, cursor
 
     def run(self, statement: str) -> None:
-        """A statement without rows, or whose rows are not needed."""
+        """Execute a statement; rows that it returns are ignored."""
         self._cursor.execute(statement)
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
@@ -97,6 +97,6 @@ class Server:
 
 
 def _reason(error: Exception) -> str:
-    """The server's own words, in one line."""
+    """The server's message, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines).removeprefix("IO: ").removeprefix("[libpq] ")
