@@ -1,6 +1,6 @@
 """Explore a dataset in a notebook: from the heat map of a run to one line of a raw log.
 
-Names are imported when they are first used: who only computes a selection needs no widget.
+Names are imported on first use, so that a program that only computes a selection does not need the widget.
 
 Example:
     >>> from citus_analysis.explorer import Selection

@@ -23,11 +23,11 @@ def against_the_rest(selected: Frame, rest: Frame) -> pl.DataFrame:
 
     Args:
         selected: rows of table `statements`.
-        rest: the others, with the same columns.
+        rest: the other statements, with the same columns.
 
     Returns:
-        Per part and `percentile`: `selected_us` and `rest_us`, null where the group has fewer values than the
-        percentile needs, and the numbers of values, `selected_n` and `rest_n`.
+        Per part and `percentile`: `selected_us` and `rest_us`, null if the group has fewer values than the percentile
+        needs, and the numbers of values, `selected_n` and `rest_n`.
 
     Example:
         >>> import polars as pl
@@ -47,7 +47,7 @@ def against_the_rest(selected: Frame, rest: Frame) -> pl.DataFrame:
 
 
 def _percentiles(values: pl.Series) -> tuple[list[float | None], int]:
-    """The percentiles that so many values have, and their number; all are found in one partial sort."""
+    """The percentiles that the number of values permits, in one partial sort, and this number."""
     n = values.len()
     supported = [q for q in _PERCENTILES if n >= supporting(q)]
     found = dict(zip(supported, np.percentile(values.to_numpy(), supported).tolist(), strict=True)) if supported else {}

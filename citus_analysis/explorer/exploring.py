@@ -1,4 +1,4 @@
-"""The state behind the widget: what it shows for a selection, computed here and not in the browser."""
+"""The state of the widget: its content for a selection is computed here and not in the browser."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["Exploration", "explore", "freeze", "frozen_view"]
 
 #: Most statements in the table.
 _ROWS: Final = 200
-#: Most values that a filter offers; the rest are reached by a brush or in Python.
+#: Most values that a filter offers; others can be selected by a brush or in Python.
 _CHOICES: Final = 500
 _SHOWN: Final = ("elapsed_us", "node", "statement_kind", "executed", "shard_id", "tasks", "total_us", *list(PARTS)[1:])
-#: Columns that are held in memory: what is filtered by, shown, compared and taken apart.
+#: Columns that are kept in memory: those to filter by, show, compare and divide T.
 _HELD: Final = tuple(
     dict.fromkeys(
         (
@@ -51,7 +51,7 @@ _HELD: Final = tuple(
 
 
 class Exploration:
-    """Answers to what the widget asks about a dataset; usable without a browser.
+    """Computes the content of the widget for a dataset; usable without a browser.
 
     Example::
 
@@ -67,16 +67,16 @@ class Exploration:
     def statements(self) -> pl.DataFrame:
         """The statements of all runs, with `elapsed_us`."""
         read = self.dataset.scan("statements").select(_HELD).collect()
-        # Equal texts as numbers, so that a filter compares a million rows in milliseconds.
+        # Categorical, so that a filter compares a million rows in milliseconds.
         return with_elapsed(read).drop("resource", "run_id").with_columns(pl.col("run", "node").cast(pl.Categorical))
 
     def start(self) -> Selection:
-        """The run with the most statements: where exploring begins."""
+        """The run with the most statements, with which exploring begins."""
         counts = self.statements["run"].value_counts().sort("count", "run", descending=[True, False])
         return Selection(run=None if counts.is_empty() else str(counts["run"][0]))
 
     def run_of(self, trace_id: int) -> Selection:
-        """The run that a statement belongs to.
+        """The run of a statement.
 
         Raises:
             UsageError: no statement whose T is known has that trace_id.
@@ -91,11 +91,11 @@ class Exploration:
         return self._filtered(selection)[1]
 
     def selected(self, selection: Selection) -> pl.DataFrame:
-        """The selected statements, sorted; of table `statements` the columns that the widget works with."""
+        """The selected statements, sorted, with the columns of table `statements` that the widget needs."""
         return self._sorted(self._filtered(selection)[0].filter(selection.within()), selection)
 
     def view(self, selection: Selection) -> Document:
-        """Everything that the widget shows for a selection except the heat map, as JSON takes it."""
+        """The content of the widget for a selection, except the heat map, as JSON values."""
         passing = self._filtered(selection)[0]
         inside = passing.select(selection.within().fill_null(False)).to_series()
         selected, rest = (
@@ -115,7 +115,7 @@ class Exploration:
         }
 
     def heat_document(self, selection: Selection) -> Document:
-        """The heat map as JSON takes it."""
+        """The heat map as JSON values."""
         heat = self.heat(selection)
         call = f"ca.explorer.Exploration(ds).heat(ca.explorer.{selection.filters.call()})"
         return {
@@ -128,7 +128,7 @@ class Exploration:
         }
 
     def choices(self) -> Document:
-        """For each filter the values that it offers, with the number of statements of each."""
+        """Filter -> the values that it offers, with the number of statements of each."""
         offered: Document = {}
         for name, column in FILTERS.items():
             counts = self.statements[column].drop_nulls().value_counts().sort("count", column, descending=[True, False])
@@ -137,7 +137,7 @@ class Exploration:
         return offered
 
     def details(self, trace_ids: Sequence[int]) -> dict[int, Document]:
-        """Single statements: spans, clocks, what else was under way, and records of the raw logs."""
+        """Single statements: spans, clocks, concurrent activity, and records of the raw logs."""
         return statement_documents(self.dataset, trace_ids)
 
     def _filtered(self, selection: Selection) -> tuple[pl.DataFrame, HeatMap]:
@@ -153,7 +153,7 @@ class Exploration:
 
 
 def _rows(statements: pl.DataFrame) -> list[Document]:
-    """The rows of the table; numbers beyond the 53 bits of a browser are texts."""
+    """The rows of the table; identifiers are texts, because a browser's numbers have 53 bits only."""
     parts = compose(statements).select("trace_id", pl.struct(COMPONENTS).alias("parts"))
     joined = statements.select("trace_id", "run", *_SHOWN).join(parts, on="trace_id", how="left", maintain_order="left")
     return joined.with_columns(pl.col("trace_id").cast(pl.String)).to_dicts()
@@ -162,8 +162,8 @@ def _rows(statements: pl.DataFrame) -> list[Document]:
 def explore(dataset: Dataset) -> ExplorerWidget:
     """A widget that leads from the heat map of a run to the line of a raw log, for a notebook.
 
-    Brushing the heat map selects statements; a statement opens its waterfall and its log records. Everything is
-    computed by the kernel. Each view shows the call or SQL that gives the same rows.
+    Brushing the heat map selects statements; a statement opens its waterfall and its log records. The kernel computes
+    all content. Each view shows the call or SQL that returns the same rows.
 
     Args:
         dataset: an opened dataset.
@@ -195,10 +195,10 @@ def freeze(
     """Write a selection as one page that needs no kernel and no network.
 
     Args:
-        dataset: an opened dataset, or what explores one.
+        dataset: an opened dataset, or an exploration of one.
         path: the page to write.
-        selection: what to show; by default the run with the most statements.
-        statements: how many of the statements in the table have their waterfall and log records in the page.
+        selection: the selection to show; by default the run with the most statements.
+        statements: number of statements in the table whose waterfall and log records are in the page.
 
     Raises:
         DatasetError: a file of the dataset is missing or damaged.
@@ -210,15 +210,15 @@ def freeze(
 def frozen_view(
     dataset: Dataset | Exploration, selection: Selection | None = None, *, statements: int = 10
 ) -> FrozenView:
-    """A selection as a page for a report or a notebook, without a file: it shows itself in a frame.
+    """A selection as a page for a report or a notebook, without a file; a notebook shows it in a frame.
 
-    Log records that cannot be read, because their source was moved or changed, are missing in it; it says why.
+    Log records that cannot be read, because their source was moved or changed, are missing, with the reason.
 
     Args:
-        dataset: an opened dataset, or what explores one.
-        selection: what to show; by default the run with the most statements.
-        statements: how many of the statements in the table have their waterfall and log records in the page; one takes
-            some 6,000 characters.
+        dataset: an opened dataset, or an exploration of one.
+        selection: the selection to show; by default the run with the most statements.
+        statements: number of statements in the table whose waterfall and log records are in the page; each takes some
+            6,000 characters.
 
     Raises:
         DatasetError: a file of the dataset is missing or damaged.
@@ -244,7 +244,7 @@ def frozen_view(
 
 
 def _chosen(offered: Document, selection: Selection) -> Document:
-    """Of what each filter offers, what a page that cannot ask for anything else shows."""
+    """The chosen value of each filter, the only one that a page without a kernel can show."""
     chosen = {name: str(value) for name, value in selection.document().items() if name in FILTERS}
     return {
         name: [one for one in cast("list[Document]", values) if one["value"] == chosen.get(name)]

@@ -1,4 +1,4 @@
-"""The frozen page: the widget's own front end with the answers in the page instead of a kernel."""
+"""The frozen page: the widget's front end with its content in the page, without a kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FRONT_END", "FrozenView", "render_page"]
 #: The module and the style that the widget and the page share.
 FRONT_END: Final = Path(__file__).parent / "front_end"
 _TITLE: Final = "Selected statements"
-#: What the page runs after the module: a model that answers from the page.
+#: The script that the page runs after the module: a model that takes its content from the page.
 _START: Final = """
 const state = JSON.parse(document.getElementById("state").textContent);
 render({ model: frozenModel(state), el: document.getElementById("explorer") });
@@ -43,7 +43,7 @@ class FrozenView:
     table: pl.DataFrame
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, whole or not at all.
+        """Write the page; the file appears only when it is complete.
 
         Raises:
             OSError: it cannot be written.
@@ -59,10 +59,10 @@ class FrozenView:
 
 
 def render_page(state: Mapping[str, object]) -> str:
-    """The page as HTML. Its policy lets it run its own script, and nothing reach a network.
+    """The page as HTML. Its content security policy permits its own script only, and no network access.
 
     Args:
-        state: what :func:`citus_analysis.explorer.frozen_view` collects.
+        state: the content that :func:`citus_analysis.explorer.frozen_view` collects.
 
     Example:
         >>> page = render_page({"dataset": "</script><b>"})
@@ -75,7 +75,7 @@ def render_page(state: Mapping[str, object]) -> str:
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    # `<` is written as an escape of JSON, so that no text of a log can end the element that holds it.
+    # `<` is written as a JSON escape, so that no text of a log can end the script element.
     data = json.dumps(state, ensure_ascii=False, allow_nan=False, default=str).replace("<", "\\u003c")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

@@ -1,4 +1,4 @@
-"""The heat map of statement time over a run: stretches of time along, time taken up."""
+"""The heat map of statement times over a run: time of the run on the horizontal axis, T on the vertical axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from citus_analysis.units import US_PER_S
 
 __all__ = ["HeatMap", "heat_map"]
 
-#: Most columns of the map; a stretch is the shortest round one with which there are no more.
+#: Most columns of the map; each is the shortest round stretch of time with which there are at most this many.
 _COLUMNS: Final = 120
 _ROUND: Final = tuple(round(lead * 10.0**power, 6) for power in range(-3, 5) for lead in (1, 2, 5))
 #: Limits between rows, eight in a decade, to three digits so that a brushed rectangle has readable sides.
@@ -48,7 +48,7 @@ def heat_map(statements: Frame) -> HeatMap:
     """Counts of statements by the time since their run began and by T.
 
     Args:
-        statements: what :func:`citus_analysis.explorer.with_elapsed` gives, or some of its rows.
+        statements: result of :func:`citus_analysis.explorer.with_elapsed`, or some of its rows.
 
     Example:
         >>> import polars as pl

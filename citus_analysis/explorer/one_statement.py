@@ -1,4 +1,4 @@
-"""Single statements in full: spans over nodes, clocks, what else was under way, and the records of the raw logs."""
+"""Details of single statements: spans over nodes, clocks, concurrent activity, and the records of the raw logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from citus_analysis.plots.trace_figures import waterfall_rows
 
 __all__ = ["Document", "statement_documents", "statement_records"]
 
-#: What JSON holds of one thing.
+#: A JSON object.
 Document = dict[str, object]
 
 #: Times in logs are whole milliseconds.
@@ -23,14 +23,14 @@ _PLACE: Final = ("source_id", "byte_offset")
 
 
 def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int, Document]:
-    """What there is to see of some statements, as JSON takes it; the log files are read once for all of them.
+    """Details of some statements as JSON values; the log files are read once for all of them.
 
     Args:
         dataset: an opened dataset.
         trace_ids: statements of its table `statements`; those without spans are left out.
 
     Returns:
-        trace_id -> `spans`, `clocks`, `under_way`, `records`, `problem` and the calls that give the same.
+        trace_id -> `spans`, `clocks`, `under_way`, `records`, `problem` and the calls that return the same rows.
 
     Raises:
         DatasetError: a file of the dataset is missing or damaged.
@@ -58,7 +58,7 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
 
 
 def statement_records(dataset: Dataset, trace_ids: Sequence[int]) -> pl.DataFrame:
-    """The records of the raw logs that the sessions of some statements wrote while these ran, secrets redacted.
+    """The records of the raw logs that the sessions of some statements wrote while these ran, with secrets redacted.
 
     Args:
         dataset: an opened dataset.
@@ -75,7 +75,7 @@ def statement_records(dataset: Dataset, trace_ids: Sequence[int]) -> pl.DataFram
 
 
 def _read_if_there(dataset: Dataset, trace_ids: Sequence[int]) -> tuple[pl.DataFrame, str]:
-    """The records; if they cannot be read, none, and why."""
+    """The records and an empty text; if they cannot be read, no records and the reason."""
     try:
         return statement_records(dataset, trace_ids), ""
     except DatasetError as error:
@@ -83,7 +83,7 @@ def _read_if_there(dataset: Dataset, trace_ids: Sequence[int]) -> tuple[pl.DataF
 
 
 def _places(dataset: Dataset, spans: pl.DataFrame) -> pl.DataFrame:
-    """Where the records of these spans' sessions are."""
+    """Places of the records of these spans' sessions."""
     ended = (
         spans.drop_nulls("source_id")
         .group_by("trace_id", "source_id", "node", "pid")
@@ -118,7 +118,7 @@ def _offsets_of(clocks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_bounds(rows: pl.DataFrame, spans: pl.DataFrame, offsets: pl.DataFrame) -> pl.DataFrame:
-    """`low_us` and `high_us`: where a remote execution can have begun and ended, by its own clock and its bounds."""
+    """Rows with `low_us` and `high_us`: the earliest begin and latest end of a remote execution, by its own clock."""
     raw = spans.filter(pl.col("kind") == "remote").select(
         "span_id", own_begin=pl.col("start_time").dt.epoch("us"), own_end=pl.col("end_time").dt.epoch("us")
     )
@@ -177,7 +177,7 @@ def _lock_waits(dataset: Dataset) -> pl.DataFrame:
     began = pl.col("log_time") - pl.duration(microseconds=pl.col("duration_us").fill_null(0.0).cast(pl.Int64))
     columns = (*_PLACE, "resource", "iteration", "node", "pid")
     stretches = waits.select(*columns, start_time=began, end_time="log_time", text="message").collect()
-    # A wait is reported when it is noticed and again when it ends: the last record says how long it was.
+    # A wait is reported when it is noticed and again when it ends: the last record has its whole length.
     lock = pl.col("text").str.extract(r"(\S+ on .*?) after ")
     same = [pl.col("node"), pl.col("pid"), lock, pl.col("start_time").dt.round("10ms")]
     last = pl.struct("end_time", "byte_offset") == pl.struct("end_time", "byte_offset").last().over(same)
@@ -185,7 +185,7 @@ def _lock_waits(dataset: Dataset) -> pl.DataFrame:
 
 
 def _under_way(others: pl.DataFrame, spans: pl.DataFrame, what: str) -> list[Document]:
-    """Other stretches on the statement's nodes while it ran, each by its node's clock; plans of its sessions only."""
+    """Other activity on the statement's nodes while it ran, by each node's clock; plans of its own sessions only."""
     one = spans.filter(pl.col("kind") == "statement").row(0, named=True)
     since, until = spans["start_time"].min(), spans["end_time"].max()
     here = pl.col("resource").eq_missing(one["resource"]) & pl.col("iteration").eq_missing(one["iteration"])

@@ -1,4 +1,4 @@
-"""The figure of a result: what its method `plot` draws."""
+"""The figure of a result, which its method `plot` draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which statements are looked at: filters and a brushed rectangle, as an expression, as SQL and as a call."""
+"""Selections of statements: filters and a brushed rectangle, as an expression, as SQL and as a call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIDES: Final = ("since_s", "until_s", "fastest_us", "slowest_us")
 #: Columns by which the selected statements may be sorted.
 ORDERS: Final = ("total_us", "parent_us", "child_us", "latency_us", "tasks", "elapsed_us")
 
-#: True of every statement that is looked at: a selection without conditions has a value for each row, too.
+#: True for every statement with a known T, so that a selection without conditions has a value for each row, too.
 _KNOWN: Final = pl.col("total_us").is_not_null()
 _ELAPSED: Final = """\
 SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
@@ -38,10 +38,10 @@ SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
 
 @dataclass(frozen=True)
 class Selection:
-    """Statements of a dataset: those that pass the filters, and of these those in the brushed rectangle.
+    """A selection of statements of a dataset: those that pass the filters and are in the brushed rectangle.
 
     Attributes:
-        run: run_id, or the resource where logs belong to no run; None: all runs, each from its own beginning.
+        run: run_id, or the resource if logs belong to no run; None: all runs, each from its own beginning.
         node: name of the parent's node.
         kind: kind of the statement (`select`, `insert` ...).
         executed: `local`, `remote` or `multi_shard`.
@@ -72,10 +72,10 @@ class Selection:
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Selection:
-        """The selection that a front end asks for; absent and empty values select everything.
+        """The selection that a front end requests; absent and empty values select all statements.
 
         Raises:
-            UnknownNameError: a value has a name that no selection knows, or the order is no column of the table.
+            UnknownNameError: a name is not an attribute of selections, or the order is no column of the table.
             UsageError: a side of the rectangle or the shard is not a number.
         """
         known = {field.name for field in fields(cls)}
@@ -100,7 +100,7 @@ class Selection:
         )
 
     def document(self) -> dict[str, object]:
-        """What :meth:`of` takes, without what selects everything."""
+        """The argument of :meth:`of`, without values that select all statements."""
         return {name: value for name, value in self._values() if value is not None}
 
     @property
@@ -124,7 +124,7 @@ class Selection:
         return pl.all_horizontal(_KNOWN, *sides)
 
     def sql(self) -> str:
-        """The SELECT that gives the same rows of a dataset, for :meth:`citus_analysis.Dataset.sql`."""
+        """The SELECT that returns the same rows of a dataset, for :meth:`citus_analysis.Dataset.sql`."""
         chosen = [
             f"{column} = {_literal(value)}"
             for name, column in FILTERS.items()
@@ -136,7 +136,7 @@ class Selection:
         return f"{_ELAPSED}{where}\nORDER BY {self.order}{direction}{_nulls(self.order)}, trace_id"
 
     def call(self) -> str:
-        """How the selection is written in Python."""
+        """The Python expression of the selection."""
         defaults = {field.name: field.default for field in fields(self)}
         stated = [f"{name}={value!r}" for name, value in self._values() if value != defaults[name]]
         return f"Selection({', '.join(stated)})"
@@ -145,7 +145,7 @@ class Selection:
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
     def _bounds(self) -> list[tuple[str, str, float]]:
-        """Column, `>=` or `<`, and bound in microseconds, of each side that there is."""
+        """Column, `>=` or `<`, and bound in microseconds, of each side of the rectangle that is set."""
         sides = [
             ("elapsed_us", ">=", self.since_s, US_PER_S),
             ("elapsed_us", "<", self.until_s, US_PER_S),
@@ -158,9 +158,9 @@ class Selection:
 
 @in_callers_kind
 def with_elapsed(statements: Frame) -> pl.DataFrame:
-    """Statements with a known T, with their `run` and `elapsed_us` since the first statement of it ended.
+    """Statements with a known T, with their `run`, and `elapsed_us` since the first statement of the run ended.
 
-    The run is `run_id`, or the resource where logs belong to no run.
+    The run is `run_id`, or the resource if logs belong to no run.
 
     Args:
         statements: rows of table `statements`, whole runs.

@@ -1,4 +1,4 @@
-"""The widget: selections come from the browser, answers go to it. Needs the extra `notebook`."""
+"""The widget, which receives selections from the browser and sends their content. Needs the extra `notebook`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EMPTY: Final = "{}"
 
 
 class ExplorerWidget(anywidget.AnyWidget):
-    """What :func:`citus_analysis.explore` shows.
+    """The widget of :func:`citus_analysis.explore`.
 
     The traits are JSON texts: `request` (a selection) and `trace` (the opened statement) are set by the browser,
     `choices`, `heat`, `view` and `detail` by the kernel; `problem` is a message for the reader.
@@ -49,7 +49,7 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     @property
     def selection(self) -> Selection:
-        """The selection that is shown; assign one to show it."""
+        """The selection that is shown; assign another to show it."""
         return self._selection
 
     @selection.setter
@@ -90,7 +90,7 @@ class ExplorerWidget(anywidget.AnyWidget):
 
 
 class _Shown:
-    """Errors with a message for the user appear in the widget, where an exception in an observer would be lost."""
+    """Shows errors with a message for the user in the widget, because an exception in an observer would be lost."""
 
     def __init__(self, widget: ExplorerWidget) -> None:
         self._widget = widget
