@@ -1,7 +1,7 @@
-"""Metrics over many datasets in time: where their level changed, and what else moved there.
+"""Metrics over many datasets in time: change points of their level, and other changes at the same time.
 
-`track` gives a `Track`, with one `TrackedSeries` per metric and configuration and a `TrackedChange` per change point;
-`format_track` is its text.
+`track` returns a `Track`, with one `TrackedSeries` per metric and configuration and a `TrackedChange` per change point;
+`format_track` renders it as text.
 """
 
 from citus_analysis.core.displays import public

@@ -14,26 +14,26 @@ from citus_analysis.units import US_PER_S
 
 __all__ = ["MEASURES", "described_change", "with_measures"]
 
-#: Measures of a run, and what they are in words.
+#: Measures of a run -> their names in words.
 MEASURES: Final = {
     "cpu_us_per_operation": "CPU time per operation",
     "balance": "balance of clients over nodes",
 }
 _RUN: Final = ("resource", "run_id")
-#: The runner's note of which share of the clients each node had in an iteration.
+#: Setting in which the runner records the share of the clients that each node had in an iteration.
 _SHARE: Final = r"^measured\.(\d+)\.share_by_node\.(.+)$"
 
 
 def with_measures(runs: pl.DataFrame, source: TableSource) -> pl.DataFrame:
-    """Runs with the columns of :data:`MEASURES`; null where a run has no such recording.
+    """Runs with the columns of :data:`MEASURES`; null if a run has no such recording.
 
-    `cpu_us_per_operation` is the busy share of the time of a host's CPU over the throughput, D = U / X, averaged over
-    the sampled nodes: it counts all cores of a host as one, and all that runs there. `balance` is Jain's index of the
-    shares of the clients that the nodes had: 1 where all had the same.
+    `cpu_us_per_operation` is the busy share of a host's CPU time over the throughput, D = U / X, averaged over the
+    sampled nodes; it treats all cores of a host as one, and includes all programs of the host. `balance` is Jain's
+    index of the shares of the clients that the nodes had: 1 if all shares are equal.
 
     Args:
         runs: rows of the table `runs`.
-        source: the dataset they are from.
+        source: the dataset of the runs.
     """
     return runs.join(_cpu(runs, source), on=_RUN, how="left").join(
         _balance(source), on=["resource", "iteration"], how="left"
@@ -67,7 +67,7 @@ def described_change(before: dict[str, object], after: dict[str, object], settin
 
     Args:
         before: a run with `dataset` and `resource`.
-        after: the next one.
+        after: the next run.
         settings: rows of the table `settings` with `dataset`.
     """
     sides = (

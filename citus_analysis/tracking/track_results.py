@@ -1,4 +1,4 @@
-"""Results over time: series of metrics, their changes, and what else changed at the same run."""
+"""Results over time: series of metrics, their changes, and other changes near the same run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from citus_analysis.texts.text_tables import text_table
 
 __all__ = ["Track", "TrackedChange", "TrackedSeries", "format_track"]
 
-#: What is to be known of a change's size.
+#: Note on the sizes of changes.
 _CHOSEN: Final = (
-    "sizes are of the parts between changes, which were chosen where they differ: they are a little too large"
+    "sizes compare the parts between changes; changes are placed where the parts differ most, so sizes are a little "
+    "too large"
 )
 
 
@@ -28,14 +29,14 @@ class TrackedChange(Shown):
     """A change of level.
 
     Attributes:
-        place: which run of the series is the first after it, from 0.
+        place: number of the first run after it in the series, from 0.
         dataset: name of that run's dataset.
         resource: its resource.
         run_id: its name.
-        start_time: when it began; None where that is not known.
-        p_value: of the part of the series that the change divides.
-        comparison: the runs from here to the next change against those since the last one.
-        moved: what else changed within two runs of it, in words.
+        start_time: its begin; None if that is not known.
+        p_value: p-value of the change in the part of the series that it divides.
+        comparison: the runs from this change to the next, compared with those from the last change to this one.
+        moved: other changes within two runs of it, in words.
     """
 
     place: int
@@ -54,11 +55,11 @@ class TrackedChange(Shown):
 
     @property
     def better(self) -> bool:
-        """Whether the metric changed to the better."""
+        """Whether the metric improved."""
         return (self.ratio.estimate > 1) == self.comparison.higher_is_better
 
     def summary_lines(self) -> list[str]:
-        """The change in words, with what moved."""
+        """The change in words, with the other changes near it."""
         when = f"{self.start_time:%Y-%m-%d %H:%M}, " if self.start_time else ""
         word = "better" if self.better else "worse"
         size = f"{self.comparison.change_percent:+.1f} % ({word}), ratio {self.ratio}"
@@ -71,13 +72,13 @@ class TrackedSeries(Shown):
     """One metric of one configuration over time.
 
     Attributes:
-        metric: what was measured.
+        metric: the metric.
         stratum: the configuration.
         runs: the runs in the order of time: `place`, `dataset`, `resource`, `run_id`, `start_time`, `value`, `level`
-            (mean of the part without a change), and the columns of what else was measured.
-        found: what was decided.
+            (mean of the part without a change), and the columns of other measures.
+        found: the change points.
         changes: the changes.
-        newest: where the two newest runs stand among those since the last change; None where that says nothing.
+        newest: a shift of the two newest runs from the runs since the last change; None if there is no shift to report.
     """
 
     metric: str
@@ -106,10 +107,10 @@ class Track(Shown):
 
     Attributes:
         series: one per metric and configuration.
-        datasets: names, in the order of time.
-        metrics: what was tracked.
-        alpha: chance of a false alarm in one quiet series of independent runs.
-        warnings: what a reader must know.
+        datasets: names of the datasets, in the order of time.
+        metrics: the tracked metrics.
+        alpha: probability of a false alarm in one series of independent runs without a change.
+        warnings: limitations that a reader must know.
     """
 
     series: tuple[TrackedSeries, ...]
@@ -125,11 +126,11 @@ class Track(Shown):
 
     @property
     def newest(self) -> tuple[tuple[TrackedSeries, NewestShift], ...]:
-        """The series whose two newest runs stand out, each with how."""
+        """The series whose two newest runs differ from those before, each with the difference."""
         return tuple((series, series.newest) for series in self.series if series.newest)
 
     def summary_lines(self) -> list[str]:
-        """How much was looked at, the changes, and the newest runs that stand out."""
+        """The number of series examined, the changes, and the newest runs that differ from those before."""
         judged = sum(series.found.judged for series in self.series)
         first = (
             f"{counted(len(self.changes), 'change')} in {judged} of {len(self.series)} series "
@@ -150,7 +151,7 @@ class Track(Shown):
         )
 
     def changes_frame(self) -> pl.DataFrame:
-        """One row per change: its series, place and run, size with interval, p-value, and what moved there too."""
+        """One row per change: its series, place and run, size with interval, p-value, and other changes near it."""
         rows = [
             {
                 "series": series.name,
@@ -209,7 +210,7 @@ _CHANGES: Final = {
 
 
 def format_track(found: Track) -> str:
-    """A track as text: a line per series, then the changes with what moved there too, then notes."""
+    """A track as text: a line per series, then the changes with other changes near them, then notes."""
     head = ("series", "runs", "mean", "latest level", "changes", "p")
     rows = []
     for one in found.series:

@@ -1,4 +1,4 @@
-"""Series of runs over datasets, their change points, and what moved within two runs of each."""
+"""Series of runs over datasets, their change points, and other changes within two runs of each."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedS
 
 __all__ = ["track"]
 
-#: What tells series apart. Settings and the share of a CPU do not: a change of theirs is what is looked for.
+#: Columns that identify a series. Settings and shares of a CPU are not among them, so that their changes are found.
 _SERIES: Final = ("system", "family", "workers", *LOAD)
 #: By simulation (docs/ci.md): with fewer runs after it, even a large change is seen in less than three of four cases.
 _NEWEST: Final = (
-    "a change shows once about twelve runs came after it, in the two newest only where it is large beside the spread: "
-    "judge the newest runs by `gate`"
+    "a change is found after about twelve further runs, and in the two newest runs only if it is large compared with "
+    "the spread: judge the newest runs by `gate`"
 )
-#: Distance in runs within which two changes are one.
+#: Distance in runs within which two changes belong together.
 _NEAR: Final = 2
 _RUN: Final = ("dataset", "resource", "run_id", "start_time")
 
@@ -40,18 +40,18 @@ def track(
     only: Mapping[str, object] | None = None,
     alpha: float = CHANGE_ALPHA,
 ) -> Track:
-    """Find where metrics changed over runs of several datasets, and what else moved there.
+    """Find changes of metrics over runs of several datasets, and other changes near them.
 
-    Runs are put in the order in which they began (of the datasets, where that is not known), one series per metric and
+    Runs are ordered by their begin (by their dataset if that is not known), with one series per metric and
     configuration; settings may change within a series. :func:`citus_analysis.stats.find_changes` decides. A setting, a
-    version, the CPU time per operation or the balance moved "there too" if it changed within two runs of the change.
+    version, the CPU time per operation or the balance is listed with a change if it changed within two runs of it.
 
     Args:
-        datasets: in the order of time; a mapping names them, otherwise their folders do.
+        datasets: datasets in the order of time; the keys of a mapping, or else their folders, name them.
         metrics: one or several metrics of `runs` or `operation_latencies`.
-        pool: columns that do not tell series apart (`family`, where experiments have other names).
-        only: column -> value; only runs that have it.
-        alpha: chance of a false alarm in one series.
+        pool: columns that do not separate series (such as `family`, if experiments have different names).
+        only: column -> value; only runs with this value.
+        alpha: probability of a false alarm in one series.
 
     Raises:
         UsageError: no dataset.
@@ -97,7 +97,7 @@ def _named(datasets: Sequence[TableSource] | Mapping[str, TableSource]) -> dict[
 def _history(
     sources: Mapping[str, TableSource], metric: str, only: Mapping[str, object] | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The runs of all datasets in the order of time, each with its dataset and what else was measured of it."""
+    """The runs of all datasets in the order of time, each with its dataset and its other measures."""
     parts: list[pl.DataFrame] = []
     notes: list[str] = []
     for name, source in sources.items():
@@ -175,14 +175,14 @@ def _changes(
 
 @dataclass
 class _Moves:
-    """What changed along a series beside its metric."""
+    """The changes along a series other than those of its metric."""
 
     runs: pl.DataFrame
     settings: pl.DataFrame
     alpha: float
 
     def near(self, place: int) -> Iterator[str]:
-        """What changed within two runs of a place, in words."""
+        """The changes within two runs of a place, in words."""
         rows = self.runs.to_dicts()
         first, last = max(1, place - _NEAR), min(len(rows) - 1, place + _NEAR)
         for number in range(first, last + 1):
