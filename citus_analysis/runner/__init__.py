@@ -1,4 +1,4 @@
-"""From an experiment file to launched processes to the artefact tree that ingest reads."""
+"""Run experiments: an experiment file is planned and run as processes, and the artefact tree is read by `ingest`."""
 
 from citus_analysis.core.displays import public
 from citus_analysis.runner.execution.execute import RunnerEvent, RunnerSummary, restore_cluster, run_experiment

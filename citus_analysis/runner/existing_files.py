@@ -1,4 +1,4 @@
-"""Existing files: nothing is launched; each file gets an identity and a place in a tree that `ingest` reads."""
+"""Adopt existing files without launching runs: each gets an identity and a place in a tree that `ingest` reads."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class _Adopted:
 
 
 def adopt_files(target: FilesTarget, tree: Path) -> list[str]:
-    """Copy the files into `tree/RESOURCE/` and name them in a `runs.csv` there.
+    """Copy the files into `tree/RESOURCE/` and list them in a `runs.csv` there.
 
-    Nothing is written where an entry is refused.
+    If an entry is refused, nothing is written.
 
     Returns:
         the files' places in the tree.
 
     Raises:
         UsageError: an entry has no `path` or no `resource`, a resource cannot be the name of a folder, or two files
-            would take one place.
-        InputError: a file is not there.
+            would have the same place.
+        InputError: a file does not exist.
     """
     files = [_checked(entry, f"target.files, entry {number}") for number, entry in enumerate(target.files, start=1)]
     taken = {f"{file.resource}/{_RUNS_CSV}" for file in files}

@@ -1,11 +1,10 @@
 """The runner's memory: one line per step, on disk before the next step begins.
 
-The journal is append-only JSON lines, flushed and fsynced line by line. A line cut off by a crash is ignored
-when the journal is read again, and overwritten by the next append. Secrets do not get into it.
+The journal is an append-only file of JSON lines, flushed and fsynced line by line. A line cut off by a crash is ignored
+when the journal is read again, and overwritten by the next append. Secrets are redacted.
 
-Every byte is read once, however many lines are appended. A database would store the same with more: lines can be read
-with any tool while an experiment runs, a folder on a network file system needs no locks, and what a crash cuts off is
-one line.
+Every byte is read once, regardless of the number of appended lines. Compared with a database, lines can be read with
+any tool while an experiment runs, a folder on a network file system needs no locks, and a crash damages one line only.
 
 Example:
     >>> import tempfile, pathlib
@@ -47,7 +46,7 @@ STATES: Final = (
 
 
 class Seen(TypedDict, total=False):
-    """Observations of a run's nodes, as the journal and `config.yml` hold them.
+    """Observations of a run's nodes, as stored in the journal and `config.yml`.
 
     Attributes:
         queried_nodes: names of the nodes that the clients were to query.
@@ -55,8 +54,8 @@ class Seen(TypedDict, total=False):
         share_of: `statements` or `sessions`.
         sessions_by_node: node -> sessions of clients.
         statements_by_node: node -> statements on the benchmark's table.
-        activity_snapshots: node -> what the snapshots of sessions cost.
-        skipped: recordings that are missing, and why.
+        activity_snapshots: node -> cost of the snapshots of sessions.
+        skipped: missing recordings, with the reasons.
     """
 
     queried_nodes: list[str]
@@ -69,21 +68,21 @@ class Seen(TypedDict, total=False):
 
 
 class Detail(TypedDict, total=False):
-    """What lines say beside their state.
+    """The details of a line besides its state.
 
     Attributes:
-        throughput_ops_s: of a run that is verified.
-        reason: why a run failed or is degraded.
-        window: when a run's main clients ran, begin and end.
-        seen: what was observed of a run's nodes.
-        notes: remarks that hold for the experiment.
+        throughput_ops_s: throughput of a verified run.
+        reason: reason why a run failed or is degraded.
+        window: begin and end of the time in which a run's main clients ran.
+        seen: observations of a run's nodes.
+        notes: remarks on the whole experiment.
         files: places in the tree that are about to be published.
-        more: resource -> iterations that were asked for beyond those of the experiment file.
-        facts: of the environment.
+        more: resource -> requested iterations beyond those of the experiment file.
+        facts: facts of the environment.
         document: the experiment.
-        growth: of the table, as its fields.
-        pid: of a process that was started.
-        since: when it was, seconds since 1970.
+        growth: growth of the table, as its fields.
+        pid: process id of a started process.
+        since: start time of this process, seconds since 1970.
     """
 
     throughput_ops_s: float
@@ -113,7 +112,7 @@ class Entry:
 class Journal:
     """The journal in one file, kept in memory: every byte of the file is read once.
 
-    Another process may append meanwhile, and a file that became shorter is read anew.
+    Another process may append at the same time, and a file that became shorter is read again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -133,7 +132,7 @@ class Journal:
         shown = cast("Detail", redact_values(detail))
         line = json.dumps(asdict(Entry(datetime.now(UTC).isoformat(), subject, state, shown)))
         with naming(self.path), self.path.open("ab") as file:
-            file.truncate(self._read_bytes)  # what follows was cut off by a crash
+            file.truncate(self._read_bytes)  # the rest is a line that a crash cut off
             file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -154,7 +153,7 @@ class Journal:
         return next(reversed(self.of(subject)), None)
 
     def _catch_up(self) -> None:
-        """Read the whole lines that were added since the last look."""
+        """Read the whole lines that were added since the last call."""
         try:
             size = self.path.stat().st_size
         except FileNotFoundError:

@@ -24,7 +24,7 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
     """The experiment's driver.
 
     Raises:
-        RunnerError: its program is not there.
+        RunnerError: its program was not found.
     """
     if isinstance(experiment.driver, YcsbDriver):
         return Ycsb(experiment.driver)

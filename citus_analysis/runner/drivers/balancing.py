@@ -1,7 +1,7 @@
-"""Whether a client spreads its connections over several hosts: libpq does from version 16 on.
+"""Determine whether a client spreads its connections over several hosts, as libpq does from version 16 on.
 
 The version of a program does not decide, because its libpq is a separate library that may be newer. The program is
-probed instead: a libpq that knows PGLOADBALANCEHOSTS refuses a value that there is not, before it connects anywhere.
+probed instead: a libpq that knows PGLOADBALANCEHOSTS refuses an invalid value before it connects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOWHERE: Final = {"PGHOST": os.devnull, "PGPORT": "1", "PGLOADBALANCEHOSTS": "n
 
 
 def spreads_connections(pgbench: Path) -> bool:
-    """Whether this pgbench heeds PGLOADBALANCEHOSTS; False where it cannot be asked."""
+    """Whether this pgbench uses PGLOADBALANCEHOSTS; False if it cannot be probed."""
     arguments: list[str | Path] = [pgbench, "--no-vacuum", "--transactions=1", "--builtin=select-only", "postgres"]
     try:
         answer = subprocess.run(
@@ -38,5 +38,5 @@ def spreads_connections(pgbench: Path) -> bool:
 
 
 def choose_client(candidates: Sequence[Path]) -> Path:
-    """The first that spreads its connections, or else the first."""
+    """The first candidate that spreads its connections, or else the first."""
     return next((program for program in candidates if spreads_connections(program)), candidates[0])

@@ -1,7 +1,7 @@
 """The command driver: any tool, called with a list of arguments; no shell reads them.
 
-The tool gets libpq's variables, so that it connects without a password on its command line. Its output becomes
-the load generator's output: after a heading that describes where its numbers are (`summary`), or unchanged if
+The tool gets libpq's variables, so that it connects without a password on its command line. Its output is stored as
+the load generator's output: after a heading that describes the places of its numbers (`summary`), or unchanged if
 `ingest` knows the tool's format.
 """
 
@@ -53,7 +53,7 @@ class CommandLine:
         self._toolbox = replace(toolbox, home=settings.home)
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
-        """One process of the tool; its templates are written into `folder`, where it works unless it must not."""
+        """One process of the tool; templates are written into `folder`, its working folder unless it needs another."""
         workload = self._workload(work.run)
         values = of_load(work, connection, folder, self._toolbox)
         values |= self._own_values(workload, values, connection, folder)
@@ -83,7 +83,7 @@ class CommandLine:
         return replace(connection, nodes=connection.nodes[: run.configuration.drivers])
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
-        """Which nodes get no client, if the tool does not receive all nodes."""
+        """A remark on the nodes that get no client, if the tool does not receive all nodes."""
         left_out = [node.name for node in connection.nodes[generators:]]
         if not left_out or all(_names_all_nodes(one) for one in self._settings.workloads.values()):
             return []
@@ -94,11 +94,11 @@ class CommandLine:
         ]
 
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
-        """End it."""
+        """End the monitor client."""
         processes.stop(monitor)
 
     def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
-        """Any, as far as is known."""
+        """The requested rate, because the limits of the tool are not known."""
         return rate_ops_s
 
     def current_ops_s(self, output: Path) -> float | None:
@@ -152,7 +152,7 @@ def _names_all_nodes(workload: CommandWorkload) -> bool:
 
 
 def _program(name: str) -> str:
-    """The program's path, so that its own folder does not decide what is found."""
+    """The absolute path of a program, so that it is found from any working folder."""
     found = shutil.which(name)
     if found is None:
         raise RunnerError(f"program {name!r} was not found", way_out="install it, or name its path in driver.workloads")

@@ -14,7 +14,7 @@ from citus_analysis.runner.systems.system import ConnectionInfo
 
 __all__ = ["LOGIN_FILE", "Command", "Driver", "SetUp", "Work"]
 
-#: Name of a file that hands a client its password; the runner removes what a killed one left.
+#: Name of a file that contains a client's password; the runner removes such files of a killed runner.
 LOGIN_FILE: Final = "secret.properties"
 
 
@@ -23,15 +23,15 @@ class Work:
     """The work of one load generator process.
 
     Attributes:
-        run: the run it belongs to.
+        run: the run that it belongs to.
         part: its number within the run, from 0.
-        threads: client threads.
-        operations: operations to do.
-        records: records that are in the table when it begins.
-        inserts: record numbers it may insert; for a load, exactly those it must insert.
-        duration_s: ends after this time instead of after its operations.
-        rate_ops_s: throttle, evenly paced; None = as fast as it can.
-        monitor: it is the sampled client.
+        threads: number of client threads.
+        operations: number of operations.
+        records: number of records in the table when it begins.
+        inserts: record numbers that it may insert; for a load, exactly those that it must insert.
+        duration_s: time after which it ends, instead of after its operations.
+        rate_ops_s: limit of its rate, evenly paced; None: no limit.
+        monitor: whether it is the sampled client.
     """
 
     run: PlannedRun
@@ -53,8 +53,8 @@ class Command:
         folder: working folder on this machine.
         host: number of the driver's host to run on; None = this machine.
         private: whole lines for the standard input of a program on another host.
-        heading: text written to its output before its own.
-        leaves: files that it leaves in its private folder: pattern -> format; None: `ingest` reads none of them.
+        heading: text written to its output before the program's own.
+        leaves: files that it leaves in its private folder: pattern -> format; None: `ingest` does not read them.
     """
 
     arguments: Sequence[str | Path]
@@ -68,11 +68,12 @@ class Command:
 
 @dataclass(frozen=True)
 class SetUp:
-    """How a workload's own tables are made.
+    """The commands that make a workload's own tables.
 
     Attributes:
-        commands: one after the other.
-        key: what the tables depend on; as long as it is the same they need not be made again. None: make them always.
+        commands: commands to run one after the other.
+        key: hash of all that the tables depend on; while it does not change, the tables are kept. None: the tables are
+            always made again.
     """
 
     commands: Sequence[Command] = ()
@@ -86,17 +87,17 @@ class Driver(Protocol):
         """The command that does the work.
 
         Args:
-            work: what to do.
-            connection: where to connect.
-            folder: private folder for files the command needs; removed after the run.
+            work: the work.
+            connection: the nodes to connect to.
+            folder: private folder for files that the command needs; removed after the run.
         """
 
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
-        """How the tables of a workload of the experiment's own are made.
+        """The commands that make the tables of a workload of the experiment's own.
 
         Args:
-            run: what is about to be measured.
-            connection: to the coordinator.
+            run: the run that is about to be measured.
+            connection: connection to the coordinator.
             folder: private folder for files that the commands need.
         """
 
@@ -104,19 +105,19 @@ class Driver(Protocol):
         """The nodes that the run's load generators are to query, of those that they may connect to."""
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
-        """Remarks on how so many load generators reach the nodes; empty if they reach them as requested."""
+        """Remarks on nodes that `generators` load generators do not reach as requested; empty if they reach all."""
 
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
-        """End a monitor client whose main clients are done, at once; with its summary where it can print one then.
+        """End a monitor client at once when its main clients are done, with a summary if it can still print one.
 
         Args:
-            processes: where it was started.
+            processes: the processes of the runner.
             monitor: the client.
             is_timed: it has the main clients' time limit, and will end by itself in a moment.
         """
 
     def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
-        """The rate closest to the one asked for that the client can keep with so many threads."""
+        """The rate closest to the requested one that the client can keep with this number of threads."""
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line of an output that is being written."""

@@ -71,7 +71,7 @@ class Pgbench:
         return Command(arguments, {**reached.environment(), "LC_ALL": "C", "TZ": "UTC"}, folder)
 
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
-        """The steps of a workload of one's own."""
+        """The steps of a workload of the experiment's own."""
         workload = self._settings.workloads[run.configuration.workload]
         values = in_set_up(run, connection, folder, self._toolbox)
         values |= {name: str(value) for name, value in workload.variables.items()}
@@ -90,11 +90,11 @@ class Pgbench:
         return arguments
 
     def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
-        """All of them."""
+        """All nodes."""
         return connection
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
-        """Where connections are not spread: which nodes get none."""
+        """A remark if connections are not spread, with the nodes that get none."""
         nodes = connection.nodes
         if len(nodes) == 1 or self._spreads:
             return []
@@ -111,17 +111,17 @@ class Pgbench:
         return spreads_connections(self._program)
 
     def _reached(self, connection: ConnectionInfo, part: int) -> ConnectionInfo:
-        """The nodes that a load generator can choose from: one of its own where its libpq would take the first."""
+        """The nodes of a load generator: all, or a single node if its libpq would always connect to the first."""
         if len(connection.nodes) == 1 or self._spreads:
             return connection
         return replace(connection, nodes=[connection.nodes[part % len(connection.nodes)]])
 
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
-        """SIGALRM is what pgbench sends itself when its time is over: it stops and prints its summary."""
+        """Send SIGALRM, as pgbench does itself when its time is over: it stops and prints its summary."""
         processes.stop(monitor, first=signal.SIGALRM, grace_s=_GRACE_S)
 
     def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
-        """Any: `--rate` is a schedule of the whole process."""
+        """The requested rate, because `--rate` is a schedule of the whole process."""
         return rate_ops_s
 
     def current_ops_s(self, output: Path) -> float | None:
@@ -164,7 +164,7 @@ def _own_scripts(workload: ScriptedWorkload) -> list[str]:
 
 
 def _share_of_rate(workload: ScriptedWorkload | None, work: Work) -> float | None:
-    """The rate of one load generator: its share of the threads times the rate of all."""
+    """The rate of one load generator: the rate of all times its share of the threads."""
     if workload is None or workload.rate_ops_s is None:
         return None
     return workload.rate_ops_s * work.threads / work.run.configuration.threads

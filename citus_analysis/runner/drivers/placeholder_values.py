@@ -1,4 +1,4 @@
-"""Values that a workload of the experiment's own names: placeholders replaced, templates written, set-ups built."""
+"""Values of placeholders in workloads of the experiment's own: in arguments, templates and set-ups."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Toolbox:
 
     Attributes:
         programs: name -> path of PostgreSQL's client programs that were found.
-        is_citus: whether the servers are Citus; None: they are where there are workers.
-        shard_count: shards that the tables of a set-up are to have; None: as many as the server gives.
-        shards_per_worker: instead, so many for every worker of the run.
+        is_citus: whether the servers are Citus; None: they are if there are workers.
+        shard_count: number of shards of the tables of a set-up; None: the server's setting.
+        shards_per_worker: number of shards per worker of the run, instead of `shard_count`.
         home: folder of the tool's installation.
     """
 
@@ -42,13 +42,13 @@ class Toolbox:
     home: Path | None = None
 
     def values(self) -> dict[str, str]:
-        """By the names of placeholders."""
+        """Name of a placeholder -> value."""
         own = {name: str(path) for name, path in self.programs.items()}
         return own | ({"home": str(self.home)} if self.home else {})
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """A text with the values of its placeholders; braces around other words stay.
+    """A text with the values of its placeholders; braces around other text are kept.
 
     Raises:
         RunnerError: a value is not known here.
@@ -68,7 +68,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def of_load(work: Work, connection: ConnectionInfo, folder: Path, toolbox: Toolbox) -> dict[str, str]:
-    """Values of one load generator; it connects to the node of its number, the nodes taken in turns."""
+    """Values of one load generator; load generators are assigned to the nodes in turn."""
     own = connection.nodes[work.part % len(connection.nodes)]
     values = {
         **_of_run(work.run, connection, folder, toolbox),
@@ -113,13 +113,13 @@ def _of_run(run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: 
 def write_templates(
     templates: Mapping[str, Path], values: Mapping[str, str], password: str | None, folder: Path
 ) -> dict[str, str]:
-    """Write a workload's templates with their values; the place of each by its name.
+    """Write a workload's templates with their values; return name -> path of each.
 
-    One that holds the password has the name of a login file, which the runner removes even after a kill.
+    A file with the password has the name of a login file, which the runner removes even after it was killed.
 
     Raises:
         InputError: a template cannot be read.
-        RunnerError: it asks for a value that is not known.
+        RunnerError: a template contains a placeholder without a value.
     """
     places: dict[str, str] = {}
     for name, path in templates.items():
@@ -149,14 +149,14 @@ def make_set_up(
 
     Args:
         workload: its entry in the experiment file.
-        connection: to the coordinator.
-        values: of :func:`in_set_up`, with the workload's variables and templates.
+        connection: connection to the coordinator.
+        values: result of :func:`in_set_up`, with the workload's variables and templates.
         toolbox: facts of the driver.
-        folder: where the steps work.
-        environment: variables beside libpq's.
+        folder: working folder of the steps.
+        environment: variables besides libpq's.
 
     Raises:
-        RunnerError: an SQL file is a step, and there is no psql; or a value is not known.
+        RunnerError: a step is an SQL file and psql was not found, or a value is not known.
     """
     variables = {name: value for name, value in values.items() if name not in toolbox.programs}
     own = {**connection.environment(), **_LOCALE, **_shard_option(toolbox, values), **environment}

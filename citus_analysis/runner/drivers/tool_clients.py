@@ -15,7 +15,7 @@ __all__ = ["candidates", "client_programs"]
 
 
 def candidates(program: str) -> list[Path]:
-    """The installed one, then that of the Python package."""
+    """Paths of a program: the installed one first, then that of the Python package."""
     installed = shutil.which(program)
     found = [Path(installed)] if installed else []
     with suppress(RunnerError):
@@ -24,7 +24,7 @@ def candidates(program: str) -> list[Path]:
 
 
 def client_programs(target: Target) -> dict[str, Path]:
-    """Psql and pgbench for servers of a target, as far as there are any."""
+    """Name -> path of psql and pgbench for the servers of a target; missing programs are left out."""
     if isinstance(target, Embedded):
         own = {name: target.programs[name] for name in ("psql", "pgbench")}
         return {name: path for name, path in own.items() if path.exists()}

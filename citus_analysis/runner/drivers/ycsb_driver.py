@@ -1,9 +1,9 @@
 """The YCSB driver: the real client of an installation, one Java process per load generator.
 
 All properties are given explicitly, so that results do not depend on the installation's workload files. The
-password never shows in the process list or in YCSB's own output (which prints its command line): it is handed over
-in a properties file that only the runner's account can read, and that no later call on the folder leaves there. On
-another host no file is needed: there YCSB reads the property from its standard input.
+password never appears in the process list or in YCSB's own output (which prints its command line): YCSB reads it from
+a properties file that only the runner's account can read, and which the runner removes. On another host no file is
+needed: there YCSB reads the property from its standard input.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Ycsb:
             )
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
-        """One Java process; here, a properties file with the password is written into `folder`."""
+        """One Java process; on this machine, a properties file with the password is written into `folder`."""
         private = f"db.passwd={_escaped(connection.password or '')}\n"
         environment = {"LC_ALL": "C", "TZ": "UTC"}
         if not self._settings.hosts:
@@ -104,25 +104,25 @@ class Ycsb:
         return arguments
 
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 (protocol)
-        """Nothing: core workloads use the benchmark's table."""
+        """An empty set-up, because core workloads use the benchmark's table."""
         return SetUp()
 
     def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
-        """All of them."""
+        """All nodes."""
         return connection
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 (of the protocol)
-        """Nothing: pgjdbc spreads connections in every version."""
+        """No remarks, because every version of pgjdbc spreads connections."""
         return []
 
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
-        """End it, for what it does alone is not the load's; its last status line counts its operations."""
+        """End the monitor client, whose operations without the load must not count; it prints no summary."""
         if is_timed:
             processes.wait(monitor, timeout_s=_GRACE_S)
         processes.stop(monitor)
 
     def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
-        """A whole number, and enough for every thread: one slower than every 2.1 s dies of an integer overflow."""
+        """A whole number, and fast enough: a thread slower than one operation per 2.1 s fails by integer overflow."""
         return max(1, round(rate_ops_s), math.ceil(threads * _LEAST_OPS_S_PER_THREAD))
 
     def current_ops_s(self, output: Path) -> float | None:
@@ -130,7 +130,7 @@ class Ycsb:
         return newest_match(_STATUS, output)
 
     def description(self) -> dict[str, str]:
-        """Version read off the client library's name."""
+        """Version from the name of the client library."""
         name = self._core.stem if self._core else "core-unknown"
         return {"driver": f"YCSB {name.removeprefix('core-')} ({self._settings.binding})"}
 
@@ -181,7 +181,7 @@ def jdbc_url(connection: ConnectionInfo, spread: str) -> str:
 
 def _key_properties(work: Work) -> dict[str, int]:
     if work.run.configuration.phase == "load":
-        # recordcount bounds the key space; insertstart and insertcount are this process' share of it.
+        # recordcount bounds the key space; insertstart and insertcount are the share of this process.
         return {
             "recordcount": work.inserts.stop,
             "insertstart": work.inserts.start,
@@ -194,8 +194,8 @@ def _key_properties(work: Work) -> dict[str, int]:
     core = CORE_WORKLOADS[work.run.configuration.workload]
     share = core.shares.get("INSERT", 0) / 100
     if share and core.distribution == "zipfian":
-        # CoreWorkload draws from the records it expects in the end, and draws again while the record is not there yet:
-        # for the open end of a run with a time limit that would be thousands of draws per operation.
+        # CoreWorkload draws from the records that it expects in the end, and draws again if the record does not exist
+        # yet: for a run with a time limit and an open end, that would be thousands of draws per operation.
         return {
             "recordcount": work.records,
             "operationcount": min(work.operations, round(_MOST_DRAWS * work.records / (2 * share))),
@@ -204,7 +204,7 @@ def _key_properties(work: Work) -> dict[str, int]:
 
 
 def _inserts_elsewhere(work: Work) -> bool:
-    """Whether it is a monitor that inserts while the main client does: each needs keys of its own."""
+    """Whether the client is a monitor that inserts while the main client inserts, so that it needs its own keys."""
     run = work.run.configuration
     return work.monitor and run.phase == "run" and "INSERT" in CORE_WORKLOADS[run.workload].shares
 
@@ -212,9 +212,9 @@ def _inserts_elsewhere(work: Work) -> bool:
 def _own_key_properties(work: Work) -> dict[str, int]:
     """Inserts from `work.inserts.start` on, requests for loaded records only.
 
-    CoreWorkload inserts from recordcount on, and requests insertcount records and twice as many as it expects to
-    insert, which follows from operationcount. Both together must not reach beyond the loaded records. Its
-    distribution `latest` counts back from the last insert, where nobody has put records, so it cannot be used.
+    CoreWorkload inserts from recordcount on, and requests insertcount records plus twice the number of inserts that it
+    expects from operationcount. Their sum must not exceed the loaded records. Its distribution `latest` counts back
+    from the last insert, into a range without records, so it cannot be used.
     """
     share = CORE_WORKLOADS[work.run.configuration.workload].shares["INSERT"] / 100
     operations = max(1, min(work.operations, round(work.records / (4 * share))))

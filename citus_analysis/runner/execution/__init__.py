@@ -1,1 +1,1 @@
-"""Runs as processes: prepared, measured, collected, judged."""
+"""Execution of runs: preparation, measurement, collection of files, judgement."""

@@ -28,9 +28,9 @@ class RunnerEvent:
         failed: runs that failed so far.
         left: time until the chosen runs are done.
         phase: preparing, filling, warming up, measuring or collecting; empty when the run has ended.
-        throughput_ops_s: current throughput, None while unknown; of an ended run its result.
+        throughput_ops_s: current throughput, None while unknown; of an ended run, its result.
         duration_s: wall time of the run so far.
-        failure: why the run failed; empty when it did not.
+        failure: reason why the run failed; empty if it did not.
     """
 
     run_id: str
@@ -67,7 +67,7 @@ class Course:
         self.stopped = ""
 
     def open_runs(self) -> Iterator[PlannedRun]:
-        """The runs to launch, one by one: what the runs before have shown decides on the next."""
+        """The runs to launch, one by one, because the results of earlier runs decide on the next."""
         for run in self._chosen:
             if self.stopped:
                 return
@@ -81,12 +81,12 @@ class Course:
             yield run
 
     def entering(self, phase: str) -> None:
-        """The run in progress enters a phase."""
+        """Report that the run in progress enters a phase."""
         self._phase = phase
         self.measuring(None)
 
     def measuring(self, throughput_ops_s: float | None) -> None:
-        """The current throughput of the run in progress."""
+        """Report the current throughput of the run in progress."""
         if self._run:
             self._watch(self._event(self._run, self._phase, throughput_ops_s, ""))
 

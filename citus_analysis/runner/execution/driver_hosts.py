@@ -1,7 +1,7 @@
 """Load generators on machines of their own, reached by ssh.
 
-Programs are made ready one by one and begin together: each waits on its machine until all of them are there. They end
-with the connection, however that ends, so that a killed runner leaves nothing running.
+Programs are started one by one and begin together: each waits on its machine until all are ready. They end when the
+connection ends for any reason, so that a killed runner leaves nothing running.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from citus_analysis.runner.hosts.shells import RemoteProgram, Shell, SshShell, o
 
 __all__ = ["DriverHosts", "driver_hosts", "host_name", "host_problem"]
 
-#: Says which of the two is missing: the Java machine, or the client library of YCSB, whose name it prints.
+#: Checks for the Java virtual machine and for the client library of YCSB, whose name it prints.
 _LOOK = 'command -v "$1" > /dev/null || exit 3; ls "$2"/lib/ | grep "^core-.*[.]jar$"'
 _NO_JAVA = 3
 
@@ -30,7 +30,7 @@ def driver_hosts(experiment: Experiment) -> list[DriverHost]:
 
 
 def host_name(number: int) -> str:
-    """Name of a machine in the names of its samples' files.
+    """Name of a machine in the names of its sample files.
 
     Example:
         >>> host_name(0)
@@ -60,7 +60,7 @@ class DriverHosts:
         return program
 
     def release(self) -> None:
-        """Let everything that was made ready begin.
+        """Let all programs that are ready begin.
 
         Raises:
             RunnerError: a machine was lost.
@@ -73,11 +73,11 @@ class DriverHosts:
                 raise RunnerError(f"{program.name} cannot start: {error}", way_out="check its machine") from error
 
     def shells(self) -> Mapping[str, Shell]:
-        """Name of each machine -> where its samplers run."""
+        """Name of each machine -> the shell for its samplers."""
         return {host_name(number): self._shell(number) for number in range(len(self._hosts))}
 
     def close(self) -> None:
-        """End the connections, and with them what still runs there."""
+        """End the connections, and with them the programs that still run there."""
         for shell in self._shells.values():
             shell.close()
         self._shells.clear()
@@ -90,7 +90,7 @@ class DriverHosts:
 
 
 def host_problem(host: DriverHost, home: Path) -> tuple[str | None, str]:
-    """Parts of a load generator that a machine has and lacks.
+    """The part of a load generator that a machine lacks (None: it lacks none), and a description of what was found.
 
     Raises:
         RunnerError: it cannot be reached.

@@ -1,10 +1,10 @@
-"""Run an experiment from its first state to its last, or go on where an earlier call stopped.
+"""Run an experiment, or continue one where an earlier call stopped.
 
 Layout of the output folder::
 
     OUT/RESOURCE/...             the artefact tree, for `ingest`
-    OUT/.runner/journal.jsonl    what was done, line by line
-    OUT/.runner/processes.jsonl  what was started and may still run
+    OUT/.runner/journal.jsonl    the steps done, one line each
+    OUT/.runner/processes.jsonl  the processes started that may still run
     OUT/.runner/attempts/        files of the run in progress
     OUT/.runner/servers/         data of an embedded target, removed at the end
 """
@@ -47,12 +47,12 @@ class RunnerSummary:
     """The results of an experiment's runs.
 
     Attributes:
-        verified: ids of the runs that ended well, in this call or an earlier one.
-        failed: run id -> why; their files are kept, statistics leave them out.
-        degraded: run id -> why; measured to the end, but operations failed. Statistics leave them out as well.
+        verified: ids of the runs that succeeded, in this call or an earlier one.
+        failed: run id -> reason; their files are kept, and statistics leave them out.
+        degraded: run id -> reason; measured to the end, but operations failed. Statistics leave them out as well.
         skipped: ids of the runs that the stop rule found unnecessary.
-        notes: what a reader should know (samplers that are missing, what a system cannot do).
-        stopped: why the call ended before all chosen runs were launched; empty when it did not.
+        notes: remarks for a reader (missing samplers, missing capabilities of a system).
+        stopped: reason why the call ended before all chosen runs were launched; empty if it did not.
     """
 
     verified: tuple[str, ...]
@@ -64,7 +64,7 @@ class RunnerSummary:
 
     @property
     def exit_code(self) -> int:
-        """1 when a run failed or is degraded, else 0."""
+        """1 if a run failed or is degraded, else 0."""
         return 1 if self.failed or self.degraded else 0
 
 
@@ -80,19 +80,19 @@ def run_experiment(
     """Run an experiment into the artefact tree `out`.
 
     Args:
-        experiment: what to run.
-        out: folder for the tree, absolute or relative to the working folder; without `resume` it must not hold an
+        experiment: the experiment.
+        out: folder for the tree, absolute or relative to the working folder; without `resume` it must not contain an
             experiment.
-        resume: go on where an earlier call on the same folder stopped.
-        choice: which runs; by default all that are open. Repeating failed ones and adding iterations resume.
-        replace_table: drop a table of the benchmark's name on a cluster though this tool did not make it.
+        resume: continue where an earlier call on the same folder stopped.
+        choice: the runs to launch; by default all that are open. Repeating failed runs and adding iterations resume.
+        replace_table: drop a table of the benchmark's name on a cluster even if this tool did not create it.
         watch: called with each event, for a live view.
 
     Raises:
-        UsageError: `out` holds another experiment, or one already begun and `resume` is not set.
+        UsageError: `out` contains another experiment, or the experiment was already begun and `resume` is not set.
         UnknownNameError: `choice` names no run of the plan.
-        NotReadyError: the cluster, this machine or a program is not as the experiment needs it; nothing was changed.
-        EnvironmentChangedError: versions, settings or hardware differ from when the experiment began.
+        NotReadyError: the cluster, this machine or a program does not meet the experiment's needs; nothing was changed.
+        EnvironmentChangedError: versions, settings or hardware changed since the experiment began.
         RunnerError: the target or the driver cannot be used.
     """
     tree = Path(out).resolve()  # what is launched works in folders of its own
@@ -111,10 +111,12 @@ def run_experiment(
 
 
 def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
-    """Put a cluster's settings and nodes back as the experiment in `out` found them, where its runner could not.
+    """Restore a cluster's settings and nodes to the state in which the experiment in `out` found them.
+
+    This is needed if the runner itself could not restore them.
 
     Returns:
-        a sentence for each node that could not be restored; it can be tried again.
+        a sentence for each node that could not be restored; the call can be repeated.
 
     Raises:
         UsageError: nothing is left to restore, or a runner works in `out`.
@@ -171,7 +173,7 @@ def _run_all(
 
 @contextmanager
 def _forgotten_if_refused(journal: Journal) -> Iterator[None]:
-    """A folder in which no run came as far as to be prepared is no experiment that was begun."""
+    """Remove the journal after an error if no run was prepared, so that the experiment is not considered begun."""
     try:
         yield
     except CitusAnalysisError:
@@ -182,7 +184,7 @@ def _forgotten_if_refused(journal: Journal) -> Iterator[None]:
 
 @contextmanager
 def _no_secret_left(private: Path) -> Iterator[None]:
-    """Remove clients' password files: those of a killed runner before the call, our own after it."""
+    """Remove clients' password files: those of a killed runner before the call, those of this call after it."""
     try:
         _remove_secrets(private)
         yield
@@ -197,7 +199,7 @@ def _remove_secrets(private: Path) -> None:
 
 @contextmanager
 def _only_runner(private: Path) -> Iterator[None]:
-    """Keep a second runner out of the same folder; the lock ends with this process however it ends."""
+    """Lock the folder against a second runner; the lock ends when this process ends for any reason."""
     import fcntl
 
     private.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The runs that a call would launch and their duration, without starting anything."""
+"""The runs that a call would launch and their duration, without launching them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def forecast(experiment: Experiment, choice: Choice, out: Path | None) -> tuple[
     """The runs that a call would launch, in order, and the time they take together.
 
     Args:
-        experiment: what to run; where it leaves the workers of a Citus cluster open, the cluster is asked.
-        choice: which runs.
-        out: the folder of an experiment that was begun: its ended runs are left out and give durations; None or a
-            new folder: all runs.
+        experiment: the experiment; if it does not state the workers of a Citus cluster, the cluster is queried.
+        choice: the chosen runs.
+        out: the folder of an experiment that was begun: its ended runs are left out, and their durations are used; None
+            or a new folder: all runs.
 
     Raises:
         UnknownNameError: the choice names no run.

@@ -21,16 +21,16 @@ _MIN_RUNS_FOR_INTERVAL: Final = 2
 
 @dataclass
 class Ledger:
-    """The state of all runs, as the journal records it.
+    """The state of all runs, as recorded in the journal.
 
     Attributes:
         verified: run id -> throughput, operations per second.
-        failed: run id -> why.
-        degraded: run id -> why; it was measured, but operations failed.
-        windows: run id -> when its main clients ran, begin and end.
-        seen: run id -> nodes that its clients reached, recordings that are missing and why.
-        notes: remarks that hold for the experiment.
-        more: resource -> iterations that were asked for beyond those of the experiment file.
+        failed: run id -> reason.
+        degraded: run id -> reason; the run was measured, but operations failed.
+        windows: run id -> begin and end of the time in which its main clients ran.
+        seen: run id -> nodes that its clients reached, and missing recordings with the reasons.
+        notes: remarks on the whole experiment.
+        more: resource -> requested iterations beyond those of the experiment file.
     """
 
     verified: dict[str, float] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Ledger:
 
     @classmethod
     def read(cls, journal: Journal) -> Ledger:
-        """The ledger as the journal's lines give it."""
+        """The ledger from the journal's lines."""
         ledger = cls()
         for entry in journal.entries():
             ledger.notes.update(entry.detail.get("notes", ()))
@@ -61,19 +61,19 @@ class Ledger:
         return ledger
 
     def reopen(self, run_id: str) -> None:
-        """Forget how a run ended, so that it is launched again."""
+        """Forget the outcome of a run, so that it is launched again."""
         self.failed.pop(run_id, None)
         self.degraded.pop(run_id, None)
 
     def is_done(self, run: PlannedRun) -> bool:
-        """Whether the run ended, well or not."""
+        """Whether the run ended, with success or not."""
         return any(run.run_id in ended for ended in (self.verified, self.degraded, self.failed))
 
     def has_enough(self, run: PlannedRun, experiment: Experiment) -> bool:
         """Whether the stop rule finds this iteration unnecessary."""
         rule = experiment.stop
         if rule.rule == "fixed" or not experiment.iterations < run.iteration <= rule.max_iterations:
-            return False  # what was asked for beyond the rule is measured
+            return False  # iterations requested beyond the rule are measured
         throughputs = self.throughputs()[run.configuration.resource]
         if len(throughputs) < max(_MIN_RUNS_FOR_INTERVAL, experiment.iterations):
             return False
@@ -87,7 +87,7 @@ class Ledger:
         return grouped
 
     def outcomes(self, resource: str) -> list[Outcome]:
-        """How the resource's iterations ended."""
+        """The outcomes of the resource's iterations."""
         ended = {
             **dict.fromkeys(self.verified, ("verified", "")),
             **{run_id: ("degraded", reason) for run_id, reason in self.degraded.items()},

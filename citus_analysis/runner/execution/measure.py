@@ -1,7 +1,7 @@
-"""One measured run: clients and samplers started together, watched, ended, their files put into the tree.
+"""Measure a run: start clients and samplers together, watch and end them, and move their files into the tree.
 
-Everything a run writes goes into a private folder of its attempt first. Only a run that was measured to its end is
-published: the list of files is journalled, then each is renamed into the tree. Files of two attempts never mix.
+A run writes all files into a private folder of its attempt first. Only a run that was measured to its end is
+published: the list of files is journalled, then each file is renamed into the tree. Files of two attempts never mix.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from citus_analysis.runner.systems.system import LogMark, Target
 
 __all__ = ["Measured", "Measurement", "publish"]
 
-_POLL_S: Final = 0.05  # between the end of the main clients and that of everything beside them
+_POLL_S: Final = 0.05  # so long the samplers may outlast the main clients
 _TELL_S: Final = 0.5
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
 _LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
@@ -52,7 +52,7 @@ _STILL_RISING: Final = 1.2
 
 @dataclass(frozen=True)
 class Window:
-    """When all main clients of a run ran, by the runner's clock in UTC; None where that never was.
+    """The time in which all main clients of a run ran, by the runner's clock in UTC; None if there was none.
 
     Example:
         >>> Window.read(["2026-03-01T12:00:00+00:00", None]).begin.hour
@@ -68,18 +68,18 @@ class Window:
 
     @classmethod
     def read(cls, texts: Sequence[str | None] | None) -> Self:
-        """From what :meth:`as_texts` gave."""
+        """From the result of :meth:`as_texts`."""
         return cls(*(datetime.fromisoformat(text) if text else None for text in texts or ()))
 
 
 @dataclass
 class Measured:
-    """Files of a measured run (place in the tree -> where it is now), and what went wrong.
+    """Files of a measured run (place in the tree -> present path), and problems.
 
     Attributes:
-        skipped: what of the servers was not recorded, and why.
-        reached: which nodes the main clients queried.
-        ended_badly: a main client ended with an exit code.
+        skipped: recordings of the servers that are missing, with the reasons.
+        reached: nodes that the main clients queried.
+        ended_badly: a main client ended with a non-zero exit code.
     """
 
     files: dict[PurePosixPath, Path] = field(default_factory=dict)
@@ -96,10 +96,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Measurement:
-    """How runs of an experiment are measured.
+    """Measures the runs of an experiment.
 
     Attributes:
-        kept_tables: file that remembers which tables a set-up of the experiment's own has made.
+        kept_tables: file that records the tables that a set-up of the experiment's own has made.
         watch: called about twice a second with the current throughput (None while unknown).
         entering: called with the name of each phase that a run enters.
         hosts: machines of the load generators that do not run here.
@@ -115,19 +115,19 @@ class Measurement:
     hosts: DriverHosts = field(default_factory=DriverHosts)
 
     def prepare(self, run: PlannedRun) -> None:
-        """Servers in the state the configuration asks for."""
+        """Bring the servers into the state that the run's configuration requires."""
         self.target.prepare(run.configuration)
 
     def load(self, run: PlannedRun, folder: Path, known_ops_s: float | None = None) -> float | None:
         """Warm up, then fill the table.
 
         Args:
-            run: what is about to be measured.
+            run: the run that is about to be measured.
             folder: private folder of the attempt.
-            known_ops_s: throughput of earlier runs of the configuration, where there were some.
+            known_ops_s: throughput of earlier runs of the configuration; None if there were none.
 
         Returns:
-            the throughput to pace the monitor by: of earlier runs, or else what the warm-up ended with.
+            the throughput to pace the monitor by: of earlier runs, or else at the end of the warm-up.
         """
         configuration = run.configuration
         records = 0 if configuration.phase == "load" else configuration.records
@@ -148,7 +148,7 @@ class Measurement:
         return steady_ops_s if known_ops_s is None else known_ops_s
 
     def _set_up(self, run: PlannedRun, folder: Path) -> None:
-        """The tables of a workload of the experiment's own."""
+        """Make the tables of a workload of the experiment's own."""
         private = folder / "set-up.files"
         private.mkdir()
         clients = self.target.clients_connect()
@@ -156,7 +156,7 @@ class Measurement:
         make_own_tables(set_up, self.processes, folder, self.kept_tables, self.experiment.limits.timeout_s)
 
     def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
-        """Run the load with everything beside it; the files are still in `folder` afterwards."""
+        """Run the load together with all samplers and recordings; the files remain in `folder`."""
         measured = Measured()
         if run.configuration.monitored:
             self.target.set_monitor(self.experiment.monitor)  # here, because the role is granted the table
@@ -197,7 +197,7 @@ class Measurement:
         return measured
 
     def _collect_plans(self, run: PlannedRun, folder: Path, measured: Measured) -> None:
-        """Plans come last: neither the counters nor the logs of the run hold their statements."""
+        """Record plans last, so that neither the counters nor the logs of the run contain their statements."""
         statements, output = self.experiment.samplers.plans, folder / "plans.json"
         if not statements:
             return
@@ -217,12 +217,12 @@ class Measurement:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
 
     def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf | None) -> list[str]:
-        """End everything beside the main clients at the same moment: what it saw later is not the load's.
+        """End the monitor, samplers and perf at the same moment, because later samples do not belong to the load.
 
         Returns:
-            a sentence for each sampler whose output lacks something.
+            a sentence for each sampler whose output is not complete.
         """
-        if monitor:  # first, for each second more is sampled statements that are not the load's
+        if monitor:  # first, because its statements without the load must not be sampled
             self.driver.finish(self.processes, monitor, is_timed=self.experiment.limits.duration_s is not None)
         if perf:
             perf.stop()
@@ -234,7 +234,7 @@ class Measurement:
         configuration = run.configuration
         parts = configuration.drivers
         is_load = configuration.phase == "load"
-        # A time limit ends the run, not the keys; and some commands know themselves when they are through.
+        # A run with a time limit must not run out of keys; some commands determine their end themselves.
         most = UNTIL_TIME_IS_UP if self.experiment.limits.duration_s else configuration.operations or UNTIL_TIME_IS_UP
         own_inserts = partition(0 if is_load else configuration.records + UNTIL_TIME_IS_UP, most, parts=parts)
         threads = share_threads(configuration.threads, parts=parts)
@@ -271,7 +271,7 @@ class Measurement:
         )
 
     def _monitor_operations(self, run: PlannedRun, *, is_paced: bool) -> int:
-        """When the monitor is through. A paced one is ended with the main clients, but a load with its last record."""
+        """Operations of the monitor. A paced monitor is ended with the main clients; that of a load has its records."""
         if run.configuration.phase == "load":
             return self._monitor_rows(run)
         return (
@@ -281,13 +281,13 @@ class Measurement:
         )
 
     def _monitor_rows(self, run: PlannedRun) -> int:
-        """Records that a load's monitor inserts beside the main clients'."""
+        """Records that a load's monitor inserts in addition to the main clients."""
         if self.experiment.limits.duration_s:
             return UNTIL_TIME_IS_UP
         return max(1, round(run.configuration.records * self.experiment.monitor.share))
 
     def _is_filled(self, run: PlannedRun) -> bool:
-        """Whether the table holds the records that a reading workload needs, and at most a monitor's beside them."""
+        """Whether the table contains the records that a reading workload needs, and at most a monitor's in addition."""
         records = run.configuration.records
         try:
             return records <= self.target.count() <= records + self._monitor_rows(run)
@@ -301,7 +301,7 @@ class Measurement:
         return configuration.records + (0 if is_whole_load else 2 * UNTIL_TIME_IS_UP)
 
     def _warm_up(self, run: PlannedRun, folder: Path, seconds: int, *, until_steady: bool) -> float | None:
-        """Load for so many seconds, or longer until the throughput rises no more; the throughput at the end."""
+        """Load for `seconds`, or longer until the throughput rises no more; return the throughput at the end."""
         configuration = run.configuration
         work = Work(
             run=run,
@@ -396,7 +396,7 @@ class Measurement:
 
 
 def rises_no_more(rates_ops_s: Sequence[float]) -> bool:
-    """Whether a client is warm: its last two status intervals are hardly better than the two before.
+    """Whether a client is warm: the throughput of its last two status intervals is hardly above that of the two before.
 
     Example:
         >>> rises_no_more([126.0, 900.0, 1900.0, 2000.0]), rises_no_more([126.0, 1900.0, 1980.0, 2000.0, 2010.0])
@@ -407,9 +407,9 @@ def rises_no_more(rates_ops_s: Sequence[float]) -> bool:
 
 
 def steady_rate(rates_ops_s: Sequence[float]) -> float | None:
-    """The throughput that a warm-up ended with: the mean of its last two status intervals; None without any.
+    """The throughput at the end of a warm-up: the mean of its last two status intervals; None without any.
 
-    The beginning connects and fills caches; its mean would be too low to pace another client by.
+    At its beginning, a client connects and fills caches: the mean over all intervals would be too low.
 
     Example:
         >>> steady_rate([126.0, 900.0, 1900.0, 2000.0, 2010.0, 2002.0])

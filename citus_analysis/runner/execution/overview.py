@@ -1,4 +1,4 @@
-"""Progress of an experiment, read from its folder alone: while it runs, after a crash, on another day."""
+"""Progress of an experiment, read from its folder alone, while it runs or at any time afterwards."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class RunState:
     """The state of one run.
 
     Attributes:
-        state: `begun`: under way, or interrupted and to be repeated.
-        reached: the newest line of the journal about it.
-        throughput_ops_s: of a verified run.
-        reason: why it failed or is degraded.
-        shares: node -> share of the clients' statements, or sessions, that it got; empty where that is not known.
+        state: its state; `begun` is a run in progress, or interrupted and to be repeated.
+        reached: the state in its newest line of the journal.
+        throughput_ops_s: throughput of a verified run.
+        reason: reason why it failed or is degraded.
+        shares: node -> share of the clients' statements, or sessions, that it got; empty if that is not known.
     """
 
     run_id: str
@@ -45,7 +45,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Overview:
-    """An experiment's runs and what is left of them.
+    """The runs of an experiment and their progress.
 
     Attributes:
         name: the experiment.
@@ -59,12 +59,12 @@ class Overview:
     left: Estimate
 
     def count(self, *states: State) -> int:
-        """Runs in these states."""
+        """Number of runs in these states."""
         return sum(run.state in states for run in self.runs)
 
 
 def read_overview(out: str | PathLike[str]) -> Overview:
-    """Runs that are done, failed and left in a folder of `run`; the folder is not changed.
+    """The progress of the experiment in a folder of `run`, which is not changed.
 
     Raises:
         UsageError: no experiment was begun there.

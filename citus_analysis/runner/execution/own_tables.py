@@ -1,4 +1,4 @@
-"""The tables of a workload of the experiment's own: made by its set-up, kept as long as they are unchanged."""
+"""Make the tables of a workload of the experiment's own by its set-up, and keep them while the set-up is unchanged."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["make_own_tables"]
 
 
 def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Path, timeout_s: float) -> None:
-    """Run the steps of a set-up, unless the tables are those of the set-up before.
+    """Run the steps of a set-up, unless an equal set-up has made the present tables.
 
     Args:
         set_up: the steps.
-        processes: where they are launched.
+        processes: the processes of the runner.
         folder: private folder for their outputs.
-        kept: file that holds the key of the tables that there are; it is gone while they are made.
-        timeout_s: how long a step may take.
+        kept: file that contains the key of the present tables; it does not exist while they are made.
+        timeout_s: longest time of a step.
 
     Raises:
-        RunnerError: a step failed; with its own words.
+        RunnerError: a step failed; the message contains its own.
     """
     if set_up.key is not None and kept.exists() and kept.read_text(encoding="ascii") == set_up.key:
         return

@@ -1,7 +1,7 @@
-"""Checks before the first run that everything an experiment needs is there. Checks change nothing.
+"""Checks before the first run that all requirements of an experiment are met. Checks change nothing.
 
 Each check is one line: its subject, the finding, and the way out if the check did not pass. `failed` means that
-runs cannot be measured as the experiment requires; `warning`, that they can, and that something will be missing.
+runs cannot be measured as the experiment requires; `warning` means that they can, but some recordings will be missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Check", "check_all", "refuse_unready"]
 _TIGHT_BYTES: Final = 2**30
 _TOO_LITTLE_BYTES: Final = 2**26
 _CLOCKS_APART_S: Final = 0.5
-#: Fields of a log line that pairing statements between nodes needs: time, process and application.
+#: Fields of a log line that are needed to pair statements between nodes: time, process and application.
 _PREFIX_NEEDS: Final = {"time (%m or %n)": ("%m", "%n"), "process (%p)": ("%p",), "application (%a)": ("%a",)}
 
 
@@ -61,8 +61,8 @@ def check_all(experiment: Experiment, out: Path | None) -> list[Check]:
     """All checks of an experiment, in an order in which one explains the next.
 
     Args:
-        experiment: what is to be run.
-        out: folder of the artefact tree; None where it is not known yet.
+        experiment: the experiment.
+        out: folder of the artefact tree; None if it is not known yet.
     """
     checks = [_disk(out or Path()), _programs(experiment), *_driver_hosts(experiment)]
     target = experiment.target
@@ -72,7 +72,7 @@ def check_all(experiment: Experiment, out: Path | None) -> list[Check]:
 
 
 def refuse_unready(experiment: Experiment, out: Path) -> list[str]:
-    """Check everything; warnings as sentences.
+    """Run all checks; return the warnings as sentences.
 
     Raises:
         NotReadyError: a check failed.
@@ -111,7 +111,7 @@ def _programs(experiment: Experiment) -> Check:
 
 
 def _driver_hosts(experiment: Experiment) -> Iterator[Check]:
-    """Every machine that a load generator is to run on."""
+    """Checks of every machine on which a load generator is to run."""
     if not isinstance(experiment.driver, YcsbDriver):
         return
     for number, host in enumerate(experiment.driver.hosts):
@@ -175,7 +175,7 @@ def _nodes(target: ClusterTarget) -> list[Node]:
 
 
 def _addresses(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
-    """A shell or a folder of logs belongs to a node by host and port: an address that Citus does not know has none."""
+    """Check that shells and folders of logs, which are stated by host and port, have addresses known to Citus."""
     known = [f"{node.host}:{node.port}" for node in nodes]
     for address in target.nodes:
         used = address.shell != "none" or address.log_directory is not None
@@ -196,7 +196,7 @@ _Look = Callable[[Experiment, ClusterTarget, Sequence[Node]], Iterator[Check]]
 
 
 def _looked(look: _Look, experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> list[Check]:
-    """The results of a check; a query that the server refuses is a result too."""
+    """The results of a check; a query that the server refuses is a result, too."""
     try:
         return list(look(experiment, target, nodes))
     except CitusAnalysisError as error:
@@ -278,7 +278,7 @@ def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[No
     taken = level_of(experiment.monitor, task_level)
     tells = f"reports tasks at {task_level}" if task_level else "reported no task here; stock Citus does at debug4"
     found = f"Citus {version} {tells}; the monitor's role gets {taken}"
-    # A more talkative level has the larger number: debug4 shows what debug1 does.
+    # A more verbose level has the larger number: debug4 includes the messages of debug1.
     fits = taken >= (task_level or STOCK_LEVEL) or (task_level is None and asked != "auto")
     way_out = f"task times will be missing; set monitor.log_min_messages: {task_level or 'auto'}"
     yield Check("log level", "ok" if fits else "warning", found, way_out)
@@ -297,7 +297,7 @@ def _clocks(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
 
 
 def _log_disks(target: ClusterTarget) -> Iterator[Check]:
-    """Room for server logs, on every node whose folder of logs can be looked at."""
+    """Checks of the disk space for server logs, on every node whose folder of logs can be examined."""
     for address in target.nodes if target.collect_logs else ():
         if address.log_directory is None or address.shell == "none":
             continue

@@ -1,7 +1,7 @@
-"""Carry an experiment on: its document in the journal, runs opened again, iterations added.
+"""Continue an experiment: its document in the journal, runs opened again, iterations added.
 
-What is measured may not change between two calls on one folder; where it is measured from may: addresses, accounts
-and ways to reach a node, folders of programs, the description, and the limits of patience.
+The measured experiment may not change between two calls on one folder. Fields that do not affect it may: addresses,
+accounts and ways to reach a node, folders of programs, the description, and limits of time and failures.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from citus_analysis.runner.planning.plan import PlannedRun, last_iteration, make
 
 __all__ = ["JOURNAL", "LOCK", "PRIVATE", "Carried", "begin", "begun_experiment", "carry_on"]
 
-#: The runner's own folder in the tree, and what is in it: the journal, and the file that keeps a second runner out.
+#: The runner's own folder in the tree, its journal, and the lock file against a second runner.
 PRIVATE: Final = ".runner"
 JOURNAL: Final = "journal.jsonl"
 LOCK: Final = "lock"
 
 _EXPERIMENT: Final = "experiment"
 _CORRECTABLE: Final = frozenset({"description", "driver.home", "limits.timeout_s", "limits.max_failures"})
-#: Fields of `target.nodes[]` that say how a node is reached, not what it is.
+#: Fields of `target.nodes[]` that state how a node is reached.
 _ADDRESS: Final = frozenset({"host", "port", "shell", "ssh_user", "ssh_port", "log_directory"})
 
 
 def begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool) -> None:
-    """Write down which experiment a folder belongs to, or check that it is the same; corrections are written down.
+    """Record the experiment of a new folder, or check that the folder belongs to it; corrections are recorded.
 
     Raises:
-        UsageError: it holds another experiment, or one already begun and `resume` is not set, or none to resume.
+        UsageError: the folder contains another experiment, or the experiment was begun and `resume` is not set, or
+            there is none to resume.
     """
     document = _without_secrets(experiment)
     begun = journal.last(_EXPERIMENT)
@@ -61,10 +62,10 @@ def begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool)
 
 
 def begun_experiment(journal: Journal, tree: Path) -> Experiment:
-    """The experiment that a folder belongs to.
+    """The experiment of a folder.
 
     Raises:
-        UsageError: none was begun there.
+        UsageError: no experiment was begun there.
         InputError: its document cannot be read by this version.
     """
     begun = journal.last(_EXPERIMENT)
@@ -85,9 +86,9 @@ class Carried:
     """The effect of a choice on an experiment in its present state.
 
     Attributes:
-        chosen: runs of the plan, those that ended included.
+        chosen: the chosen runs of the plan, including those that have ended.
         reopened: ids of the failed runs among them that are to be run again.
-        more: resource -> iterations that are added.
+        more: resource -> number of added iterations.
     """
 
     chosen: tuple[PlannedRun, ...]
@@ -95,13 +96,13 @@ class Carried:
     more: Mapping[str, int]
 
     def apply(self, ledger: Ledger) -> None:
-        """Change what the ledger says, as the journal's lines will."""
+        """Apply the choice to the ledger, as reading the journal will do later."""
         for run_id in self.reopened:
             ledger.reopen(run_id)
         ledger.more.update(self.more)
 
     def record(self, journal: Journal) -> None:
-        """Write it down, so that a later call goes on with it."""
+        """Record the choice in the journal, so that later calls continue with it."""
         for run_id in self.reopened:
             journal.append(run_id, "reopened")
         if self.more:
@@ -109,10 +110,10 @@ class Carried:
 
 
 def carry_on(experiment: Experiment, ledger: Ledger, choice: Choice) -> Carried:
-    """Which runs a choice names, failed ones and added iterations included.
+    """The effect of a choice on an experiment, including failed runs and added iterations.
 
     Raises:
-        UnknownNameError: it names no run of the plan.
+        UnknownNameError: the choice names no run of the plan.
     """
     named = choice.of(make_plan(experiment, ledger.more))
     more = {run.configuration.resource: choice.more for run in named} if choice.more else {}
@@ -161,5 +162,5 @@ def _are_nodes(value: object) -> TypeGuard[list[Mapping[str, object]]]:
 def _is_correctable(place: str) -> bool:
     field = place.rsplit(".", maxsplit=1)[-1]
     of_node = place.startswith("target.nodes.") and field in _ADDRESS
-    of_host = place.startswith("driver.hosts.")  # nothing else is said of them
+    of_host = place.startswith("driver.hosts.")  # all of these fields state how a host is reached
     return place in _CORRECTABLE or of_node or of_host

@@ -1,7 +1,7 @@
 """The states of a run: prepared, loaded, monitored, measured, publishing, collected, verified (or degraded, failed).
 
-Each state is on disk before the next one starts. A run that was interrupted begins anew: its attempt's private
-files are deleted, and files that were already being published are removed from the tree.
+Each state is on disk before the next one starts. An interrupted run is repeated from its beginning: its attempt's
+private files are deleted, and files that were already published are removed from the tree.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RunLifecycle:
     ledger: Ledger
 
     def carry_out(self, run: PlannedRun) -> None:
-        """From nothing to `verified` or `failed`.
+        """Take a run from its first state to `verified`, `degraded` or `failed`.
 
         Raises:
             EnvironmentChangedError: the environment differs from the experiment's first run.
@@ -57,7 +57,7 @@ class RunLifecycle:
         pace_ops_s = self.measurement.load(run, folder, fmean(earlier) if earlier else None)
         self.journal.append(run.run_id, "loaded", pace_ops_s=pace_ops_s)
         if run.configuration.own_tables:
-            description = self._describe(run)  # again, for only now its tables are there
+            description = self._describe(run)  # again, because its tables exist only now
         self.journal.append(run.run_id, "monitored")
         measured = self.measurement.measure(run, folder, pace_ops_s)
         self.ledger.windows[run.run_id] = measured.window
@@ -78,7 +78,7 @@ class RunLifecycle:
         self.journal.append(run.run_id, "collected")
         pace_ops_s = pace_ops_s if run.configuration.phase == "run" else None  # a load's monitor counts records
         monitor = self.measurement.experiment.monitor
-        # A monitor with a rate of its own has no share that it could miss.
+        # A monitor with a rate of its own has no share to check.
         if monitor.rate_ops_s is None and (remark := share_remark(result, monitor.share, pace_ops_s)):
             measured.notes.append(f"{run.run_id}: {remark}")
         self._verify(run, measured, result, complaint)
@@ -91,7 +91,7 @@ class RunLifecycle:
         return folder
 
     def _undo(self, run: PlannedRun) -> None:
-        """Remove what an interrupted attempt may have published."""
+        """Remove files that an interrupted attempt may have published."""
         for entry in self.journal.of(run.run_id):
             if entry.state == "publishing":
                 for place in entry.detail["files"]:
@@ -114,7 +114,7 @@ class RunLifecycle:
         return description
 
     def _write_description(self, run: PlannedRun, description: Description) -> None:
-        """`config.yml`, with what has been seen of the resource's iterations so far."""
+        """Write `config.yml`, with the observations of the resource's iterations so far."""
         seen = self.ledger.measured(run.configuration.resource)
         experiment, nodes = self.measurement.experiment, self.measurement.target.nodes()
         write_description(self.tree, experiment, run.configuration, description, nodes, seen)
@@ -141,7 +141,7 @@ class RunLifecycle:
         write_outcomes(self.tree / resource, self.ledger.outcomes(resource))
 
     def _count_problem(self, run: PlannedRun) -> list[str]:
-        """After a load, every record is in the table exactly once (the key is unique: counting is enough)."""
+        """Check by counting that a load inserted every record exactly once (the key is unique)."""
         configuration = run.configuration
         if configuration.phase != "load" or self.measurement.experiment.limits.duration_s:
             return []
@@ -155,7 +155,7 @@ class RunLifecycle:
 
 
 def _seen(measured: Measured) -> Seen:
-    """For the journal and `config.yml`."""
+    """The observations of a run for the journal and `config.yml`."""
     seen = measured.reached.as_facts()
     if measured.skipped:
         seen["skipped"] = measured.skipped
@@ -163,9 +163,9 @@ def _seen(measured: Measured) -> Seen:
 
 
 def _complaint(measured: Measured) -> list[str]:
-    """The first complaint of a run's clients, in their own words, with the name of the file that holds it.
+    """The first error message of a run's clients, with the name of its file; empty if there is none.
 
-    Where one ended badly and none complains in words that are known, its last line is the complaint.
+    If a client ended badly and no output contains a known form of message, the last line is used.
     """
     places = {path: place for place, path in measured.files.items()}
     outputs = [*measured.client_outputs, *([measured.monitor_output] if measured.monitor_output else [])]

@@ -1,1 +1,1 @@
-"""The parts of an experiment file, by subject: what each field is, and which values it may have."""
+"""The parts of an experiment file, by subject: the meaning and the permitted values of each field."""

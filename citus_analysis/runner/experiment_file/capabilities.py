@@ -1,7 +1,7 @@
-"""The systems that a cluster target knows, and what each of them allows a client to do.
+"""The systems that a cluster target supports, and the capabilities of each.
 
-Aurora and Spanner's PGAdapter grant no superuser: their logs come as exported files, and their roles and settings
-belong to their owners. A missing capability is skipped, and `config.yml` records the reason.
+Aurora and Spanner's PGAdapter grant no superuser: their logs are exported as files, and their roles and settings
+belong to their owners. Steps that need a missing capability are skipped, and `config.yml` records the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Capabilities:
     locks: bool = True
 
     def missing(self) -> list[str]:
-        """A phrase for each capability that a reader of the results must know to be missing."""
+        """A phrase for each missing capability that matters to a reader of the results."""
         supported = {
             "server logs: give exports of the service as files": self.server_logs,
             "the monitor role: the service has no role settings": self.roles,

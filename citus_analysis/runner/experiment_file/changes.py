@@ -17,7 +17,7 @@ from citus_analysis.texts.yaml_text import parse_yaml
 
 __all__ = ["changed_document"]
 
-#: Mappings whose keys are names of PostgreSQL or of a load generator, and may hold dots (`citus.shard_count`).
+#: Mappings whose keys are names of PostgreSQL or of a load generator, and may contain dots (`citus.shard_count`).
 _FREE_NAMES: Final = (("matrix", "settings"), ("target", "settings"), ("driver", "properties"))
 
 
@@ -25,11 +25,11 @@ def changed_document(document: Mapping[str, object], changes: Mapping[str, str])
     """A copy of the document with other values in some places.
 
     Args:
-        document: an experiment file as YAML gives it.
-        changes: place -> value as YAML writes it. A place is a dotted field; in a list, the number of the entry from 0.
+        document: the parsed YAML of an experiment file.
+        changes: place -> value in YAML. A place is a dotted field; entries of lists are numbered from 0.
 
     Raises:
-        UsageError: a place leads through a list entry or a value that is not there, or a value is not YAML.
+        UsageError: a place contains a list entry or a field that does not exist, or a value is not YAML.
     """
     changed = copy.deepcopy(dict(document))
     for place, text in changes.items():
@@ -48,7 +48,7 @@ def _steps(place: str) -> list[str]:
 
 
 def _inside(outer: object, step: str, place: str) -> object:
-    """The value at a step; a mapping is put where a field has none."""
+    """The value at a step; a field without a value gets a mapping."""
     if isinstance(outer, dict) and step:
         if outer.get(step) is None:
             outer[step] = {}

@@ -33,7 +33,7 @@ class PgbenchDriver(Part):
 
 
 class DriverHost(Part):
-    """A machine that load generators run on."""
+    """A machine on which load generators run."""
 
     host: str = Field(description="name or address")
     ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")

@@ -1,4 +1,4 @@
-"""The experiment file: what to run, on what, with what, how often.
+"""The experiment file: the servers, the load generator, the varied values and the number of runs.
 
 YAML, validated before anything starts; `citus-analysis run --schema` prints its JSON schema for editors. Secrets
 have no field here: they come from the environment or from `PGPASSFILE`.
@@ -149,7 +149,7 @@ def parse_experiment(document: Mapping[str, object], *, path: str | PathLike[str
     Raises:
         InputError: a field is unknown, missing or wrong; the message names the field and what is allowed.
     """
-    # The description is prose: what looks like a secret in it is hidden wherever it is kept.
+    # The description is prose: words in it that look like a secret are redacted when it is stored.
     stated = {name: value for name, value in document.items() if name != "description"}
     if redact_values(stated) != stated:
         raise InputError("holds a secret", path=path, way_out="remove it; set PGPASSWORD or PGPASSFILE instead")
@@ -174,10 +174,10 @@ def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str
 
     Args:
         name_or_path: the file, or the name.
-        changes: values instead of the file's: dotted field -> value as YAML writes it.
+        changes: values instead of the file's: dotted field -> value in YAML.
 
     Raises:
-        UsageError: a change names no place in the document.
+        UsageError: a change names no field of the document.
         UnknownNameError: there is neither a file nor a shipped experiment of that name.
         InputError: the file is not valid.
     """
@@ -200,11 +200,11 @@ def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str
 
 
 def _beginning(path: Path) -> bytes:
-    # A file too long for an experiment is refused by its length, and so is an endless device.
+    # One byte more than allowed, so that too long files, and endless devices, are refused by their length.
     with path.open("rb") as file:
         return file.read(YAML_LIMIT_BYTES + 1)
 
 
 def experiment_schema() -> dict[str, object]:
-    """The JSON schema of experiment files, for editors."""
+    """The JSON schema of experiment files, for use in editors."""
     return Experiment.model_json_schema()

@@ -19,7 +19,7 @@ Positive = Annotated[int, Field(gt=0)]
 
 
 class Part(BaseModel):
-    """A part of an experiment file: unknown fields are refused, and what was read does not change."""
+    """A part of an experiment file: unknown fields are refused, and its values cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,14 +31,14 @@ def _beside_the_experiment(path: Path, info: ValidationInfo) -> Path:
     return next((place for place in places if place.is_file()), places[0]).absolute()
 
 
-#: Programs are launched in folders of their own: a path means the same there only if it is absolute.
+#: A path that is made absolute, because programs are launched in folders of their own.
 LocalPath = Annotated[Path, AfterValidator(Path.absolute)]
 #: A file that belongs to the experiment: beside the experiment file, in the working folder, or a shipped one.
 LocalFile = Annotated[Path, AfterValidator(_beside_the_experiment)]
 
 
 def setting_text(value: Setting) -> str:
-    """A server setting as PostgreSQL writes it.
+    """A server setting as a text for PostgreSQL.
 
     Example:
         >>> setting_text(True), setting_text(4)

@@ -1,4 +1,4 @@
-"""`matrix`: what is varied."""
+"""`matrix`: the varied values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from citus_analysis.runner.experiment_file.fields import Part, Positive, Setting
 
 __all__ = ["CORE_NAMES", "TAGS", "Matrix"]
 
-#: Workloads that every driver but `command` brings.
+#: Workloads of every driver except `command`.
 CORE_NAMES = ("load", "load-e", "a", "b", "c", "d", "e", "f")
 
 _LIST, _MAPPING = "=list", "=mapping"
@@ -24,7 +24,7 @@ def _shape(value: object) -> str:
     return _MAPPING if isinstance(value, Mapping) else _LIST
 
 
-#: Numbers of all workloads, or workload or phase -> its numbers.
+#: Numbers for all workloads, or a mapping from a workload or phase to its numbers.
 NumbersByWorkload = Annotated[
     Annotated[Numbers, Tag(_LIST)] | Annotated[dict[str, Numbers], Tag(_MAPPING)], Discriminator(_shape)
 ]

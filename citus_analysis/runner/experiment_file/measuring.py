@@ -1,4 +1,4 @@
-"""Fields that say how runs are measured: `monitor`, `samplers`, `limits`, `stop`."""
+"""Fields that determine how runs are measured: `monitor`, `samplers`, `limits`, `stop`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Monitor(Part):
 
 
 class Samplers(Part):
-    """Recordings beside the load, on every node with a shell."""
+    """Recordings during the load, on every node with a shell."""
 
     iostat: bool = Field(True, description="CPU and devices, with times")
     vmstat: bool = Field(True, description="memory and scheduler, with times")

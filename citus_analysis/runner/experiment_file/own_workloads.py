@@ -1,7 +1,7 @@
-r"""Workloads that an experiment file brings itself: pgbench scripts, and commands of any other tool.
+r"""Workloads that an experiment file defines itself: pgbench scripts, and commands of any other tool.
 
 A workload has a name, which `matrix.workloads` uses, tables of its own, which its set-up makes, and a load: weighted
-pgbench scripts, or a list of arguments. Values reach both by name: `:records` in SQL files, `{records}` in arguments.
+pgbench scripts, or a list of arguments. Values are inserted by name: `:records` in SQL files, `{records}` in arguments.
 
 Example:
     >>> workload = CommandWorkload(run=["sysbench", "oltp_read_only", "--threads={threads}", "run"], summary={
@@ -64,7 +64,7 @@ Value = str | int | float
 
 
 def placeholders(text: str) -> list[str]:
-    """Names in braces; braces around anything else are text.
+    """Names in braces; braces around other text are no placeholders.
 
     Example:
         >>> placeholders('--host={host} {"json": 1}')
@@ -89,7 +89,7 @@ Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 
 
 class OwnWorkload(Part):
-    """Tables, and how they are made."""
+    """A workload's tables, and the steps that make them."""
 
     set_up: list[LocalFile | Annotated[list[str], Field(min_length=1)]] = Field(
         default_factory=list,
@@ -140,7 +140,7 @@ class ScriptedWorkload(OwnWorkload):
 
 
 class Metric(Part):
-    """A number of a tool's output that is no part of the summary."""
+    """A number in a tool's output that is not part of the summary."""
 
     pattern: Pattern = Field(description="regular expression with one group, the number")
     metric: str = Field(description="name, such as AverageLatency, 95thPercentileLatency or NOPM")
@@ -244,7 +244,7 @@ _Workload = TypeVar("_Workload", bound="OwnWorkload")
 
 
 def check_workload_names(workloads: dict[str, _Workload]) -> dict[str, _Workload]:
-    """The same workloads; their names become part of file names and must differ from core workloads.
+    """The same workloads, if their names can be part of file names and differ from core workloads.
 
     Raises:
         ValueError: a name cannot be used.
@@ -256,7 +256,7 @@ def check_workload_names(workloads: dict[str, _Workload]) -> dict[str, _Workload
 
 
 def used_names(workload: OwnWorkload) -> set[str]:
-    """Names that a workload's arguments, templates and SQL files use; variables of the workload among them.
+    """Names that a workload's arguments, templates and SQL files use, including variables of the workload.
 
     Raises:
         InputError: a file cannot be read.

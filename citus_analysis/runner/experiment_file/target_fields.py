@@ -13,7 +13,7 @@ from citus_analysis.texts.path_names import file_name_problem
 
 __all__ = ["LOG_LINE_PREFIX", "ClusterTarget", "EmbeddedTarget", "FilesTarget", "NodeAddress"]
 
-#: The prefix the study fixed; every server the runner configures logs with it.
+#: The prefix that the study fixed; every server that the runner configures uses it.
 LOG_LINE_PREFIX = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 
 

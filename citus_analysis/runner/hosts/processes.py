@@ -1,8 +1,8 @@
-"""Processes the runner starts: every one in a session of its own, remembered on disk, and ended with the runner.
+"""Processes of the runner: each is started in a session of its own, registered on disk, and ended with the runner.
 
-No shell is involved: arguments go to the program as a list. A register on disk lists what was started, so that a
-resume after `kill -9` ends the processes that the killed runner left, and nothing else: a process is known by its pid
-*and* its start time.
+No shell is involved: arguments are passed to the program as a list. A register on disk lists the started processes, so
+that a resume after `kill -9` ends the processes that the killed runner left, and no others: a process is identified by
+its pid *and* its start time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POLL_S: Final = 0.05
 
 
 class Launched(Protocol):
-    """A program that was started, here or on another machine, and the local file its output goes to."""
+    """A program that was started, on this or another machine, and the local file of its output."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class Launched(Protocol):
 
     @property
     def output(self) -> Path | None:
-        """Where its output goes; None: nowhere."""
+        """The file of its output; None: the output is discarded."""
 
     @property
     def running(self) -> bool:
@@ -51,7 +51,7 @@ class Launched(Protocol):
         """Send a signal to it and its children without waiting for them."""
 
     def reap(self) -> None:
-        """Wait for the end of a program that SIGKILL was sent to."""
+        """Wait for the end of a program to which SIGKILL was sent."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class LaunchedHere:
     """A process of this machine.
 
     Attributes:
-        private: a folder of its own, where it has one.
+        private: its private folder; None if it has none.
         leaves: files that it leaves there: pattern -> format.
     """
 
@@ -123,7 +123,7 @@ class Processes:
             name: name of the process, for messages.
             arguments: program and arguments; no shell reads them.
             output: file for standard output and standard error; None discards both.
-            environment: variables beside the runner's own.
+            environment: variables besides the runner's own.
             folder: working folder.
             user: account to run as (needs root).
             heading: text written to the output before the program's own.
@@ -152,7 +152,7 @@ class Processes:
         return launched
 
     def wait(self, *launched: Launched, timeout_s: float) -> bool:
-        """Wait until all have ended; False when the time is over before."""
+        """Wait until all have ended; False if the time is over before."""
         deadline = time.monotonic() + timeout_s
         while any(one.running for one in launched):
             if time.monotonic() >= deadline:
@@ -165,7 +165,7 @@ class Processes:
         launched.send(what)
 
     def stop(self, *launched: Launched, first: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S) -> None:
-        """End processes with their children: `first` to each, SIGKILL to what is left after `grace_s` seconds."""
+        """End processes with their children: send `first` to each, and SIGKILL to the rest after `grace_s` seconds."""
         for one in launched:
             one.send(first)
         self.wait(*launched, timeout_s=grace_s)
@@ -174,7 +174,7 @@ class Processes:
             one.reap()
 
     def end_leftovers(self) -> list[str]:
-        """End what an earlier runner started and did not end; the names of what was ended."""
+        """End processes that an earlier runner started and did not end; return their names."""
         ended: list[str] = []
         for entry in self._register.entries():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -193,6 +193,6 @@ class Processes:
 
 
 def _absolute_password_file() -> dict[str, str]:
-    """PGPASSFILE as it reads from any working folder."""
+    """PGPASSFILE as an absolute path, which is valid in any working folder."""
     stated = os.environ.get("PGPASSFILE")
     return {"PGPASSFILE": os.path.abspath(stated)} if stated else {}  # noqa: PTH100 - links are kept

@@ -1,7 +1,7 @@
 """Hosts on which samplers and load generators run: this machine, or another by ssh.
 
-The remote side of ssh is a shell by protocol; every word of a call is quoted, and none comes from a file's content.
-Host keys must be known, and keys come from the agent or `~/.ssh`: the runner asks for no passphrase.
+The remote side of ssh is a shell by protocol; every word of a call is quoted, and no word comes from a file's content.
+Host keys must be known, and keys come from the agent or `~/.ssh`: the runner does not ask for a passphrase.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _JOIN_TIMEOUT_S: Final = 10
 _CHUNK_BYTES: Final = 65_536
 _KEEPALIVE_S: Final = 15
 _LOST: Final = 255
-_SIGNAL_BASE: Final = 128  # of the exit codes that sh gives for programs that a signal ended
+_SIGNAL_BASE: Final = 128  # sh adds it to the number of the signal that ended a program
 _END_OF_PRIVATE: Final = "."
 
-#: The remote script: it passes the private lines on through a pipe, and ends the program when its own input ends,
-#: which it does when the runner asks for it, dies, or loses the connection. A fixed text: values are its arguments.
+#: The remote script passes the private lines to the program through a pipe, and ends the program when its own input
+#: ends: when the runner closes it, dies, or loses the connection. The text is fixed: values are arguments.
 _GUARD: Final = """\
 private=
 while IFS= read -r line && [ "$line" != . ]; do
@@ -63,10 +63,10 @@ exit $code
 
 
 class Sampling(Protocol):
-    """A sampler under way."""
+    """A running sampler."""
 
     def stop(self) -> str | None:
-        """End it. Afterwards its output file is complete, or the returned sentence gives the reason why not."""
+        """End the sampler. Its output file is then complete, or the returned sentence gives the reason why not."""
 
 
 class Shell(Protocol):
@@ -99,25 +99,25 @@ class LocalShell:
     processes: Processes
 
     def has(self, program: str) -> bool:
-        """Whether PATH leads to it."""
+        """Whether PATH contains it."""
         from shutil import which
 
         return which(program) is not None
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
-        """A process in a session of its own."""
+        """Start a process in a session of its own."""
         launched = self.processes.launch(arguments[0], arguments, output=output, environment=environment)
         return _LocalSampling(self.processes, launched)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because there is no connection."""
 
 
 class _Copier:
-    """A thread that copies what a remote program prints into a local file.
+    """A thread that copies the output of a remote program into a local file.
 
     Attributes:
-        problem: why the file lacks something; None while all is well.
+        problem: reason why the file is not complete; None if there is no problem.
     """
 
     def __init__(self, channel: paramiko.Channel, output: Path, what: str) -> None:
@@ -128,11 +128,11 @@ class _Copier:
 
     @property
     def copying(self) -> bool:
-        """Whether more may come."""
+        """Whether more output may follow."""
         return self._thread.is_alive()
 
     def join(self) -> None:
-        """Wait until all that was printed is in the file."""
+        """Wait until all output is in the file."""
         self._thread.join(_JOIN_TIMEOUT_S)
         if self._thread.is_alive():
             self.problem = f"{self._what}: its output did not end within {_JOIN_TIMEOUT_S} s"
@@ -165,7 +165,7 @@ class _SshSampling:
 
 @dataclass
 class RemoteProgram:
-    """A program on another machine that lives no longer than the connection; it waits for :meth:`go`."""
+    """A program on another machine that ends with the connection; it waits for :meth:`go`."""
 
     name: str
     output: Path
@@ -180,7 +180,7 @@ class RemoteProgram:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, negative for a signal; that of `ssh` where the connection was lost."""
+        """Its exit code, negative for a signal; that of `ssh` (255) if the connection was lost."""
         if self.running:
             return None
         code = self.channel.exit_status
@@ -189,11 +189,11 @@ class RemoteProgram:
         return _SIGNAL_BASE - code if _SIGNAL_BASE < code < _LOST else code
 
     def go(self) -> None:
-        """Hand it the private lines, and let it begin."""
+        """Send the private lines, and let the program begin."""
         self.channel.sendall(f"{self.private}{_END_OF_PRIVATE}\n".encode())
 
     def send(self, what: signal.Signals) -> None:
-        """End it: the end of its input is its SIGTERM, the end of the channel its last moment."""
+        """End the program: for SIGKILL the channel is closed, for other signals its input (the guard sends SIGTERM)."""
         with suppress(OSError):
             if what is signal.SIGKILL:
                 self.channel.close()
@@ -215,12 +215,12 @@ class SshShell:
 
     @property
     def connected(self) -> bool:
-        """Whether the connection is there."""
+        """Whether the connection is active."""
         transport = self.client.get_transport()
         return transport is not None and transport.is_active()
 
     def has(self, program: str) -> bool:
-        """Whether the remote PATH leads to it."""
+        """Whether the remote PATH contains it."""
         channel = self._channel()
         channel.exec_command(shlex.join(["command", "-v", program]))
         return channel.recv_exit_status() == 0
@@ -237,14 +237,14 @@ class SshShell:
     def launch(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str], output: Path, private: str = ""
     ) -> RemoteProgram:
-        """A remote program that begins at `go` and ends with the connection, however that ends.
+        """A remote program that begins at `go` and ends when the connection ends for any reason.
 
         Args:
             name: name of the program, for messages.
             arguments: program and arguments.
-            environment: variables beside those of a login there.
-            output: local file for what it prints.
-            private: whole lines for its standard input: they are in no command line and in no file.
+            environment: variables besides those of a login there.
+            output: local file for its output.
+            private: whole lines for its standard input, which appear in no command line and no file.
         """
         channel = self._channel()
         channel.set_combine_stderr(True)
@@ -285,7 +285,7 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
     """A connection to a known host.
 
     Raises:
-        RunnerError: it cannot be made, or the host's key is unknown or another.
+        RunnerError: the connection cannot be made, or the host's key is unknown or different.
         UsageError: paramiko, of the extra `runner`, is not installed.
     """
     required("paramiko", "runner", f"ssh to {host}")
@@ -302,5 +302,5 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
             way_out="check that `ssh` connects without a password and knows the host key",
         ) from error
     if transport := client.get_transport():
-        transport.set_keepalive(_KEEPALIVE_S)  # a machine that is gone is noticed
+        transport.set_keepalive(_KEEPALIVE_S)  # to detect a lost machine
     return client

@@ -1,1 +1,1 @@
-"""Recordings beside the load: samplers, perf and server statistics, on this machine or by ssh."""
+"""Recordings during the load: samplers, perf and server statistics, on this machine or by ssh."""

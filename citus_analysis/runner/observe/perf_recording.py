@@ -1,6 +1,6 @@
-"""perf beside a run: records all server processes of each machine, then reports flat and with call graphs.
+"""Run perf during a run: record all server processes of each machine, then report flat and with call graphs.
 
-A machine reports its own recording, because only there are the programs whose symbols it names.
+Each machine reports its own recording, because only it has the programs whose symbols are reported.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _REPORTS: Final = {
     "report-flat": ["--no-children", "-g", "none"],
     "report-graph": ["--children"],
 }
-#: Command that discards perf's remarks on missing symbols, which are no part of its report.
+#: Command that discards perf's remarks on missing symbols, which are not part of its report.
 _WITHOUT_REMARKS: Final = ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "quiet")
 _TIMEOUT_S: Final = 300
 _NOTHING: Final = "perf recorded nothing{place}: perf may require root or a lower kernel.perf_event_paranoid"
 
 
 class _Machine(Protocol):
-    """Where perf runs."""
+    """A machine on which perf runs."""
 
     @property
     def suffix(self) -> str:
@@ -46,7 +46,7 @@ class _Machine(Protocol):
         """Start perf."""
 
     def remove(self, data: str) -> bool:
-        """Remove a recording; whether there was one."""
+        """Remove a recording; return whether there was one."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ class _Recording:
 
 @dataclass(frozen=True)
 class Perf:
-    """Recordings under way, one for each machine.
+    """Recordings in progress, one for each machine.
 
     Attributes:
-        missing: what is not recorded, a sentence each.
+        missing: a sentence for each profile that is not recorded.
     """
 
     recordings: tuple[_Recording, ...]
@@ -110,12 +110,12 @@ class Perf:
 
     @classmethod
     def start(cls, processes: Processes, folder: Path, shells: Mapping[str, Shell]) -> Self:
-        """Start recording; all CPUs, later reported for the server's processes alone.
+        """Start recording all CPUs; reports are restricted to the server's processes.
 
         Args:
-            processes: of the runner.
-            folder: where outputs go, and the recording of this machine.
-            shells: node name -> where it runs; machines without a node are not recorded.
+            processes: processes of the runner.
+            folder: folder for outputs, and for the recording of this machine.
+            shells: node name -> shell of its machine; machines without a node are not recorded.
         """
         recordings: list[_Recording] = []
         missing = [] if shells else ["no node has a shell: no profile"]
@@ -136,7 +136,7 @@ class Perf:
             self.processes.send(one.recorder, signal.SIGINT)
 
     def collect(self, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
-        """Write the reports of stopped recordings, add them to the run's files; notes where something is missing."""
+        """Write the reports of stopped recordings and add them to the run's files; return notes on missing profiles."""
         notes = list(self.missing)
         for one in self.recordings:
             try:

@@ -1,7 +1,7 @@
-"""Plans of statements, taken once after a run: `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)`, of all tasks on Citus.
+"""Record plans of statements once after a run: `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)`, of all tasks on Citus.
 
-The file is what `citus_analysis.formats.explain` reads: one document for each statement, with its text under the key
-that auto_explain uses. A statement is executed, and what it changed is rolled back.
+The file is in the format that `ingest` reads: one document for each statement, with its text under the key that
+auto_explain uses. A statement is executed, and its changes are rolled back.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def record_plans(
     """Explain the statements on a node and write their plans.
 
     Args:
-        statements: each as one would type it behind `EXPLAIN`.
-        node: where they are explained.
-        connect: function that gives a connection to it.
-        output: the file; it is not written where no statement could be explained.
-        timeout_s: a statement that takes longer is given up.
+        statements: statements to be explained, without `EXPLAIN`.
+        node: the node on which they are explained.
+        connect: function that returns a connection to it.
+        output: the file; it is not written if no statement could be explained.
+        timeout_s: longest time of a statement.
 
     Returns:
         a sentence for each plan that is missing.
@@ -54,7 +54,7 @@ def record_plans(
 def _plan(connection: Connection, statement: str, timeout_s: float) -> list[dict[str, object]]:
     """The document of one statement."""
     with connection.transaction(force_rollback=True):
-        # A server without Citus keeps the second setting as a name that nobody reads.
+        # A server without Citus accepts the second setting and does not use it.
         query(
             connection,
             "SELECT set_config('statement_timeout', %s, true), set_config('citus.explain_all_tasks', 'on', true)",
