@@ -1,6 +1,6 @@
 """The nodes that the clients of a run reached, with their shares of sessions and statements.
 
-Sessions are counted in the snapshots of `pg_stat_activity`, statements by `pg_stat_statements` where a node has it.
+Sessions are counted in the snapshots of `pg_stat_activity`, statements by `pg_stat_statements` if a node has it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from citus_analysis.runner.records.run_results import read_client
 
 __all__ = ["Reached", "count_sessions"]
 
-#: Clients choose a node at random for each session; what happens by chance more often than this is no fault.
+#: Probability below which a distribution of sessions is not due to chance; clients choose nodes at random.
 _RARE: Final = 0.01
-#: Applications of sessions that are no client's: of Citus' nodes among each other, and this tool's own.
+#: Applications of sessions that do not belong to clients: of Citus' nodes among each other, and of this tool.
 _NO_CLIENT: Final = r"^(?:citus_|citus-analysis|Citus )"
 
 
@@ -30,8 +30,8 @@ class Reached:
     Attributes:
         asked: names of the nodes that they were to query.
         sessions: node -> sessions of clients seen there.
-        statements: node -> statements on the benchmark's table; empty where pg_stat_statements is missing on a node.
-        cost: node -> what the snapshots cost.
+        statements: node -> statements on the benchmark's table; empty if a node lacks pg_stat_statements.
+        cost: node -> cost of the snapshots, in words.
 
     Example:
         >>> reached = Reached(("1", "2"), {"1": 6, "2": 2}, {"1": 300, "2": 100})
@@ -40,8 +40,8 @@ class Reached:
         >>> Reached(("1", "2"), {"1": 8}).problem(threads=8)
         'all 8 sessions seen were on node 1, though clients were to query 2 nodes'
 
-        In a run of a moment, snapshots see few of the sessions, from which nothing follows; and of four sessions that
-        choose one of two nodes at random, all choose the same one time in eight:
+        In a very short run, snapshots contain too few of the sessions to decide; and four sessions that choose one of
+        two nodes at random all choose the same node with probability 1/8:
 
         >>> Reached(("1", "2"), {"1": 2}).problem(threads=8)
         >>> Reached(("1", "2"), {"1": 4}).problem(threads=4)
@@ -53,15 +53,15 @@ class Reached:
     cost: Mapping[str, str] = field(default_factory=dict)
 
     def shares(self) -> dict[str, float]:
-        """Node -> share of the statements, or of the sessions where statements are not known; empty without either."""
+        """Node -> share of the statements, or of the sessions if statements are not known; empty without either."""
         counts = self.statements if any(self.statements.values()) else self.sessions
         total = sum(counts.get(node, 0) for node in self.asked)
         return {node: counts.get(node, 0) / total for node in self.asked} if total else {}
 
     def problem(self, *, threads: int) -> str | None:
-        """Why the run did not query every node.
+        """A sentence if the run did not query every node.
 
-        None if it did, was not meant to, if the shares are unknown, or if one node may have all sessions by chance.
+        None if it did or was not meant to, if the shares are unknown, or if one node may have all sessions by chance.
         """
         there = {node: self.sessions.get(node, 0) for node in self.asked}
         total = sum(there.values())
@@ -73,7 +73,7 @@ class Reached:
         return f"all {total} sessions seen were on node {node}, though clients were to query {len(self.asked)} nodes"
 
     def as_facts(self) -> Seen:
-        """For the journal and `config.yml`."""
+        """The observations for the journal and `config.yml`."""
         facts: Seen = {}
         if self.asked:
             facts["queried_nodes"] = list(self.asked)
@@ -90,7 +90,7 @@ class Reached:
 
     @classmethod
     def read(cls, facts: Seen) -> Self:
-        """From what :meth:`as_facts` gave."""
+        """From the result of :meth:`as_facts`."""
         return cls(
             tuple(facts.get("queried_nodes", ())),
             facts.get("sessions_by_node", {}),
@@ -100,7 +100,7 @@ class Reached:
 
 
 def count_sessions(snapshots: Sequence[Snapshot], user: str) -> dict[str, int]:
-    """Node -> sessions of the role's clients in the snapshots of its sessions; a node without any counts 0.
+    """Node -> number of sessions of the role's clients in the snapshots of the node; 0 if there are none.
 
     Args:
         snapshots: files of `pg_stat_activity`.
@@ -115,6 +115,6 @@ def _sessions(samples: pl.DataFrame, user: str) -> int:
         text["backend_type"] == "client backend", text["user"] == user, ~text["application"].str.contains(_NO_CLIENT)
     )
     seen = mine.group_by("pid", "backend_start").agg(pl.len())
-    # A client may first open a short session to ask about the table; no load comes through it.
+    # A client may first open a short session to inspect the table, which carries no load.
     lasting = seen.filter(pl.col("len") > 1)
     return lasting.height or seen.height

@@ -1,4 +1,4 @@
-"""Recordings over SQL beside a run: sessions during it, cumulative counters before and after it."""
+"""Recordings of a run over SQL: sessions during it, cumulative counters before and after it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["ServerRecording"]
 
 @dataclass
 class ServerRecording:
-    """A recording under way.
+    """A recording in progress.
 
     Attributes:
-        activity: sessions of each node; empty where they are not asked for.
-        counters: cumulative views; None where they are not asked for.
+        activity: sessions of each node; empty if they are not requested.
+        counters: cumulative views; None if they are not requested.
     """
 
     activity: Sequence[ActivitySampling]
@@ -29,7 +29,7 @@ class ServerRecording:
 
     @classmethod
     def start(cls, samplers: Samplers, target: Target, folder: Path) -> Self:
-        """Take the counters and begin with the sessions."""
+        """Read the counters and start to record the sessions."""
         nodes = target.nodes()
         counters = Counters(nodes, target.connect, folder) if samplers.counters else None
         if counters:
@@ -37,7 +37,7 @@ class ServerRecording:
         return cls(start_activity(nodes, target.connect, folder) if samplers.activity else (), counters)
 
     def stop(self) -> None:
-        """End the recording of sessions, and take the counters again."""
+        """End the recording of sessions, and read the counters again."""
         for one in self.activity:
             one.stop()
         if self.counters:

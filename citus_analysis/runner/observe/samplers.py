@@ -1,4 +1,4 @@
-"""Samplers beside the load on every node with a shell: iostat, vmstat, and the kernel's own counters.
+"""Samplers during the load on every node with a shell: iostat, vmstat, and the kernel's own counters.
 
 Example:
     >>> sampler_arguments("iostat", interval_s=1)
@@ -17,11 +17,11 @@ from citus_analysis.runner.hosts.shells import Sampling, Shell
 
 __all__ = ["ENVIRONMENT", "Sampled", "chosen_samplers", "sampler_arguments", "start_samplers"]
 
-#: Dates in ISO form and UTC, whatever the node's locale; no colours, which sysstat gives a terminal (ssh makes one).
+#: Dates in ISO form and UTC for any locale of the node, and no colours, which sysstat prints on a terminal (as of ssh).
 ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
 
-#: Prints what `citus_analysis.formats.samplers.host_counters` reads. It is the same for every host and takes the
-#: interval as its argument; `date`, `grep` and `sleep` take about 5 ms of CPU time for each sample.
+#: Prints the input of `citus_analysis.formats.samplers.host_counters`. The script is the same for every host and takes
+#: the interval as its argument; `date`, `grep` and `sleep` take about 5 ms of CPU time per sample.
 _HOST_LOOP: Final = """
 of_servers=
 for group in $(grep -s -l "^postgres$" /proc/[0-9]*/comm | sed "s/comm$/cgroup/" | xargs -r cat 2>/dev/null | sort -u)
@@ -51,7 +51,7 @@ _ARGUMENTS: Final = {
 
 @dataclass(frozen=True)
 class Sampled:
-    """A sampler on a node, and the file its output goes to."""
+    """A sampler on a node, and the file of its output."""
 
     sampler: str
     node: str
@@ -60,12 +60,12 @@ class Sampled:
 
 
 def chosen_samplers(samplers: Samplers) -> list[str]:
-    """Names of the samplers an experiment asks for."""
+    """Names of the samplers that an experiment requests."""
     return [name for name in _ARGUMENTS if getattr(samplers, name)]
 
 
 def sampler_arguments(name: str, *, interval_s: int) -> list[str]:
-    """The sampler's call."""
+    """Program and arguments of a sampler."""
     return [*_ARGUMENTS[name], str(interval_s)]
 
 
@@ -73,7 +73,7 @@ def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path
     """Start the samplers on all nodes.
 
     Returns:
-        what was started, and for each sampler that a node lacks a sentence that says so.
+        the started samplers, and a sentence for each sampler that a node lacks.
     """
     started: list[Sampled] = []
     skipped: list[str] = []

@@ -1,8 +1,8 @@
-"""Snapshots of the servers over SQL: sessions each second beside the load, cumulative views before and after it.
+"""Snapshots of the servers over SQL: sessions each second during the load, cumulative views before and after it.
 
-One connection per node and one query per second: on an idle server with 100 sessions a snapshot takes about 1 ms of
-the server's time; the measured cost is stated with every run. Files are in the format of `COPY ... CSV HEADER`, with
-the column `sample_time`. Texts of queries are never asked for: they may hold secrets.
+There is one connection per node and one query per second. On an idle server with 100 sessions, a snapshot takes about
+1 ms of the server's time; the measured cost is stated with every run. Files are in the format of `COPY ... CSV HEADER`,
+with the column `sample_time`. Texts of queries are never read, because they may contain secrets.
 
 A view that a server lacks or refuses is reported in a sentence; the run does not fail.
 """
@@ -41,7 +41,7 @@ _VIEWS: Final = (
     *("pg_stat_bgwriter", "pg_stat_checkpointer"),
 )
 _ISO_TIMES: Final = "SET datestyle = 'ISO, YMD'"
-#: Texts of statements stay where they are.
+#: Texts of statements are not copied.
 _LEFT_OUT: Final = frozenset({"query"})
 
 
@@ -66,9 +66,9 @@ class ActivitySampling:
     """Sessions of one node, recorded by a thread until :meth:`stop`.
 
     Attributes:
-        taken: snapshots so far.
-        spent_s: time that they took, the way to the server included.
-        problem: why it ended early; empty while it did not.
+        taken: number of snapshots so far.
+        spent_s: time that they took, including the network.
+        problem: reason why it ended early; empty if it did not.
     """
 
     snapshot: Snapshot
@@ -79,12 +79,12 @@ class ActivitySampling:
     _thread: threading.Thread | None = None
 
     def start(self, node: Node, connect: Connect) -> None:
-        """Begin with a first snapshot."""
+        """Start the thread, which takes the first snapshot at once."""
         self._thread = threading.Thread(target=self._record, args=(node, connect), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End; the file is complete afterwards."""
+        """End the recording; the file is complete afterwards."""
         self._ended.set()
         if self._thread:
             self._thread.join(_JOIN_TIMEOUT_S)
@@ -133,7 +133,7 @@ class Counters:
     statements: dict[str, list[int]] = field(default_factory=dict)
 
     def take(self) -> None:
-        """One snapshot of everything."""
+        """Take one snapshot of all views of all nodes."""
         for node in self.nodes:
             try:
                 with self.connect(node) as connection:
@@ -143,7 +143,7 @@ class Counters:
                 self.skipped.add(f"counters of node {node.name} were not read: {error}")
 
     def executed(self) -> dict[str, int]:
-        """Node -> statements on the benchmark's table that clients sent it between the first and last snapshot."""
+        """Node -> statements of clients on the benchmark's table between the first and the last snapshot."""
         whole = {node: counts for node, counts in self.statements.items() if len(counts) > 1}
         return {node: counts[-1] - counts[0] for node, counts in whole.items() if counts == sorted(counts)}
 
@@ -182,7 +182,7 @@ def _columns_of(connection: Connection, relation: str) -> list[str]:
 
 
 def _activity_query(connection: Connection) -> sql.Composed:
-    """Sessions but our own. Citus' global pids come from the node itself; citus_stat_activity asks every node."""
+    """Query of all sessions except our own, with the node's global pids: citus_stat_activity would query all nodes."""
     there = _columns_of(connection, "pg_stat_activity")
     columns = _listed([name for name in _ACTIVITY_COLUMNS if name in there], "a")
     gpid, join = sql.SQL(""), sql.SQL("")
@@ -195,7 +195,7 @@ def _activity_query(connection: Connection) -> sql.Composed:
 
 
 def _view_query(connection: Connection, view: str) -> sql.Composed:
-    """All of a view but texts; with evictions and the last reset of pg_stat_statements where the server has them."""
+    """Query of a view without texts, with evictions and the last reset of pg_stat_statements if the server has them."""
     columns = [name for name in _columns_of(connection, view) if name not in _LEFT_OUT]
     facts, source = sql.SQL(""), sql.SQL("")
     if view == "pg_stat_statements" and _columns_of(connection, "pg_stat_statements_info"):
@@ -211,7 +211,7 @@ def _listed(columns: Collection[str], source: str) -> sql.Composed:
 
 
 def _executed(connection: Connection) -> int:
-    """Statements on the benchmark's table so far, without those on its shards, which nodes send each other."""
+    """Number of statements on the benchmark's table so far, except on its shards, which nodes send to each other."""
     text = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query ~ %s AND query !~ %s"
     return int(query(connection, text, rf"\m{TABLE}\M", rf"\m{TABLE}_[0-9]")[0][0])
 
@@ -223,7 +223,7 @@ def _copied(connection: Connection, rows: sql.Composed, *, header: bool) -> byte
 
 
 def snapshot_costs(samplings: Sequence[ActivitySampling]) -> Mapping[str, str]:
-    """Node -> how many snapshots were taken of it and what one cost."""
+    """Node -> number and mean cost of its snapshots, in words."""
     return {
         one.snapshot.node: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each"
         for one in samplings

@@ -1,4 +1,4 @@
-"""The runs of a plan that one call launches: all open ones, those of some cells, failed ones again, or further ones.
+"""The runs of a plan that one call launches: all open runs, some configurations, failed runs again, or further runs.
 
 Example:
     >>> from citus_analysis.runner.experiment_file.experiment import parse_experiment
@@ -26,8 +26,8 @@ class Choice:
 
     Attributes:
         only: names of configurations (resources) or runs, with `*`, `?` and `[...]`; empty: all.
-        retry_failed: runs that failed are launched again.
-        more: iterations that every chosen configuration gets beyond those it has.
+        retry_failed: whether failed runs are launched again.
+        more: number of iterations that are added to every chosen configuration.
     """
 
     only: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Choice:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it makes sense only for an experiment that was begun."""
+        """Whether the choice applies only to an experiment that was begun."""
         return self.retry_failed or self.more > 0
 
     def of(self, plan: Sequence[PlannedRun]) -> list[PlannedRun]:

@@ -1,7 +1,7 @@
 """YCSB's core workloads as data, and as pgbench scripts on the same table with the same keys.
 
 Operation mix, request distribution and scan length are those of the files `workloads/workload[a-f]` of YCSB; the
-statements are those of its JDBC binding. Where pgbench cannot do what YCSB does, the difference is:
+statements are those of its JDBC binding. The scripts differ from YCSB where pgbench lacks a feature:
 
     - zipfian: YCSB's constant is 0.99; pgbench needs one above 1, so 1.001 is used. Ranks are scrambled by the
       same hash, so hot keys are spread over the shards;
@@ -48,7 +48,7 @@ _MAX_SCAN_LENGTH: Final = 100
 
 @dataclass(frozen=True)
 class CoreWorkload:
-    """One core workload: shares of operations in percent, and how keys are requested."""
+    """One core workload: shares of operations in percent, and the distribution of requested keys."""
 
     shares: dict[str, int]
     distribution: Distribution
@@ -80,11 +80,11 @@ class Script:
 def pgbench_scripts(
     workload: str, *, phase: Literal["load", "run"], distribution: Distribution | None = None
 ) -> list[Script]:
-    """The scripts of a core workload; of its load phase the one that inserts every record once.
+    """The scripts of a core workload; for its load phase, the script that inserts every record once.
 
     Args:
         workload: letter of the core workload.
-        phase: `load` inserts the table, `run` is the workload itself.
+        phase: `load` inserts the records, `run` is the workload itself.
         distribution: request distribution instead of the workload's own.
 
     Raises:
@@ -124,8 +124,8 @@ _STATEMENTS: Final = {
     ),
 }
 
-# Clients take record numbers in turns. The last turn may reach beyond the range: those transactions do nothing,
-# so that every record is inserted exactly once whatever the number of clients.
+# Clients take record numbers in turn. The last turn may exceed the range: those transactions do nothing, so that every
+# record is inserted exactly once with any number of clients.
 _INSERT: Final = (
     r"\set record :insert_start + :client_id + :done * :clients"
     "\n"

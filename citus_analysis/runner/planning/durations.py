@@ -1,8 +1,8 @@
-"""Durations of runs: measured where runs have ended, else from the experiment's limits.
+"""Estimate the durations of runs: from ended runs, else from the experiment's limits.
 
-A run's wall time is its measurement and what lies around it (preparing, filling, warming up, collecting). A
-configuration that has ended before is expected to take its mean again; another one takes the mean of all that lies
-around, and its own time limit or its operations at the mean throughput so far.
+A run's wall time is its measurement plus overhead (preparing, filling, warming up, collecting). A configuration with
+ended runs is expected to take their mean. Other configurations are expected to take the mean overhead of all ended
+runs, plus their own time limit or their operations at the mean throughput so far.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Durations", "Estimate", "duration_text"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Time that some runs will take together.
+    """Estimated total time of some runs.
 
     Attributes:
         seconds: wall time.
-        ended: ended runs it is estimated from; 0: from the limits alone.
-        exact_limits: without ended runs, whether every run has a time limit; else `timeout_s` bounds it.
+        ended: number of ended runs that it is estimated from; 0: from the limits alone.
+        exact_limits: without ended runs, whether every run has a time limit; otherwise `timeout_s` limits it.
     """
 
     seconds: float
@@ -45,7 +45,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Spent:
-    """Wall time of one ended run, and of it the measurement, in seconds."""
+    """Wall time of one ended run and of its measurement, in seconds."""
 
     total_s: float
     measuring_s: float
@@ -69,12 +69,12 @@ class Durations:
         return durations
 
     def add(self, run: PlannedRun, journal: Journal) -> None:
-        """Take a run into account if it ended well."""
+        """Add the duration of a run if it succeeded."""
         if spent := _spent(run, journal.of(run.run_id)):
             self._spent[run.configuration.resource].append(spent)
 
     def expected_s(self, run: PlannedRun) -> float:
-        """Wall time that a run is expected to take; before any run ended, its limit."""
+        """Expected wall time of a run; before any run ended, its limit."""
         own = self._spent.get(run.configuration.resource)
         if own:
             return fmean(spent.total_s for spent in own)
@@ -100,7 +100,7 @@ class Durations:
 
 
 def _spent(run: PlannedRun, entries: Sequence[Entry]) -> _Spent | None:
-    """The newest attempt's times; None where it did not end well or the journal does not say when it began."""
+    """The newest attempt's times; None if it did not succeed or the journal does not contain its begin."""
     times: dict[str, datetime] = {}
     for entry in entries:
         if entry.state == "begun":
@@ -114,7 +114,7 @@ def _spent(run: PlannedRun, entries: Sequence[Entry]) -> _Spent | None:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration for people, two units at most.
+    """A duration as text, in two units at most.
 
     Example:
         >>> [duration_text(seconds) for seconds in (0.4, 59, 61, 3_600, 200_000)]

@@ -1,8 +1,8 @@
 """YCSB's keys, and their division among load generators.
 
-YCSB names record number k ``user<hash>``, where the hash is the 64-bit FNV-1a of k's eight bytes (least
-significant first), taken as a signed number without its sign (`site.ycsb.Utils.fnvhash64`). The runner's own
-load uses the same names, so that tables filled by either tool are interchangeable.
+YCSB names record number k ``user<hash>``, where the hash is the absolute value of the 64-bit FNV-1a hash of k's eight
+bytes (least significant first) as a signed number (`site.ycsb.Utils.fnvhash64`). The runner's own load uses the same
+names, so that tables filled by either tool are interchangeable.
 
 Example:
     >>> key_names(60_000, 60_001)
@@ -59,7 +59,7 @@ def key_names(start: int, stop: int) -> list[str]:
 def partition(start: int, count: int, *, parts: int) -> list[KeyRange]:
     """Divide `count` records from `start` among `parts` load generators, without gap or overlap.
 
-    Every part gets the same number; the remainder goes to the last.
+    Every part gets the same number of records; the remainder goes to the last.
 
     Raises:
         UsageError: there are fewer records than parts, or no part at all.

@@ -1,10 +1,10 @@
 """From an experiment to an ordered list of runs.
 
 A configuration is one combination of the matrix; it has a resource name of its own, so that the server logs and
-samples of a run are found by (resource, iteration) alone. The plan orders runs in randomised interleaved blocks:
-every iteration is a block that contains each configuration once, shuffled by a seed that is recorded. The order of the
-study goes size by size instead, and workload by workload within an iteration, so that a table is filled once for all
-runs that leave its records alone.
+samples of a run are identified by (resource, iteration) alone. The plan orders runs in randomised interleaved blocks:
+every iteration is a block that contains each configuration once, shuffled by a recorded seed. The order of the study
+is by size instead, and by workload within an iteration, so that a table is filled once for all runs that do not change
+its records.
 
 Example:
     >>> from citus_analysis.runner.experiment_file.experiment import parse_experiment
@@ -46,11 +46,11 @@ class Configuration:
 
     Attributes:
         resource: name of its folder.
-        set_up: what its runs share with those that differ in size, load or operation only: the experiment, and the
-            protocol and server settings where the matrix varies them.
-        records: records in the table; 0 where the workload does not ask for a number.
-        operations: likewise.
-        own_tables: the workload brings tables of its own, and does not use the benchmark's.
+        set_up: name shared by all runs that differ in size, load or operation only: the experiment, and the protocol
+            and server settings if the matrix varies them.
+        records: number of records in the table; 0 if the workload does not use this number.
+        operations: number of operations; 0 if the workload does not use this number.
+        own_tables: the workload has tables of its own, and does not use the benchmark's.
     """
 
     resource: str
@@ -69,12 +69,12 @@ class Configuration:
 
     @property
     def changes_table(self) -> bool:
-        """Whether the benchmark's table is another one after the run."""
+        """Whether the run changes the benchmark's table."""
         return not self.own_tables and (self.phase == "load" or self.workload != "C")
 
     @property
     def adds_records(self) -> bool:
-        """Whether the table holds other records after the run; updates leave them as they are."""
+        """Whether the run changes the set of records; updates do not."""
         return self.phase == "load" or self.workload in _INSERTING
 
     @property
@@ -100,7 +100,7 @@ def configurations(experiment: Experiment) -> list[Configuration]:
     """Every combination of the matrix, in the matrix' order.
 
     Raises:
-        UsageError: two of them would have one name.
+        UsageError: two combinations would have the same name.
     """
     matrix = experiment.matrix
     own_protocol = experiment.driver.protocol if isinstance(experiment.driver, PgbenchDriver) else None
@@ -137,7 +137,7 @@ def configurations(experiment: Experiment) -> list[Configuration]:
         for workers, threads, workload, records, operations, drivers, protocol, monitored in [combination]
         if threads in matrix.threads_of(workload) and drivers in matrix.drivers_of(workload)
     )
-    # The load phase knows no number of operations: combinations that differ only in it are one.
+    # The load phase has no number of operations: combinations that differ only in this number are equal.
     chosen = list(dict.fromkeys(combined))
     _refuse_equal_names(chosen)
     return chosen
@@ -175,7 +175,7 @@ def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> 
     """All runs in the order in which they are to be launched.
 
     Args:
-        experiment: what to run.
+        experiment: the experiment.
         more: resource -> iterations beyond :func:`last_iteration`; other resources have none.
     """
     chosen = configurations(experiment)
@@ -189,7 +189,7 @@ def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> 
 
 
 def keeps_table(experiment: Experiment, configuration: Configuration) -> bool:
-    """Whether a run can use a table that already holds its records; updates by earlier runs do not matter."""
+    """Whether a run can use a table that already contains its records; updates by earlier runs do not matter."""
     if configuration.phase == "load":
         return False
     return experiment.order == "study" or not configuration.changes_table
@@ -198,7 +198,7 @@ def keeps_table(experiment: Experiment, configuration: Configuration) -> bool:
 def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str]:
     """The preparation of the table before each run of a plan: `emptied`, `filled`, `kept`, or `moved` if it grows.
 
-    A run of a workload with tables of its own leaves the benchmark's alone: `own`.
+    Before a run of a workload with tables of its own, the benchmark's table is not changed: `own`.
 
     Example:
         >>> from citus_analysis.runner.experiment_file.experiment import parse_experiment
@@ -225,7 +225,7 @@ def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str
 
 
 def _grows(experiment: Experiment, before: Configuration, now: Configuration) -> bool:
-    """Whether the shards of one run are moved to the workers of the next, the table staying the same."""
+    """Whether the shards are moved to the workers of the next run, without making the table again."""
     is_rebalanced = isinstance(experiment.target, ClusterTarget) and experiment.target.growth == "rebalance"
     return is_rebalanced and 0 < before.workers < now.workers
 
@@ -251,18 +251,18 @@ def _place_in_study(configuration: Configuration) -> int:
 
 
 def _shuffled_block(chosen: list[Configuration], iteration: int, seed: int) -> Iterator[PlannedRun]:
-    # A block's order depends on seed and iteration alone: more iterations leave the earlier blocks as they were.
+    # A block's order depends on seed and iteration alone, so that more iterations do not change the earlier blocks.
     # The seed is a string because seeding by text is documented to be stable between Python versions.
     order = random.Random(f"{seed}/{iteration}").sample(chosen, k=len(chosen))  # noqa: S311 (no secret)
     return (PlannedRun(configuration, iteration) for configuration in order)
 
 
-#: The load phase inserts the table of a core workload; all of a to d and f share one.
+#: The load phases insert the tables of core workloads; a to d and f share a table.
 _WORKLOAD_LETTER: Final = {"load": "A", "load-e": "E"}
 
 _INSERTING: Final = ("D", "E")
 
-#: Loads come before what needs their table; D and E insert records, so the others come before them.
+#: Loads come before the workloads that need their table; D and E insert records, so they come last.
 _STUDY_ORDER: Final = (
     ("load", "A"),
     *(("run", letter) for letter in "ABCFD"),
@@ -283,7 +283,7 @@ def _resource(
     monitored: bool,
     settings: tuple[tuple[str, Setting], ...],
 ) -> str:
-    """The resource's name: always workers, threads and workload; of the other axes those that vary."""
+    """The resource's name: always with workers, threads and workload, and with the values of other axes that vary."""
     matrix = experiment.matrix
     optional = [
         (len(matrix.records) > 1, f"r{records}"),

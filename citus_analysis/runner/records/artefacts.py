@@ -32,10 +32,10 @@ __all__ = [
 
 
 def inside(tree: Path, place: PurePath | str) -> Path:
-    """Where a file of the tree is.
+    """The path of a place in the tree.
 
     Raises:
-        RunnerError: the place leads out of the tree.
+        RunnerError: the place is outside the tree.
 
     Example:
         >>> inside(Path("/runs"), "../etc/passwd")
@@ -89,7 +89,7 @@ def perf_report(run: PlannedRun, report: str) -> PurePosixPath:
 
 
 def plan_file(run: PlannedRun, node: str) -> PurePosixPath:
-    """Plans that were taken on one node."""
+    """Plans recorded on one node."""
     return study_tree.plan_file(run.configuration.resource, node, run.iteration)
 
 

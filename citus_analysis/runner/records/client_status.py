@@ -13,7 +13,7 @@ _TAIL_BYTES: Final = 8192
 
 
 def newest_match(pattern: re.Pattern[bytes], output: Path, group: int | str = 1) -> float | None:
-    r"""A group of the last match in the output's last bytes, as a number; None where nothing matches.
+    r"""A group of the last match in the output's last bytes, as a number; None if there is no match.
 
     Example:
         >>> import tempfile

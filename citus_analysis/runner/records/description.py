@@ -1,4 +1,4 @@
-"""`config.yml` and the catalogue extracts beside a run's files, and the comparison of environments on resume."""
+"""Write `config.yml` and the catalogue extracts of a run's resource, and compare environments on resume."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def write_description(
     nodes: list[Node],
     measured: Mapping[int, Mapping[str, object]] | None = None,
 ) -> None:
-    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv` and `pg_dist_shard.csv`; a whole file or none.
+    """Write `RESOURCE/config.yml` and, for Citus, `pg_dist_node.csv` and `pg_dist_shard.csv`, each whole or not at all.
 
-    `measured` holds by iteration what was seen of it: which nodes its clients reached, what was not recorded and why.
+    `measured` contains the observations of each iteration: nodes that its clients reached, missing recordings.
     """
     folder = tree / configuration.resource
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,13 +67,13 @@ def write_description(
 
 
 def _shard_count(placements: Sequence[Placement]) -> int | None:
-    """Shards of the table that has the most: reference tables have one; None where nothing is distributed."""
+    """Largest number of shards of a table (reference tables have one shard); None if no table is distributed."""
     shards = {(placement.relation, placement.shard_id) for placement in placements}
     return max(Counter(relation for relation, _ in shards).values(), default=None)
 
 
 def facts_of(configuration: Configuration) -> dict[str, str | int]:
-    """Identity of a configuration's files as `docs/datasets.md` defines it, so that no file name need be parsed."""
+    """Identity of a configuration's files, as defined in `docs/datasets.md`, so that no file name has to be parsed."""
     facts: dict[str, str | int] = {
         "set_up": configuration.set_up,
         "phase": configuration.phase,
@@ -94,15 +94,15 @@ def facts_of(configuration: Configuration) -> dict[str, str | int]:
 def environment_of(description: Description) -> dict[str, str]:
     """Facts that must not change between the runs of an experiment, as a flat mapping."""
     facts = {name: str(value) for name, value in description.facts.items()}
-    # Ports are chosen anew whenever servers are made; settings of the matrix differ between runs on purpose.
+    # Nodes are not included, because the ports of embedded servers change whenever they are made.
     return {**facts, **{f"settings.{name}": value for name, value in description.settings.items()}}
 
 
 def check_environment(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Refuse to go on in another environment.
+    """Refuse to continue in another environment.
 
     Raises:
-        EnvironmentChangedError: something differs; the message shows what.
+        EnvironmentChangedError: a fact or setting differs; the message names it.
 
     Example:
         >>> check_environment({"hardware": "2 cores"}, {"hardware": "4 cores"})

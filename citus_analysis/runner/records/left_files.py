@@ -1,7 +1,7 @@
-"""Files that a load generator leaves beside its output: found by pattern, their format checked.
+"""Collect files that a load generator leaves in addition to its output: find them by pattern, check their format.
 
-Files of a format go to `RESOURCE/left/ITERATION/PART/`, where an `identity.yml` names their run for
-`ingest`. Files without one go to `RESOURCE/.left/`: hidden folders are not ingested.
+Files with a stated format are stored in `RESOURCE/left/ITERATION/PART/`, where an `identity.yml` names their run for
+`ingest`. Other files are stored in `RESOURCE/.left/`, because hidden folders are not ingested.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Leaving:
 
     Attributes:
         part: number of the load generator.
-        folder: where it worked.
-        patterns: pattern -> format; None where `ingest` reads none of them.
+        folder: its working folder.
+        patterns: pattern -> format; None: `ingest` does not read these files.
     """
 
     part: int
@@ -37,12 +37,12 @@ class Leaving:
 
 
 def collect_left(run: PlannedRun, leaving: Leaving, files: dict[PurePosixPath, Path]) -> list[str]:
-    """Add what a process left to the run's files; what is missing or of another format, as sentences.
+    """Add the files that a process left to the run's files; return a sentence for each problem.
 
     Args:
-        run: what was measured.
+        run: the measured run.
         leaving: the process.
-        files: place in the tree -> where a file is now.
+        files: place in the tree -> present path of a file.
     """
     problems: list[str] = []
     for pattern, name in leaving.patterns.items():

@@ -1,7 +1,7 @@
-"""`outcomes.csv`: how the iterations of a resource ended, for `ingest`.
+"""`outcomes.csv`: the outcomes of the iterations of a resource, for `ingest`.
 
-A run can fail in ways its clients' output does not show (a node went down, the table lacks rows); the file carries
-the runner's verdict to the table `runs`, and when the main clients ran.
+A run can fail in ways that its clients' output does not show (a node went down, the table lacks rows). From this file,
+the table `runs` gets the runner's verdict and the time in which the main clients ran.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FILE_NAME: Final = "outcomes.csv"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one iteration ended.
+    """The outcome of one iteration.
 
     Attributes:
         outcome: verified, degraded or failed.
-        reason: why it is not verified; empty when it is.
-        measured_from: when all main clients had been started; the runner's clock, UTC.
-        measured_until: when the first of them had ended.
+        reason: reason why it is not verified; empty if it is.
+        measured_from: time at which all main clients had been started, by the runner's clock, UTC.
+        measured_until: time at which the first of them had ended.
     """
 
     iteration: int
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write the file anew; a whole file or none."""
+    """Write the whole file; it appears only when it is complete."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([field.name for field in fields(Outcome)])

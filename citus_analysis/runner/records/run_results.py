@@ -22,7 +22,7 @@ from citus_analysis.texts.counted_words import counted
 
 __all__ = ["RunResult", "client_words", "judge_run", "last_words", "read_client", "read_rates", "share_remark"]
 
-#: Lines of pgbench, libpq, YCSB and the Java machine that say what is wrong.
+#: Error messages of pgbench, libpq, YCSB and the Java virtual machine.
 _COMPLAINT: Final = re.compile(
     rb"^.*(?:\b(?:error|fatal|panic)\b:|Exception\b|Error:|^Error ).*$", re.MULTILINE | re.IGNORECASE
 )
@@ -44,11 +44,11 @@ class RunResult:
 
     Attributes:
         status: ok, degraded or failed.
-        reason: why it is not ok; None when it is.
-        throughput_ops_s: of the main clients; 0 where they reported none.
-        operations_done: of the main clients.
-        connected_threads: main clients' threads that connected; None where the clients do not say.
-        monitor_operations: of the monitor; None where it left no output.
+        reason: reason why it is not ok; None if it is.
+        throughput_ops_s: throughput of the main clients; 0 if they reported none.
+        operations_done: operations of the main clients.
+        connected_threads: main clients' threads that connected; None if the clients do not report it.
+        monitor_operations: operations of the monitor; None if it left no output.
     """
 
     status: str
@@ -70,9 +70,9 @@ def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> s
     """A sentence on the monitor's share if it misses the share that was requested; None otherwise.
 
     Args:
-        result: of a run; one without a monitor has nothing to remark.
-        asked: share of the operations that the experiment asks for.
-        pace_ops_s: throughput of the main clients that the monitor was paced for; None where it was not paced.
+        result: result of a run; without a monitor there is no remark.
+        asked: share of the operations that the experiment requests.
+        pace_ops_s: throughput of the main clients that the monitor was paced for; None if it was not paced.
 
     Example:
         >>> share_remark(RunResult("ok", None, 531.0, 1500, 4, 63), 0.02, 2100.0).split("; ")[1][:22]
@@ -93,7 +93,7 @@ def share_remark(result: RunResult, asked: float, pace_ops_s: float | None) -> s
 
 
 def read_client(output: Path, table: str = "clients") -> pl.DataFrame:
-    """The rows of a client's table that an output gives; none where it is no client's output."""
+    """The rows of a table from a client's output; none if no format recognises the output."""
     empty = TABLES[table].parsed().empty()
     try:
         content = Content(output)
@@ -118,10 +118,10 @@ def judge_run(
     """Merge and judge the outputs of the clients of a run.
 
     Args:
-        run: what was to be done.
+        run: the planned run.
         outputs: outputs of the main clients, in order of their parts.
-        monitor: output of the monitor, where there was one.
-        logs: server logs of the run, where they were collected.
+        monitor: output of the monitor; None if there was none.
+        logs: server logs of the run; empty if they were not collected.
     """
     clients = [_client(run, output, "main", part) for part, output in enumerate(outputs)]
     if monitor:
@@ -141,7 +141,7 @@ def judge_run(
 
 
 def _sample_problems(monitor: Path | None, operations: int | None, logs: Sequence[Path]) -> list[str]:
-    """Why a sampled run has no sample, where its clients' counts do not show it."""
+    """The reason why a sampled run has no sampled statements, if its clients' counts do not show it."""
     if monitor is None:
         return []
     if operations is None:
@@ -152,7 +152,7 @@ def _sample_problems(monitor: Path | None, operations: int | None, logs: Sequenc
 
 
 def _holds(log: Path, words: bytes) -> bool:
-    """Whether a log holds some words; read as far as they are."""
+    """Whether a log contains some words; it is read up to their first occurrence."""
     with log.open("rb") as file:
         end = b""
         while piece := file.read(_PIECE_BYTES):
@@ -163,7 +163,7 @@ def _holds(log: Path, words: bytes) -> bool:
 
 
 def _client(run: PlannedRun, output: Path, role: str, part: int) -> pl.DataFrame:
-    """The row of `clients` with the identity that `ingest` gives it."""
+    """The row of `clients` with the identity that `ingest` assigns."""
     identity = {
         "source_id": output.name,
         "resource": run.configuration.resource,
@@ -177,7 +177,7 @@ def _client(run: PlannedRun, output: Path, role: str, part: int) -> pl.DataFrame
 
 
 def client_words(output: Path) -> str | None:
-    r"""The first line in which a load generator complains, without secrets; None where it does not.
+    r"""The first error message of a load generator, without secrets; None if there is none.
 
     Example:
         >>> import tempfile
@@ -200,7 +200,7 @@ def client_words(output: Path) -> str | None:
 
 
 def last_words(output: Path) -> str | None:
-    """The last line of an output that is not blank, without secrets; None if there is none."""
+    """The last non-blank line of an output, without secrets; None if there is none."""
     try:
         with output.open("rb") as file:
             file.seek(max(0, output.stat().st_size - _WORDS_WITHIN_BYTES))

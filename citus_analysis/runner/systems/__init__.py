@@ -1,4 +1,4 @@
-"""Servers under test: embedded, or a cluster that is there already."""
+"""Servers under test: embedded, or an existing cluster."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def make_target(experiment: Experiment, private: Path, *, replace_table: bool = 
 
     Args:
         experiment: the experiment.
-        private: the experiment's own folder: data of an embedded target, what a cluster was like before.
-        replace_table: a cluster: drop a table of the benchmark's name that this tool did not make.
+        private: the experiment's own folder, for data of an embedded target, or for the former state of a cluster.
+        replace_table: for a cluster: drop a table of the benchmark's name that this tool did not create.
 
     Raises:
-        RunnerError: its servers or programs are not there.
+        RunnerError: its servers do not answer, or its programs were not found.
     """
     match experiment.target:
         case EmbeddedTarget() as embedded:

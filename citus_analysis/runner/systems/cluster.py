@@ -1,4 +1,4 @@
-"""The cluster target: servers that are there already, reached by SQL; they are never started, stopped or removed."""
+"""The cluster target: existing servers, accessed over SQL; they are never started, stopped or removed."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ __all__ = ["Cluster"]
 
 
 class Cluster:
-    """A cluster that this tool did not start: used, and left as it was found.
+    """A cluster that this tool did not start, and whose former state is restored at the end.
 
     Args:
         target: its part of the experiment file.
         experiment: the experiment.
         private: folder on disk that outlives this process; it records the cluster's former state.
-        replace_table: drop a table of the benchmark's name that this tool did not make.
+        replace_table: drop a table of the benchmark's name that this tool did not create.
 
     Raises:
         RunnerError: the first node does not answer, or a setting of the matrix cannot be set.
@@ -76,7 +76,7 @@ class Cluster:
 
     @property
     def system(self) -> str:
-        """As the experiment file names it."""
+        """Name of the system, as in the experiment file."""
         return self._target.system
 
     def prepare(self, configuration: Configuration) -> None:
@@ -104,12 +104,12 @@ class Cluster:
                 sql.make_table(connection, mark=self._can.locks)
 
     def nodes(self) -> list[Node]:
-        """Coordinator first, then the workers in use."""
+        """The coordinator, then the workers in use."""
         coordinator = [node for node in self._all if node.role == "coordinator"]
         return [*coordinator, *self._workers()[: self._workers_in_use]]
 
     def clients_connect(self, user: str | None = None) -> ConnectionInfo:
-        """The nodes that `connect_to` names."""
+        """Connection to the nodes that `connect_to` names."""
         nodes = self.nodes()
         workers = [node for node in nodes if node.role == "worker"]
         chosen = {"workers": workers or nodes, "coordinator": nodes[:1], "all": nodes}[self._target.connect_to]
@@ -155,7 +155,7 @@ class Cluster:
             sql.fill_table(connection, records, maintain=self._can.truncate)
 
     def remarks(self) -> list[str]:
-        """How the table was emptied if TRUNCATE was not possible."""
+        """A remark if the table was emptied without TRUNCATE."""
         return [self._emptied] if self._emptied else []
 
     def count(self) -> int:
@@ -185,7 +185,7 @@ class Cluster:
         self._logs.copy_since(node, mark, destination)
 
     def stop(self) -> list[str]:
-        """Restore the settings and nodes that were found, one node after the other."""
+        """Restore the former settings and nodes, one node after the other."""
         self._logs.close()
         self._shells.close()
         if self._found.is_empty:

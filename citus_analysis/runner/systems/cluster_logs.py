@@ -1,4 +1,4 @@
-"""The server logs of a cluster's nodes: which of them can be read, marked before a run and copied after it."""
+"""The server logs of a cluster's nodes: checked for readability, marked before a run and copied after it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClusterLogs:
         self._unreadable: dict[str, str] = {}
 
     def add(self, nodes: Sequence[Node]) -> None:
-        """Make readers for those of the nodes that have none yet."""
+        """Make readers for the nodes that have none yet."""
         if self._is_collected:
             for node in nodes:
                 if node.name not in self._readers:
@@ -46,7 +46,7 @@ class ClusterLogs:
         """Check that the logs of these nodes can be read.
 
         Raises:
-            RunnerError: a log cannot be read and the run is monitored. Other runs go on without it, with a note.
+            RunnerError: a log cannot be read and the run is monitored. Other runs continue without it, with a note.
         """
         self._unreadable = {}
         for name, reader in self._of(nodes).items():

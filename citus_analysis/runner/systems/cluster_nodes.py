@@ -15,7 +15,7 @@ __all__ = ["NodeShells", "address_of", "discover_nodes"]
 
 
 def discover_nodes(target: ClusterTarget) -> list[Node]:
-    """The nodes of a cluster: of pg_dist_node for Citus unless `target.discover` is false, else those listed.
+    """The nodes of a cluster: from pg_dist_node for Citus unless `target.discover` is false, else from `target.nodes`.
 
     Raises:
         RunnerError: the first node does not answer, or pg_dist_node does not list the coordinator.
@@ -34,7 +34,7 @@ def discover_nodes(target: ClusterTarget) -> list[Node]:
     return [
         Node(
             name=str(groupid),
-            # The coordinator is often registered as `localhost`: keep the address that reached it.
+            # The coordinator is often registered as `localhost`, so the stated address is kept.
             host=coordinator.host if groupid == 0 else host,
             port=coordinator.port if groupid == 0 else port,
             role="coordinator" if groupid == 0 else "worker",

@@ -1,4 +1,4 @@
-"""SQL that the runner sends to servers, the same for every target.
+"""SQL statements of the runner, the same for every target.
 
 Values reach the server as parameters; names (roles, settings, tables) through `psycopg.sql`, never by string
 formatting.
@@ -38,7 +38,7 @@ __all__ = [
     "settle",
 ]
 
-#: Settings that decide what a benchmark measures; they go into `config.yml`.
+#: Settings that affect the results of a benchmark; they are recorded in `config.yml`.
 SETTINGS_DESCRIBED: Final = (
     "server_version",
     "shared_buffers",
@@ -63,7 +63,7 @@ SETTINGS_DESCRIBED: Final = (
     "citus.max_adaptive_executor_pool_size",
 )
 
-#: Comment on what this tool made: its table, and its role.
+#: Comment on the table and the role that this tool creates.
 MARK: Final = "made by citus-analysis"
 
 Connection = psycopg.Connection[TupleRow]
@@ -79,7 +79,7 @@ def connect(node: Node, *, database: str, user: str, password: str | None = None
     """An autocommit connection; without a password, libpq finds one (PGPASSWORD, PGPASSFILE, PGSERVICE).
 
     Raises:
-        RunnerError: no connection, or a statement failed; the server's words without the connection string.
+        RunnerError: no connection, or a statement failed; with the server's message, without the connection string.
     """
     way_out = "check that the server runs and that PGPASSWORD or PGPASSFILE is set"
     try:
@@ -93,7 +93,7 @@ def connect(node: Node, *, database: str, user: str, password: str | None = None
             connect_timeout=_CONNECT_TIMEOUT_S,
             application_name="citus-analysis",
         ) as connection:
-            way_out = ""  # the server's message names what the statement lacks
+            way_out = ""  # the server's message explains the failed statement
             yield connection
     except psycopg.Error as error:
         problem = f"node {node.name} ({node.host}:{node.port}): {str(error).strip().splitlines()[0]}"
@@ -101,13 +101,13 @@ def connect(node: Node, *, database: str, user: str, password: str | None = None
 
 
 def query(connection: Connection, text: LiteralString | sql.Composed, *values: object) -> list[TupleRow]:
-    """Rows of a query, none for a statement without rows."""
+    """Execute a statement; return its rows, if it has any."""
     cursor = connection.execute(text, values or None)
     return cursor.fetchall() if cursor.description else []
 
 
 def read_settings(connection: Connection, names: Collection[str] = SETTINGS_DESCRIBED) -> dict[str, str]:
-    """Those of the settings that the server knows, as they are in force."""
+    """The values in force of the settings that the server knows."""
     rows = query(
         connection,
         "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name "
@@ -128,7 +128,7 @@ def read_citus_nodes(connection: Connection) -> list[tuple[int, int, str, int]]:
 
 
 def drop_table(connection: Connection) -> None:
-    """Drop the benchmark's table if it is there."""
+    """Drop the benchmark's table if it exists."""
     query(connection, sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(TABLE)))
 
 
@@ -140,14 +140,14 @@ def make_monitor_role(
     level: str | None = None,
     relation: str | None = TABLE,
 ) -> None:
-    """Create the sampled client's role if it is not there, let it use the tables, and switch its logging on.
+    """Create the sampled client's role if it does not exist, grant it the tables, and switch its logging on.
 
     Args:
-        connection: to the coordinator or the only server.
+        connection: connection to the coordinator or the only server.
         monitor: its part of the experiment file.
-        password: for a role that this tool makes or made; somebody else's role keeps its own.
-        level: of its log; None: the experiment's own, and debug1 where that is `auto`.
-        relation: the table it uses; None: those of `public` that the connection's own role has made.
+        password: password of a role that this tool created; other roles keep theirs.
+        level: its `log_min_messages`; None: that of the experiment, and debug1 if that is `auto`.
+        relation: the table that it uses; None: the tables of `public` that the connection's own role has created.
     """
     name = sql.Identifier(monitor.role)
     comments = query(
@@ -179,19 +179,19 @@ def make_monitor_role(
 
 
 def make_table(connection: Connection, *, mark: bool = True) -> None:
-    """Create the benchmark's table if it is not there, and mark it as ours where the system has comments."""
+    """Create the benchmark's table if it does not exist, and mark it by a comment if the system has comments."""
     query(connection, CREATE_TABLE)
     if mark:
         query(connection, sql.SQL("COMMENT ON TABLE {} IS {}").format(sql.Identifier(TABLE), sql.Literal(MARK)))
 
 
 def fill_table(connection: Connection, records: int, *, maintain: bool = True) -> None:
-    """Put the records 0..records-1 into the empty table.
+    """Insert the records 0..records-1 into the empty table.
 
     Args:
-        connection: to the coordinator or the only server.
+        connection: connection to the coordinator or the only server.
         records: number of records; 0 leaves the table empty.
-        maintain: VACUUM ANALYZE after that, where the system knows it.
+        maintain: run VACUUM ANALYZE afterwards.
     """
     table = sql.Identifier(TABLE)
     columns = sql.SQL(", ").join(sql.Identifier(column) for column in ("ycsb_key", *FIELDS))
@@ -206,7 +206,7 @@ def fill_table(connection: Connection, records: int, *, maintain: bool = True) -
 
 
 def settle(connect: Callable[[Node], Connecting], nodes: Sequence[Node], steps: Sequence[str]) -> None:
-    """`vacuum` of the benchmark's table on the first node, which has all of it, and `checkpoint` of every node."""
+    """Run `vacuum`, on the benchmark's table from the first node, and `checkpoint`, on every node."""
     for step in steps:
         for node in nodes if step == "checkpoint" else nodes[:1]:
             with connect(node) as connection:

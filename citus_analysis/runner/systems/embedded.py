@@ -1,7 +1,7 @@
-"""The embedded target: PostgreSQL on this machine, nothing installed before.
+"""The embedded target: PostgreSQL on this machine, without a previous installation.
 
-With the `citus` extension installed beside the programs it is a cluster of one coordinator and N workers, each a
-server of its own; without it, a single server (`workers: [0]`).
+If the `citus` extension is installed with the programs, the target is a cluster of one coordinator and N workers, each
+a server of its own; without it, a single server (`workers: [0]`).
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _TEMPORARY: Final = "citus-analysis-"
 
 
 class Embedded:
-    """Servers that live as long as the experiment.
+    """Servers that exist as long as the experiment.
 
     Args:
         target: its part of the experiment file.
-        folder: where data directories go; where the server's account cannot reach it, a temporary folder is used.
+        folder: folder for data directories; if the server's account cannot access it, a temporary folder is used.
     """
 
     def __init__(self, target: EmbeddedTarget, folder: Path) -> None:
@@ -73,11 +73,11 @@ class Embedded:
 
     @property
     def system(self) -> str:
-        """Citus where workers were asked for, else plain PostgreSQL."""
+        """`citus` if the cluster has workers, else `postgresql`."""
         return "citus" if len(self._servers) > 1 else "postgresql"
 
     def prepare(self, configuration: Configuration) -> None:
-        """Servers with the configuration's number of workers and settings, running."""
+        """Start servers with the configuration's number of workers and settings."""
         settings = {**self._target.settings, **dict(configuration.settings)}
         if configuration.workers and not self.programs.has_extension("citus"):
             raise RunnerError(
@@ -101,7 +101,7 @@ class Embedded:
                 host=LOOPBACK,
                 port=server.port,
                 role="coordinator" if number == 0 else "worker",
-                # citus_set_coordinator_host comes first, so node ids count from 1 in our own order.
+                # citus_set_coordinator_host is called first, so node ids begin at 1 in this order.
                 nodeid=number + 1 if cluster else None,
                 groupid=number if cluster else None,
             )
@@ -109,7 +109,7 @@ class Embedded:
         ]
 
     def clients_connect(self, user: str | None = None) -> ConnectionInfo:
-        """Query from any node: the workers where there are some."""
+        """Connection to the workers if there are any, else to the single server."""
         nodes = self.nodes()
         return ConnectionInfo(nodes[1:] or nodes, SUPERUSER, user or SUPERUSER)
 
@@ -149,7 +149,7 @@ class Embedded:
             sql.fill_table(connection, records)
 
     def remarks(self) -> list[str]:
-        """Nothing: a superuser may TRUNCATE."""
+        """No remarks, because a superuser may TRUNCATE."""
         return []
 
     def count(self) -> int:
@@ -158,13 +158,13 @@ class Embedded:
             return sql.count_rows(connection)
 
     def set_monitor(self, monitor: Monitor) -> None:
-        """Role with logging, on every node."""
+        """Create the role with logging, on every node."""
         with self._connection() as connection:
             level = level_of(monitor, probe_task_level(connection, self._relation)) if self.system == "citus" else None
             sql.make_monitor_role(connection, monitor, level=level, relation=self._relation)
 
     def shells(self, processes: Processes) -> Mapping[str, Shell]:
-        """All servers share this machine: its samples are filed under the first."""
+        """A shell of this machine, under the name of the first server, because all servers share the machine."""
         return {self.nodes()[0].name: LocalShell(processes)}
 
     def mark_logs(self) -> dict[str, LogMark]:
@@ -175,13 +175,13 @@ class Embedded:
         }
 
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
-        """The part of the log after the mark."""
+        """Copy the part of the log after the mark."""
         with self._servers[int(node)].log.open("rb") as source, destination.open("wb") as target:
             source.seek(mark.size)
             shutil.copyfileobj(source, target)
 
     def stop(self) -> list[str]:
-        """Stop the servers and remove their folders; nothing is left to put back."""
+        """Stop the servers and remove their folders; there is nothing to restore."""
         for server in reversed(self._servers):
             server.remove()
         self._servers = []
@@ -241,14 +241,14 @@ class Embedded:
                 with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
                     sql.query(connection, "SELECT 1")
         except RunnerError:
-            # A server that died in the run before this one is made anew.
+            # A server that died in the run before is made again.
             self._prepared = None
             return False
         return True
 
 
 def _reachable(folder: Path) -> Path:
-    """The folder, or a temporary one if the server's account cannot reach it; the folder then records its path."""
+    """The folder, or a temporary one if the server's account cannot access it, whose path is recorded in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     if server_account() is None or usable_by_others(folder):
         return folder
@@ -259,7 +259,7 @@ def _reachable(folder: Path) -> Path:
 
 
 def _remove_servers(programs: ServerPrograms, folder: Path) -> None:
-    """Stop and remove what is in the folder, by this runner or by a killed one before it."""
+    """Stop and remove the servers in the folder, of this runner or of a killed one before it."""
     for place in [*_elsewhere(folder), folder]:
         for node in place.glob("node-*"):
             OwnServer(programs, node, port=0).remove()
@@ -267,7 +267,7 @@ def _remove_servers(programs: ServerPrograms, folder: Path) -> None:
 
 
 def _elsewhere(folder: Path) -> list[Path]:
-    """The temporary folder that was used instead, where it is one of ours: the tree may come from somebody else."""
+    """The recorded temporary folder, if its name is one of ours, because the tree may have another origin."""
     pointer = folder / _ELSEWHERE
     if not pointer.exists():
         return []
@@ -276,7 +276,7 @@ def _elsewhere(folder: Path) -> list[Path]:
 
 
 def _filesystem(folder: Path) -> str:
-    """Type of the file system that holds the data: what fsync costs depends on it."""
+    """Type of the file system of the data, on which the cost of fsync depends."""
     mounts = sorted(psutil.disk_partitions(all=True), key=lambda mount: len(mount.mountpoint), reverse=True)
     resolved = str(folder.resolve())
     return next((mount.fstype for mount in mounts if resolved.startswith(mount.mountpoint)), "unknown")

@@ -1,6 +1,6 @@
-"""Server logs of a node that is not ours: over SQL, from a folder of this machine, or by sftp.
+"""Read the server logs of a node that the runner did not start: over SQL, from a folder of this machine, or by sftp.
 
-A mark records the sizes of all log files when a run begins; the log of the run is everything added to them since, in
+A mark records the sizes of all log files when a run begins; the log of the run is all that was added to them since, in
 the order of writing. Names do not give that order (`postgresql-Wed.log` is older than `postgresql-Thu.log`), and
 rotation may reuse a name: such a file is recognised by its first bytes.
 """
@@ -43,7 +43,7 @@ class LogReader(Protocol):
 
 
 def make_log_reader(node: Node, address: NodeAddress | None, target: ClusterTarget) -> LogReader:
-    """The reader that the node's address asks for; over SQL where it names no shell or no folder."""
+    """The reader for a node's address; over SQL if the address has no shell or no folder of logs."""
     if address and address.log_directory and address.shell == "local":
         return FolderLogs(Path(address.log_directory))
     if address and address.log_directory and address.shell == "ssh":
@@ -52,7 +52,7 @@ def make_log_reader(node: Node, address: NodeAddress | None, target: ClusterTarg
 
 
 class SqlLogs:
-    """Over SQL: pg_current_logfile, pg_ls_logdir, pg_read_binary_file (superuser or pg_read_server_files)."""
+    """Reads over SQL: pg_current_logfile, pg_ls_logdir, pg_read_binary_file (superuser or pg_read_server_files)."""
 
     def __init__(self, node: Node, database: str, user: str) -> None:
         self._node, self._database, self._user = node, database, user
@@ -72,7 +72,7 @@ class SqlLogs:
             return LogMark(current, int(rows[0][1]), self._files(connection, PurePosixPath(current)))
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
-        """Copy in chunks, so that a large log does not have to fit in memory on either side."""
+        """Copy in chunks, so that a large log does not have to fit into memory on either side."""
         with self._connection() as connection, naming(destination), destination.open("wb") as target:
             for file, offset in _since(mark, self._files(connection, PurePosixPath(mark.file))):
                 while chunk := self._read(connection, file, offset):
@@ -80,10 +80,10 @@ class SqlLogs:
                     offset += len(chunk)
 
     def close(self) -> None:
-        """No connection is kept open."""
+        """Do nothing, because no connection is kept open."""
 
     def _files(self, connection: sql.Connection, current: PurePosixPath) -> dict[str, LogFile]:
-        """The log files of the current one's kind: a server may write CSV and JSON beside it."""
+        """The log files with the suffix of the current one, because a server may also write CSV and JSON logs."""
         rows = sql.query(
             connection,
             "SELECT name, size, extract(epoch FROM modification), "
@@ -107,7 +107,7 @@ class SqlLogs:
 
 
 class FolderLogs:
-    """From a folder of this machine."""
+    """Reads from a folder of this machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -125,7 +125,7 @@ class FolderLogs:
                     shutil.copyfileobj(source, target)
 
     def close(self) -> None:
-        """No connection is kept open."""
+        """Do nothing, because no connection is kept open."""
 
     def _files(self) -> dict[str, LogFile]:
         files: dict[str, LogFile] = {}
@@ -138,7 +138,7 @@ class FolderLogs:
 
 
 class SftpLogs:
-    """By sftp: no remote shell reads a path."""
+    """Reads by sftp, so that no remote shell interprets a path."""
 
     def __init__(self, client: paramiko.SSHClient, folder: str) -> None:
         self._client = client
@@ -179,7 +179,7 @@ def _copy(source: paramiko.SFTPFile, target: BinaryIO) -> None:
 
 
 def _mark(files: Mapping[str, LogFile], folder: Path | PurePosixPath) -> LogMark:
-    """The newest file is the one being written."""
+    """A mark of the newest file, which is the one being written."""
     if not files:
         raise RunnerError("no server log (*.log)", path=folder, way_out="correct log_directory")
     newest = max(files, key=lambda name: files[name].modified)
@@ -187,7 +187,7 @@ def _mark(files: Mapping[str, LogFile], folder: Path | PurePosixPath) -> LogMark
 
 
 def _since(mark: LogMark, files: Mapping[str, LogFile]) -> Iterator[tuple[str, int]]:
-    """Files to read with the offset to begin at, in the order in which they were written."""
+    """Files to read with the offset of the first new byte, in the order in which they were written."""
     for name in sorted(files, key=lambda name: (name != mark.file, files[name].modified, name)):
         before = mark.files.get(name)
         if before is None or not _goes_on(before, files[name]):

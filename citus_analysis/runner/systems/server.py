@@ -1,4 +1,4 @@
-"""One PostgreSQL server of our own: data directory made, configured, started, stopped, removed."""
+"""One PostgreSQL server of the runner: create its data directory, configure, start, stop and remove it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _TIMEOUT_S: Final = 120
 
 @dataclass(frozen=True)
 class OwnServer:
-    """A server in a folder of ours.
+    """A server in a folder of the runner.
 
-    Anyone on this machine may connect to it over loopback without a password while it runs: it holds generated
-    data only, and the clients' command lines stay free of secrets.
+    While it runs, every user of this machine can connect to it over loopback without a password. It contains generated
+    data only, and no secret is needed on the clients' command lines.
     """
 
     programs: ServerPrograms
@@ -61,7 +61,7 @@ class OwnServer:
         return self.folder / "server.log"
 
     def initialise(self, settings: Mapping[str, Setting]) -> None:
-        """Make the data directory, configured; whatever was in the folder is gone."""
+        """Delete the content of the folder, and create and configure the data directory."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         account = server_account()
@@ -71,7 +71,7 @@ class OwnServer:
         self.configure(settings)
 
     def configure(self, settings: Mapping[str, Setting]) -> None:
-        """Write the settings; they hold from the next start on."""
+        """Write the settings, which take effect at the next start."""
         lines = [
             f"{name} = {_quoted(value)}" for name, value in {**_BASE_SETTINGS, "port": self.port, **settings}.items()
         ]
@@ -105,7 +105,7 @@ class OwnServer:
                 [self.programs[program], *arguments],
                 check=True,
                 stdin=subprocess.DEVNULL,
-                # The server inherits these: a pipe would keep us waiting for as long as it runs.
+                # The server inherits these: with a pipe, this call would wait until the server ends.
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=self.folder,
@@ -129,7 +129,7 @@ class OwnServer:
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on right now."""
+    """A TCP port on loopback that is free at this moment."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The interface of a target: servers that are prepared for a configuration, described, and read for their logs."""
+"""The interface of a target: servers that are prepared for a configuration and described, and whose logs are read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Placement:
-    """One placement of one shard, with the range of hashes that the shard holds."""
+    """One placement of one shard, with the shard's range of hashes."""
 
     relation: str
     shard_id: int
@@ -57,14 +57,14 @@ class Growth:
     """One growth of a Citus cluster.
 
     Attributes:
-        workers_before: workers with shards before it.
-        workers_after: and after it.
+        workers_before: number of workers with shards before it.
+        workers_after: number of workers with shards after it.
         duration_s: from the start of the background job to its end, by the coordinator's clock.
-        shards_moved: shards that are on another worker than before.
+        shards_moved: number of shards that are on another worker than before.
         bytes_moved: their size on disk before they were moved, with indexes.
-        strategy: of the rebalancer.
-        nodes_added: workers that were not in the cluster before it.
-        adding_s: time that adding them took, which `duration_s` does not hold.
+        strategy: strategy of the rebalancer.
+        nodes_added: number of workers that were not in the cluster before it.
+        adding_s: time that adding them took, not included in `duration_s`.
     """
 
     workers_before: int
@@ -87,11 +87,11 @@ class Growth:
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """How clients connect.
+    """The nodes, database and role for connections of clients.
 
     Attributes:
-        password: for clients that do not ask libpq, and for a role with a password of its own; None where none is
-            known. It reaches clients through their environment or a private file, never their command line.
+        password: password for clients that do not use libpq, and for a role with a password of its own; None if none is
+            known. Clients get it through their environment or a private file, never through their command line.
     """
 
     nodes: Sequence[Node]
@@ -100,7 +100,7 @@ class ConnectionInfo:
     password: str | None = field(default=None, repr=False)
 
     def environment(self) -> dict[str, str]:
-        """The variables libpq reads; with several nodes every new connection picks one at random (libpq >= 16)."""
+        """The variables of libpq; with several nodes, every new connection chooses one at random (libpq >= 16)."""
         variables = {
             "PGHOST": ",".join(node.host for node in self.nodes),
             "PGPORT": ",".join(str(node.port) for node in self.nodes),
@@ -125,7 +125,7 @@ class LogFile:
     Attributes:
         size: bytes.
         modified: seconds since 1970.
-        head: its first bytes: they differ if another file was begun under its name.
+        head: its first bytes, which differ if another file was begun under its name.
     """
 
     size: int
@@ -135,12 +135,12 @@ class LogFile:
 
 @dataclass(frozen=True)
 class LogMark:
-    """Where a node's server log stood when a run began.
+    """The end of a node's server log when a run began.
 
     Attributes:
         file: the file that was being written.
-        size: its bytes.
-        files: every log file there was, by name; empty where only `file` is ever written.
+        size: its size in bytes.
+        files: name -> each log file that existed; empty if only `file` is ever written.
     """
 
     file: str
@@ -154,12 +154,12 @@ class Description:
 
     Attributes:
         facts: versions, hardware.
-        settings: server settings of the first node, as they are in force.
-        skipped: what the system cannot do.
-        settings_by_node: node -> the matrix' settings as read back from it.
+        settings: server settings in force on the first node.
+        skipped: a sentence for each missing capability of the system.
+        settings_by_node: node -> the matrix' settings in force on it.
         shards: Citus: placements of the table.
-        growth: Citus: what moving shards to further workers took, where the table came by it.
-        task_level: Citus: the level at which it reported its tasks when it was asked; None where it did not or was not.
+        growth: Citus: the growth that gave the table its present placements, if any.
+        task_level: Citus: the level at which it reported its tasks in a probe; None if it did not, or was not probed.
     """
 
     facts: Mapping[str, object]
@@ -172,20 +172,20 @@ class Description:
 
 
 class Target(Protocol):
-    """Servers under test. All methods may raise `RunnerError` with the server's own words."""
+    """Servers under test. All methods may raise `RunnerError` with the server's own message."""
 
     @property
     def system(self) -> str:
         """citus, postgresql, aurora or spanner."""
 
     def prepare(self, configuration: Configuration) -> None:
-        """Bring servers and table into the state that the configuration asks for: size, settings, shards; verified."""
+        """Bring servers and table into the state that the configuration requires: size, settings, shards; verify it."""
 
     def nodes(self) -> list[Node]:
         """All nodes, the coordinator first."""
 
     def clients_connect(self, user: str | None = None) -> ConnectionInfo:
-        """Where load generators connect."""
+        """The connection of load generators."""
 
     def connect(self, node: Node) -> AbstractContextManager[Connection[TupleRow]]:
         """A session of the runner's own on a node."""
@@ -194,10 +194,10 @@ class Target(Protocol):
         """Versions, settings, hardware."""
 
     def settle(self, steps: Sequence[str]) -> None:
-        """Bring the servers to rest before a run: `vacuum` of the table, `checkpoint` of every node, in this order."""
+        """Perform steps before a run, in their order: `vacuum` of the table, `checkpoint` of every node."""
 
     def fill(self, records: int) -> None:
-        """Make the table hold exactly the records 0..records-1; with 0 it is empty."""
+        """Fill the table with exactly the records 0..records-1; with 0 it is empty."""
 
     def remarks(self) -> list[str]:
         """Remarks on the last fill for readers of the results; empty if it was done as usual."""
@@ -209,13 +209,13 @@ class Target(Protocol):
         """Node name -> current end of its server log; nodes without readable logs are absent."""
 
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
-        """Copy what a node logged since the mark."""
+        """Copy the log lines of a node since the mark."""
 
     def shells(self, processes: Processes) -> Mapping[str, Shell]:
-        """Node name -> where its samplers run; a machine that carries several nodes appears once."""
+        """Node name -> shell for its samplers; a machine with several nodes appears once."""
 
     def set_monitor(self, monitor: Monitor) -> None:
-        """Make sure the monitor's role is there and logs its statements."""
+        """Make sure that the monitor's role exists and logs its statements."""
 
     def stop(self) -> list[str]:
-        """Stop and remove what this target started, and put back what it changed; what could not be put back."""
+        """Stop and remove started servers, and restore changes; return a sentence for each that was not restored."""

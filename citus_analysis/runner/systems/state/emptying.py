@@ -1,7 +1,7 @@
-"""Emptying the benchmark's table: by TRUNCATE, or by DELETE in batches where a server refuses that.
+"""Empty the benchmark's table by TRUNCATE, or by DELETE in batches if a server refuses that.
 
-Spanner knows no TRUNCATE, a role may lack the privilege, and a trigger may forbid it. DELETE leaves dead rows, which
-only VACUUM removes: how the table was emptied is a remark on every run that it matters to.
+Spanner has no TRUNCATE, a role may lack the privilege, and a trigger may forbid it. DELETE leaves dead rows, which
+only VACUUM removes, so each run after a DELETE gets a remark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from citus_analysis.texts.counted_words import counted
 
 __all__ = ["empty_table"]
 
-#: Spanner allows 80,000 mutations in a transaction, of which a row is one.
+#: Rows per transaction: Spanner allows 80,000 mutations, and each row is one.
 _ROWS_AT_ONCE: Final = 10_000
 _REFUSALS: Final = (
     psycopg.errors.InsufficientPrivilege,
@@ -32,11 +32,11 @@ def empty_table(connection: sql.Connection, *, truncate: bool = True) -> str | N
     """Remove all rows of the table.
 
     Args:
-        connection: to the coordinator or the only server.
-        truncate: whether the system knows TRUNCATE and VACUUM.
+        connection: connection to the coordinator or the only server.
+        truncate: whether the system has TRUNCATE and VACUUM.
 
     Returns:
-        how it was emptied, as a sentence, where DELETE had to do it and there was something to delete.
+        a sentence if rows were removed by DELETE; None otherwise.
     """
     why = _truncate(connection) if truncate else "the system has none"
     if why is None:
@@ -50,7 +50,7 @@ def empty_table(connection: sql.Connection, *, truncate: bool = True) -> str | N
 
 
 def _truncate(connection: sql.Connection) -> str | None:
-    """TRUNCATE the table; the server's message if it refuses."""
+    """TRUNCATE the table; return the server's message if it refuses."""
     try:
         sql.query(connection, composing.SQL("TRUNCATE {}").format(composing.Identifier(TABLE)))
     except _REFUSALS as error:
@@ -59,7 +59,7 @@ def _truncate(connection: sql.Connection) -> str | None:
 
 
 def _delete_in_batches(connection: sql.Connection) -> int:
-    """Every row by ranges of the key, each range a transaction of its own; how many they were."""
+    """Delete all rows by ranges of the key, each in a transaction of its own; return the number of rows."""
     table = composing.Identifier(TABLE)
     last_of_batch = composing.SQL("SELECT ycsb_key FROM {} ORDER BY ycsb_key OFFSET {} LIMIT 1").format(
         table, composing.Literal(_ROWS_AT_ONCE - 1)
@@ -72,7 +72,7 @@ def _delete_in_batches(connection: sql.Connection) -> int:
 
 
 def _vacuum(connection: sql.Connection) -> str | None:
-    """Free the space of deleted rows; if the server does not, its warning is returned."""
+    """Free the space of deleted rows; return the server's warning if it does not."""
     heard: list[str] = []
 
     def hear(message: Diagnostic) -> None:

@@ -1,9 +1,9 @@
-"""The cluster as it was found: what the runner changes is on disk before it changes it, and is put back afterwards.
+"""The former state of a cluster: it is written to disk before the runner changes it, and is restored afterwards.
 
-`OUT/.runner/found.json` holds, for every node, the values that ALTER SYSTEM had set before (null for none); which
-groups of Citus could have shards; and which workers were added. Restored entries are removed; the file is deleted when
-nothing is left. It outlives a runner that was killed: the next call on the same folder restores, and so does
-`citus-analysis run --restore OUT`.
+`OUT/.runner/found.json` contains, for every node, the values that ALTER SYSTEM had set before (null for none), the
+groups of Citus that could have shards, and the workers that were added. Restored entries are removed; the file is
+deleted when nothing is left. If a runner was killed, the next call on the same folder, or
+`citus-analysis run --restore OUT`, restores the cluster from it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _NodeDocument(TypedDict):
 
 
 class _Document(TypedDict):
-    """The file: values of nodes, groups of Citus -> whether they could have shards, addresses of added workers."""
+    """Content of the file: values of nodes, group of Citus -> shards allowed or not, addresses of added workers."""
 
     coordinator: _NodeFields
     database: str
@@ -66,8 +66,8 @@ class Found:
     """The former state of a cluster, and its restoration.
 
     Args:
-        path: the file on disk; what an earlier runner left there is kept.
-        coordinator: where Citus' catalogue is changed.
+        path: the file on disk; entries of an earlier runner are kept.
+        coordinator: node on which Citus' catalogue is changed.
 
     Raises:
         InputError: the file on disk cannot be read.
@@ -88,7 +88,7 @@ class Found:
         return not (self._nodes or self._groups or self._added)
 
     def note_settings(self, node: Node, names: Collection[str]) -> None:
-        """Remember a node's values of these settings, unless an earlier change is remembered already."""
+        """Record a node's values of these settings, unless they are recorded already."""
         known = self._nodes[node.name].values if node.name in self._nodes else {}
         missing = [name.lower() for name in names if name.lower() not in known]
         if missing:
@@ -98,27 +98,27 @@ class Found:
             self._save()
 
     def note_group(self, groupid: int, allowed: bool) -> None:
-        """Remember whether a group could have shards, unless an earlier change is remembered already."""
+        """Record whether a group could have shards, unless that is recorded already."""
         if groupid not in self._groups:
             self._groups[groupid] = allowed
             self._save()
 
     def note_added(self, host: str, port: int) -> None:
-        """Remember that a worker was not in the cluster."""
+        """Record that a worker was not in the cluster."""
         if (host, port) not in self._added:
             self._added.append((host, port))
             self._save()
 
     def restore(self) -> list[str]:
-        """Put everything back, each node by itself.
+        """Restore the former state, each node independently.
 
         Returns:
-            a sentence for each node that could not be restored; it stays on disk for the next call.
+            a sentence for each node that could not be restored; its entry is kept on disk for the next call.
         """
         problems = [problem for one in list(self._nodes.values()) if (problem := self._attempt(self._put_back, one))]
         if self._groups and (problem := self._attempt(self._put_back_groups)):
             problems.append(problem)
-        # Their shards move to nodes that may have shards by now.
+        # Added workers come last, because their shards move to nodes that may have shards again.
         added = [problem for one in list(self._added) if (problem := self._attempt(self._take_out, *one))]
         return problems + added
 
@@ -179,13 +179,13 @@ class Found:
 
 
 def restore_found(private: Path) -> list[str] | None:
-    """Put a cluster back as an experiment found it.
+    """Restore a cluster to the state in which an experiment found it.
 
     Args:
         private: the experiment's folder `.runner`.
 
     Returns:
-        a sentence for each node that could not be restored; None where nothing is left to restore.
+        a sentence for each node that could not be restored; None if nothing is left to restore.
 
     Raises:
         InputError: the file with the former state cannot be read.
@@ -201,7 +201,7 @@ def restore_found(private: Path) -> list[str] | None:
 
 
 def restore_under(lock: ClusterLock, found: Found) -> list[str]:
-    """Restore while no other experiment uses the cluster, then give up the lock.
+    """Restore under the lock of the cluster, then release the lock.
 
     Raises:
         ClusterInUseError: another experiment uses the cluster.
@@ -211,7 +211,7 @@ def restore_under(lock: ClusterLock, found: Found) -> list[str]:
     except ClusterInUseError:
         raise
     except RunnerError:
-        pass  # where the coordinator does not answer, nobody experiments, and the other nodes can be restored
+        pass  # if the coordinator does not answer, no experiment can run, and the other nodes can be restored
     try:
         return found.restore()
     finally:

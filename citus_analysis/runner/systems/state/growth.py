@@ -1,6 +1,6 @@
-"""Growing a Citus cluster: shards moved to workers that had none, and how long that took.
+"""Growth of a Citus cluster: shards are moved to workers that had none, and the time is measured.
 
-Citus moves shards in background jobs. Their times are those of its own catalogue, so that a job that went on after its
+Citus moves shards in background jobs. Their times are read from its catalogue, so that a job that continued after its
 runner was killed is measured as well.
 """
 
@@ -23,7 +23,7 @@ from citus_analysis.runner.systems.system import Growth, Placement
 __all__ = ["GrowthLog", "can_grow", "rebalance"]
 
 _POLL_S: Final = 0.2
-#: As a new table is spread: the same number of shards on every worker.
+#: The strategy that also applies to a new table: the same number of shards on every worker.
 _STRATEGY: Final = "by_shard_count"
 _ENDED: Final = ("finished", "failed", "cancelled")
 
@@ -32,7 +32,7 @@ _GROWTH: Final = TypeAdapter(Growth)
 
 
 class GrowthLog:
-    """The last growth of a table, kept on disk, because later runs on the same workers state it too."""
+    """The last growth of a table, kept on disk, because later runs on the same workers state it, too."""
 
     _SUBJECT: Final = "table"
 
@@ -55,7 +55,7 @@ class GrowthLog:
 
 
 def can_grow(placements: Collection[Placement], *, shard_count: int, groups: Collection[int]) -> bool:
-    """Whether a table's shards are on some of these groups and nowhere else, and of the number asked for."""
+    """Whether a table has the requested number of shards, all of them on some, but not all, of these groups."""
     shards = {placement.shard_id for placement in placements}
     found = {placement.groupid for placement in placements}
     return len(shards) == shard_count and found < set(groups)
@@ -68,7 +68,7 @@ def rebalance(connection: sql.Connection) -> Growth:
         connection: to the coordinator.
 
     Raises:
-        RunnerError: Citus is older than 11.1, or did not move them all; its own words.
+        RunnerError: Citus is older than 11.1, or did not move all shards; with its own message.
     """
     before = read_placements(connection)
     sizes = _sizes(connection)

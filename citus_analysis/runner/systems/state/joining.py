@@ -1,4 +1,4 @@
-"""Workers that an experiment adds to a Citus cluster for its runs, and takes out again."""
+"""Workers that an experiment adds to a Citus cluster for its runs, and removes afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["add_worker", "remove_worker", "unlisted_workers"]
 
 
 def unlisted_workers(target: ClusterTarget, connection: sql.Connection) -> list[NodeAddress]:
-    """Workers of the experiment file that may be added: `pg_dist_node` has no row of theirs, not even an inactive one.
+    """Workers of the experiment file that may be added: `pg_dist_node` does not list them, not even as inactive.
 
     Args:
         target: the cluster.
@@ -24,11 +24,11 @@ def unlisted_workers(target: ClusterTarget, connection: sql.Connection) -> list[
 
 
 def add_worker(connection: sql.Connection, address: NodeAddress) -> float:
-    """Add a worker; how long that took in seconds.
+    """Add a worker; return the time that it took, in seconds.
 
     Args:
-        connection: to the coordinator.
-        address: as the other nodes reach it.
+        connection: connection to the coordinator.
+        address: address under which the other nodes reach it.
     """
     begun = time.monotonic()
     sql.query(connection, "SELECT citus_add_node(%s, %s)", address.host, address.port)
@@ -36,8 +36,8 @@ def add_worker(connection: sql.Connection, address: NodeAddress) -> float:
 
 
 def remove_worker(connection: sql.Connection, host: str, port: int) -> None:
-    """Move the shards of a worker to the others, and take it out of the cluster; nothing where it is not in it."""
+    """Move the shards of a worker to the others, and remove it from the cluster if it is in it."""
     if sql.query(connection, "SELECT 1 FROM pg_dist_node WHERE (nodename, nodeport) = (%s, %s)", host, port):
-        # Nobody writes any more, and blocking asks for no replica identity of the tables.
+        # No client writes any more, and blocking writes does not require a replica identity of the tables.
         sql.query(connection, "SELECT citus_drain_node(%s, %s, 'block_writes')", host, port)
         sql.query(connection, "SELECT citus_remove_node(%s, %s)", host, port)

@@ -1,7 +1,7 @@
 """Ownership of the cluster and of the table: one experiment at a time, and no table of others is dropped.
 
-The lock is an advisory lock of the database, held by a session that lives as long as the experiment: it ends with
-the runner however that ends. The table carries a comment that names this tool.
+The lock is an advisory lock of the database, held by a session that exists as long as the experiment: it ends when
+the runner ends for any reason. The table has a comment that names this tool.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["ClusterInUseError", "ClusterLock", "claim_table"]
 
 #: Two halves of the advisory lock's key: "citu" and "anal" in ASCII.
 _KEY: Final = (0x63697475, 0x616E616C)
-#: The session of a runner that was killed may need a moment to end.
+#: Seconds to wait for the lock, because the session of a killed runner may need a moment to end.
 _PATIENCE_S: Final = 10
 
 
@@ -68,21 +68,21 @@ class ClusterLock:
             ) from error
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         self._connection = None
         with suppress(RunnerError):  # a broken session holds nothing
             self._session.close()
 
 
 def claim_table(connection: sql.Connection, *, replace: bool) -> None:
-    """Make sure that the benchmark's table is ours or not there.
+    """Make sure that the benchmark's table was created by this tool or does not exist.
 
     Args:
-        connection: to the coordinator or the only server.
-        replace: drop a table that another program made.
+        connection: connection to the coordinator or the only server.
+        replace: drop a table that another program created.
 
     Raises:
-        RunnerError: there is a table that another program made, and it must not be dropped.
+        RunnerError: another program created the table, and it must not be dropped.
     """
     comments = sql.query(
         connection,

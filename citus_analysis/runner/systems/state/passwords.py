@@ -1,7 +1,7 @@
-"""Passwords of a cluster's clients: libpq finds them, except for a monitor that the experiment gives one of its own.
+"""Passwords of a cluster's clients: libpq finds them, except the monitor's if the experiment states one.
 
-libpq's rules hold for every client, those included that do not ask libpq (YCSB): what a connection of ours was made
-with is what they get.
+libpq's rules apply to every client, including clients that do not use libpq (YCSB): these get the password with which
+the runner's own connection was made.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["monitor_password", "password_in_use"]
 
 
 def monitor_password(monitor: Monitor) -> str | None:
-    """The password that the experiment names for the monitor's role; None where it names none.
+    """The password that the experiment states for the monitor's role; None if it states none.
 
     Raises:
-        RunnerError: the environment variable is not set, or the file cannot be read; the message shows no secret.
+        RunnerError: the environment variable is not set, or the file cannot be read; the message contains no secret.
     """
     if monitor.login_env is not None:
         found = os.environ.get(monitor.login_env, "")
@@ -45,18 +45,18 @@ def monitor_password(monitor: Monitor) -> str | None:
 def password_in_use(
     nodes: Sequence[Node], *, database: str, user: str, password: str | None, way_out: str
 ) -> str | None:
-    """The password that logs a role in on all nodes, found by libpq's rules where none is given.
+    """The password with which a role can log in on all nodes, found by libpq's rules if none is given.
 
     Args:
-        nodes: where it is to log in.
-        database: to this database.
+        nodes: the nodes.
+        database: the database.
         user: the role.
-        password: what the experiment names for it.
-        way_out: where a password can be given.
+        password: the password that the experiment states for the role; None: libpq's rules.
+        way_out: names of the places where a password can be stated, for messages.
 
     Raises:
-        RunnerError: the role cannot log in on a node, or the nodes want different passwords, which a client with one
-            list of nodes cannot give.
+        RunnerError: the role cannot log in on a node, or the nodes require different passwords, which a client with one
+            list of nodes cannot use.
     """
     found: set[str] = set()
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Server settings of the matrix: whether they can be set, set by ALTER SYSTEM, and read back as they are in force."""
+"""Server settings of the matrix: check that they can be set, set them by ALTER SYSTEM, and read the values in force."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _POLL_S: Final = 0.02
 
 
 def check_settable(connection: sql.Connection, node: Node, names: Collection[str]) -> None:
-    """Refuse settings that a reload cannot bring into force.
+    """Refuse settings that a reload cannot change.
 
     Raises:
-        RunnerError: the server does not know a setting, or takes it at its start only.
+        RunnerError: the server does not know a setting, or reads it at its start only.
     """
     rows = sql.query(
         connection, "SELECT lower(name), context FROM pg_settings WHERE lower(name) = ANY(%s)", _lower(names)
@@ -66,10 +66,10 @@ def check_settable(connection: sql.Connection, node: Node, names: Collection[str
 
 
 def altered_values(connection: sql.Connection, names: Collection[str]) -> dict[str, str | None]:
-    """The values that ALTER SYSTEM has set; None for a setting that it has not.
+    """The values that ALTER SYSTEM has set; None for settings that it has not set.
 
     Raises:
-        RunnerError: the user may not see which these are.
+        RunnerError: the user may not read these values.
     """
     try:
         rows = sql.query(
@@ -120,13 +120,13 @@ def alter_system(connection: sql.Connection, values: Mapping[str, str | None]) -
 
 
 def _assigned(name: str, value: str) -> composing.Composable:
-    """A value as written after `SET name =`: for a list of names, one literal per name."""
+    """A value after `SET name =`: for a list of names, one literal per name."""
     names = names_of_list(value) if name.lower() in _LISTS_OF_NAMES else [value]
     return composing.SQL(", ").join(composing.Literal(one) for one in names or [""])
 
 
 def names_of_list(value: str) -> list[str]:
-    """The names in the value of a list such as `search_path`, as PostgreSQL's SplitIdentifierString reads it.
+    """The names in the value of a list such as `search_path`, by the rules of PostgreSQL's SplitIdentifierString.
 
     Example:
         >>> names_of_list('"$user", Public, "a,""b"')
@@ -137,10 +137,10 @@ def names_of_list(value: str) -> list[str]:
 
 
 def check_in_force(connection: sql.Connection, node: Node, names: Collection[str]) -> None:
-    """Make sure that what ALTER SYSTEM set is what sessions get; the connection must be younger than the reload.
+    """Check that the values set by ALTER SYSTEM are in force; the connection must be younger than the reload.
 
     Raises:
-        RunnerError: a setting needs a restart of the server, or something else overrides it.
+        RunnerError: a setting needs a restart of the server, or another source overrides it.
     """
     rows = sql.query(
         connection, "SELECT name, source, pending_restart FROM pg_settings WHERE lower(name) = ANY(%s)", _lower(names)
@@ -160,7 +160,7 @@ def check_in_force(connection: sql.Connection, node: Node, names: Collection[str
 def read_by_node(
     nodes: Sequence[Node], names: Collection[str], connect: Callable[[Node], sql.Connecting]
 ) -> dict[str, dict[str, str]]:
-    """Node -> the settings as they are in force there; empty where no name is given."""
+    """Node -> the values of the settings in force there; empty if no name is given."""
     by_node: dict[str, dict[str, str]] = {}
     for node in nodes if names else ():
         with connect(node) as connection:
@@ -169,7 +169,7 @@ def read_by_node(
 
 
 def common_settings(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The settings, once it is sure that every node has the same.
+    """The settings, if they are equal on all nodes.
 
     Example:
         >>> common_settings({"0": {"work_mem": "8MB"}, "1": {"work_mem": "8MB"}})

@@ -1,7 +1,7 @@
-"""Placement of the benchmark's table in Citus: the nodes that may hold shards, and the present placements.
+"""Placement of the benchmark's table in Citus: the nodes that may have shards, and the present placements.
 
-The catalogue is checked after each change: Citus leaves existing shards in place when a node is
-closed to new ones, and colocates a table with another one of the same shard count by default.
+The catalogue is checked after each change, because Citus does not move existing shards when a node may no longer have
+shards, and by default colocates a table with another table of the same shard count.
 
 Example:
     >>> from citus_analysis.runner.systems.system import Placement
@@ -51,7 +51,7 @@ def placement_rows(placements: Sequence[Placement]) -> list[tuple[object, ...]]:
 
 
 def read_placements(connection: sql.Connection, relation: str | None = TABLE) -> list[Placement]:
-    """The active placements of a table, or of every one; none where it is not distributed or not there."""
+    """The active placements of a table, or of all tables; none if the table is not distributed or does not exist."""
     rows = sql.query(
         connection,
         "SELECT logicalrelid::text, shardid, placementid, groupid, nodename, nodeport, "
@@ -65,7 +65,7 @@ def read_placements(connection: sql.Connection, relation: str | None = TABLE) ->
 
 
 def default_shard_count(connection: sql.Connection) -> int:
-    """The number of shards that the server gives a new table."""
+    """The server's number of shards for a new table."""
     return int(sql.query(connection, "SELECT current_setting('citus.shard_count')")[0][0])
 
 
@@ -76,7 +76,7 @@ def groups_with_shards(connection: sql.Connection) -> dict[int, bool]:
 
 
 def let_group_have_shards(connection: sql.Connection, groupid: int, allowed: bool) -> None:
-    """Whether new tables may place shards on a group's node."""
+    """Set whether new tables may place shards on a group's node."""
     sql.query(
         connection,
         "SELECT citus_set_node_property(nodename, nodeport, 'shouldhaveshards', %s) FROM pg_dist_node "
@@ -100,18 +100,18 @@ def spread_problem(placements: Sequence[Placement], *, shard_count: int, groups:
 
 
 def make_distributed_table(connection: sql.Connection, *, shard_count: int, groups: Collection[int]) -> bool:
-    """Make sure that the benchmark's table has so many shards, on exactly these groups: made anew where it has not.
+    """Make sure that the benchmark's table has `shard_count` shards on exactly these groups; make it again if not.
 
     Args:
-        connection: to the coordinator; only these groups may have shards by now.
+        connection: connection to the coordinator; only these groups may have shards.
         shard_count: number of shards.
         groups: groups of the nodes in use.
 
     Returns:
-        whether it was made anew.
+        whether the table was made again.
 
     Raises:
-        RunnerError: the shards cannot be on all of these groups, or Citus put them elsewhere.
+        RunnerError: there are fewer shards than groups, or Citus placed the shards elsewhere.
     """
     if shard_count < len(groups):
         raise RunnerError(
@@ -132,7 +132,7 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
 
 
 def _distribute(connection: sql.Connection, shard_count: int) -> None:
-    # Beside a table of the same shard count, Citus would put the shards where that one's are.
+    # Without colocate_with, Citus would use the placements of another table with the same shard count.
     sql.query(
         connection,
         "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s, colocate_with := 'none')",

@@ -12,7 +12,7 @@ __all__ = ["coordinator_of", "with_known_workers"]
 
 
 def with_known_workers(experiment: Experiment) -> Experiment:
-    """The experiment with the cluster's number of workers where `matrix.workers` leaves it open.
+    """The experiment with the cluster's number of workers if `matrix.workers` is empty.
 
     Raises:
         RunnerError: the coordinator does not answer.
@@ -33,6 +33,6 @@ def _count_workers(target: ClusterTarget) -> int:
 
 
 def coordinator_of(target: ClusterTarget) -> Node:
-    """The address that is asked about the others: the coordinator's, or the first."""
+    """The node that is queried about the others: the coordinator, or the first node."""
     first = next((one for one in target.nodes if one.role == "coordinator"), target.nodes[0])
     return Node(first.name or "0", first.host, first.port, first.role)

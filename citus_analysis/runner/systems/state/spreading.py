@@ -28,7 +28,7 @@ class TableSpread:
 
     Args:
         target: the cluster's part of the experiment file.
-        found: remembers the cluster's former state, to be restored.
+        found: records the cluster's former state, to be restored.
         growths: the table's growth, kept on disk.
     """
 
@@ -37,7 +37,7 @@ class TableSpread:
         self._adding_s: list[float] = []  # one time for each worker added for the run in preparation
 
     def add_workers(self, connection: sql.Connection, lacking: int) -> None:
-        """Add this many of the workers that the experiment file lists and the cluster does not have yet."""
+        """Add `lacking` of the workers that the experiment file lists and the cluster does not have yet."""
         for address in unlisted_workers(self._target, connection)[:lacking]:
             self._found.note_added(address.host, address.port)
             self._adding_s.append(add_worker(connection, address))

@@ -1,8 +1,8 @@
-"""At which log level Citus reports the times of its tasks: a probe, because builds differ.
+"""Determine the log level at which Citus reports the times of its tasks, by a probe, because builds differ.
 
 Stock Citus reports `task execution (0) for placement ... finished in 591 microseconds` at debug4; a build made for
-measurements may do so at debug1, where far less else is logged. A session that asks for messages of a level gets, as
-its client, what the log of that level would hold; so one read of the table tells.
+measurements may do so at debug1, at which far fewer other messages are logged. A client that sets
+`client_min_messages` receives the messages that a log of this level would contain, so a read of the table is enough.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MESSAGE: Final = "task execution ("
 
 
 def probe_task_level(connection: sql.Connection, relation: str | None = TABLE) -> TaskLevel | None:
-    """The least talkative level at which Citus reports its tasks; None where it does at none of them.
+    """The least verbose level at which Citus reports its tasks; None if it does not report them at any level.
 
     Args:
-        connection: to the coordinator; a row of the table is read.
-        relation: a distributed table; None: any that is there.
+        connection: connection to the coordinator; a row of the table is read.
+        relation: a distributed table; None: any distributed table.
     """
     heard: list[str] = []
     read = _read_of(connection, relation)
@@ -68,7 +68,7 @@ def _read_of(connection: sql.Connection, relation: str | None) -> composing.Comp
 
 
 def level_of(monitor: Monitor, probed: TaskLevel | None) -> TaskLevel:
-    """The level that the monitor's role gets: the experiment's own, or what a probe found."""
+    """The level of the monitor's role: that of the experiment, or the result of a probe."""
     if monitor.log_min_messages == "auto":
         return probed or STOCK_LEVEL
     return monitor.log_min_messages
