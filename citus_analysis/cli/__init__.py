@@ -1,6 +1,6 @@
-"""The command line: arguments in, one typed library call, exit code out.
+"""The command line: each command checks its arguments, calls the library and returns an exit code.
 
-Every command is a module of this package that is imported when the command is called, so that `--help` is quick.
+Every command is a module of `subcommands` that is imported when the command is called, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["commands", "main"]
 
 __dir__ = public(__all__)
 
-#: Command -> what it does, in the order of the help. The module of the same name holds it as `command`.
+#: Command -> its description, in the order of the help. The module of the same name defines it as `command`.
 _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
     "vacuum": "Remove files of a dataset that an ingest superseded.",
@@ -85,7 +85,7 @@ class _Group(click.Group):
 
 
 def _debug_option() -> click.Option:
-    # Declared here for the help only: main handles it first, at any position on the line.
+    # Declared here for the help only: main searches all arguments for it.
     return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
@@ -98,7 +98,9 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print it.")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
+)
 def commands() -> None:
     """Analyse benchmarks of distributed PostgreSQL: raw files to tables, traces, statistics and reports."""
 
@@ -107,9 +109,9 @@ commands.params.append(_debug_option())
 
 
 def _leave_garbage() -> None:
-    """Spare the interpreter's exit the search for garbage among all objects of all libraries: a fifth of a second.
+    """Omit the garbage collection at the interpreter's exit, which takes a fifth of a second.
 
-    Not with DuckDB, whose binding reports whatever it was not asked to free.
+    This is not done if DuckDB is loaded, because its binding then reports objects that were not freed.
     """
     if "_duckdb" not in sys.modules:
         gc.freeze()
@@ -118,8 +120,8 @@ def _leave_garbage() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit.
 
-    Exit codes: 0 done, 1 done with rejects or failed checks, 2 usage, 3 input unusable, 70 a defect of ours;
-    of `gate` also 4 undecided.
+    Exit codes: 0 done; 1 done with rejects or failed checks; 2 wrong usage; 3 unusable input; 4 undecided (`gate`);
+    70 a defect of this program.
     """
     given = sys.argv[1:] if arguments is None else arguments
     atexit.register(_leave_garbage)
@@ -139,7 +141,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 class _ReaderLeftError(Exception):
-    """Handle a closed pipe here, because click would turn it into another error."""
+    """The reader of the output has closed the pipe; click would convert a BrokenPipeError into another error."""
 
 
 @contextmanager
@@ -158,12 +160,12 @@ def _printing() -> Iterator[None]:
 
 
 def _flush() -> None:
-    # None where the shell closed it: >&-
+    # It is None if the shell closed it (>&-).
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def _is_about_printing(error: OSError) -> bool:
-    # Files that are opened are named in the error, the standard output is not.
+    # An error about a file that is opened names the file; an error about the standard output names none.
     frames = traceback.extract_tb(error.__traceback__)
     return error.filename is None and any(frame.name in ("echo", "print_frame", "_flush") for frame in frames)

@@ -1,4 +1,4 @@
-"""docs/command-line.md, written from the commands' own help.
+"""The text of docs/command-line.md, written from the commands' help.
 
 Command: ``python -m citus_analysis.cli.command_reference > docs/command-line.md``; a test fails if it is out of date.
 """
@@ -38,7 +38,7 @@ _WIDTH = 100
 
 def command_line_markdown() -> str:
     """The help of all commands as Markdown."""
-    # The same settings as a call has: click keeps the help option that it makes first.
+    # The same settings as in a call, because click makes the help option once and keeps it.
     settings = {**commands.context_settings, "terminal_width": _WIDTH, "max_content_width": _WIDTH}
     context = click.Context(commands, info_name="citus-analysis", **settings)
     sections = [_block("citus-analysis", commands, context)]

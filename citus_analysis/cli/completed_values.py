@@ -15,7 +15,7 @@ __all__ = ["PLACE", "SOURCE", "experiments", "report_parameters", "reports"]
 
 
 class _Place(click.ParamType[Path | str]):
-    """A path or a URL, of which a shell completes paths."""
+    """A path or a URL; a shell completes paths only."""
 
     name = "place"
 
@@ -32,22 +32,22 @@ class _Place(click.ParamType[Path | str]):
 
 #: A dataset: a folder, or a URL.
 PLACE: Final = _Place("dir")
-#: What is ingested: a folder, a file, or a URL.
+#: A source of an ingest: a folder, a file, or a URL.
 SOURCE: Final = _Place("file")
 
 
 def reports(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of reports that begin so; where none does, files."""
+    """Names of reports that begin with the typed text; files if there is none."""
     from citus_analysis.report.engine.notebooks import report_names
 
     return _begun(("all", *report_names(of_several=True)), incomplete)
 
 
 def report_parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Parameters of the report that is named before, with their meaning."""
+    """Parameters of the report named earlier on the line, with their meaning."""
     from citus_analysis.report.engine.notebooks import report_names, report_parameters
 
-    # An option whose value is still to come keeps click from telling the arguments apart.
+    # An option without its value prevents click from assigning the arguments to parameters.
     name = str(ctx.params.get("name") or next(iter(ctx.args), ""))
     if name not in report_names(of_several=True):
         return []
@@ -59,7 +59,7 @@ def report_parameters(ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 def experiments(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Experiments that come with the package; where none begins so, files."""
+    """Shipped experiments whose names begin with the typed text; files if there is none."""
     from citus_analysis.core.shipped_files import shipped
 
     return _begun(sorted(path.stem for path in shipped("experiments").glob("*.yml")), incomplete)

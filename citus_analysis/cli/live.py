@@ -1,4 +1,4 @@
-"""Progress of `run`: one bar on a terminal, one line per run in a pipe; both on stderr."""
+"""Progress of `run` on stderr: a bar on a terminal, otherwise one line per run."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ __all__ = ["FORMATS", "key_values", "print_frame", "print_json", "printable"]
 
 FORMATS: Final = ("table", "csv", "json", "parquet")
 
-#: Rows per write: a reader that leaves is noticed soon.
+#: Rows per write: few, so that a closed pipe is noticed soon.
 _CSV_ROWS: Final = 10_000
 
 
 def key_values(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Callback of options of the form name=value."""
+    """Parse options of the form name=value; a callback of click."""
     pairs: dict[str, str] = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -38,7 +38,7 @@ def key_values(_context: click.Context, _parameter: click.Parameter, values: tup
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout. Values without a JSON form (NaN, infinity) become null."""
+    """Print one JSON document to stdout. Values without a JSON form (NaN, infinity) become null."""
     click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
 
 
@@ -61,7 +61,7 @@ def _plain(value: object) -> object:
 
 
 def print_frame(frame: pl.DataFrame, how: str) -> None:
-    """A frame on stdout in one of :data:`FORMATS`."""
+    """Print a frame to stdout in one of :data:`FORMATS`."""
     if how == "csv":
         from citus_analysis.texts.spreadsheets import guarded
 
@@ -71,7 +71,7 @@ def print_frame(frame: pl.DataFrame, how: str) -> None:
     elif how == "json":
         print_json(frame.to_dicts())
     elif how == "parquet":
-        # polars raises an error of its own for a closed pipe.
+        # Not written by polars, which raises an error of its own for a closed pipe.
         encoded = io.BytesIO()
         frame.write_parquet(encoded)
         sys.stdout.buffer.write(encoded.getbuffer())

@@ -1,4 +1,4 @@
-"""Bars for long work: on a terminal, and none in a pipe."""
+"""Progress bars for long work; on terminals only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["terminal_bars"]
 
 @contextmanager
 def terminal_bars(label: str, *, counted: bool = False) -> Iterator[Progress | None]:
-    """Bars on stderr; None where stderr is no terminal.
+    """Progress bars on stderr; None if stderr is not a terminal.
 
     Args:
-        label: what a bar is labelled with, as rich writes it (`{task.description}`).
-        counted: few long steps: `done/all`, and the label after the bar, which states the duration. Otherwise a
-            percentage, and the time that is left at the pace of the last steps.
+        label: label of a bar, in rich's notation (`{task.description}`).
+        counted: show `done/all`, for few long steps, and the label after the bar (it states the duration). Otherwise
+            show a percentage, and the remaining time at the pace of the last steps.
     """
     if not sys.stderr.isatty():
         yield None

@@ -1,4 +1,4 @@
-"""Options that the commands over configurations have in common, and their values."""
+"""Options shared by the commands that compare configurations, and types of their values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 
 
 class _Share(click.ParamType[float]):
-    """A number between 0 and 1, neither of which makes sense, or per cent: `0.05`, `5%`."""
+    """A number greater than 0 and less than 1, or a percentage: `0.05`, `5%`."""
 
     name = "share"
 
@@ -38,19 +38,19 @@ class _Share(click.ParamType[float]):
         try:
             share = float(written.removesuffix("%")) / (100 if written.endswith("%") else 1)
         except ValueError:
-            self.fail(f"{value!r} is not a number, or a number of per cent", param, ctx)
+            self.fail(f"{value!r} is neither a number nor a percentage", param, ctx)
         if not 0 < share < 1:
             self.fail(f"{value} is not between 0 and 1 (5% is 0.05)", param, ctx)
         return share
 
 
-#: A confidence level, a margin.
+#: Type of confidence levels and margins.
 SHARE: Final = _Share()
 
 
-_WITHIN: Final = "Hold only these columns equal. Default: the set-up."
+_WITHIN: Final = "Require only these columns to be equal. Default: the set-up."
 _COLUMN: Final = "Column of runs or operation_latencies"
-#: Options of every command over runs, also of those that choose them by fewer.
+#: Options of every command that selects runs, also of those that do not use all of `_OPTIONS`.
 POOL: Final = click.option(
     "--pool", multiple=True, metavar="COLUMNS", help="Columns that need not be equal, split by commas."
 )
@@ -76,10 +76,10 @@ _OPTIONS: Final = (
 
 
 class Chosen(TypedDict):
-    """Which runs are compared with which, and how strictly: arguments of `compare_runs`, `gate` and `scale_runs`.
+    """Selection of the runs to be compared, and the strictness: arguments of `compare_runs`, `gate` and `scale_runs`.
 
-    `within` are the columns that tell configurations apart, `pool` those left out of them, `only` the values that rows
-    must have.
+    `within` are the columns that identify configurations, `pool` the columns that are omitted from them, `only` the
+    values that rows must have.
     """
 
     within: tuple[str, ...] | None
@@ -90,7 +90,7 @@ class Chosen(TypedDict):
 
 
 def over_configurations(command: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Decorator: the argument and the options of a command that compares configurations of a dataset.
+    """Decorator that adds the argument and the options of a command that compares configurations of a dataset.
 
     The command gets `folder`, `as_json` and, from the other options, `chosen`.
     """
@@ -120,7 +120,7 @@ def over_configurations(command: Callable[..., _Result]) -> Callable[..., _Resul
 
 
 def column_names(options: Sequence[str]) -> tuple[str, ...]:
-    """Options that name columns, one or several split by commas.
+    """Names of columns in options, each of which has one name or several, separated by commas.
 
     Example:
         >>> column_names(["records,operations", "phase"])

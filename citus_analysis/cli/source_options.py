@@ -1,4 +1,4 @@
-"""Sources as a person types them: a pattern that the shell did not expand, `-`, a pipe."""
+"""Sources that a person may type besides paths: a pattern that the shell did not expand, `-`, a pipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAVE_FIRST = "save it to a file first: rows of a dataset point back into their 
 
 
 def expand_sources(sources: Sequence[Path | str]) -> list[Path | str]:
-    """Paths that name files or folders; a quoted pattern gives what the shell would have made of it, a URL itself.
+    """The paths and URLs of the sources; a quoted pattern is expanded as the shell would expand it.
 
     Raises:
         InputError: a pattern that no file matches, standard input, a pipe or a device.
@@ -36,7 +36,7 @@ def _expanded(source: Path) -> Iterator[Path]:
         if str(source) == "-":
             raise InputError("standard input cannot be a source", path="-", way_out=_SAVE_FIRST) from None
         if not has_magic(str(source)):
-            # The reader that opens it states why it cannot.
+            # The file is missing or not accessible; the reader that opens it reports the reason.
             yield source
             return
         matches = sorted(glob(str(source), recursive=True))  # noqa: PTH207 - `**` and absolute patterns alike

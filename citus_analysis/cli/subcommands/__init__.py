@@ -1,1 +1,1 @@
-"""One module a command: arguments in, one library call, exit code out."""
+"""The commands, one per module: each checks its arguments, calls the library and returns an exit code."""

@@ -28,8 +28,8 @@ _STYLES: Final = {"red": "bold red", "amber": "bold yellow", "green": "green"}
 def command(paths: tuple[Path, ...], everything: bool, as_json: bool) -> int:
     """Find where tables of results, or the runs of datasets, contradict themselves (red) or are doubtful (amber).
 
-    Exit code 1 where a table or a run of yours contradicts itself. Without any, the tables that ship with the library
-    are audited; their contradictions are the authors' responsibility, so the exit code is 0.
+    Exit code 1: a table or a run contradicts itself. Without arguments, the tables that ship with the library are
+    audited; their contradictions are the authors' responsibility, so the exit code is 0.
     """
     results = list(_results(paths))
     verdict = next((word for word in _STYLES if any(result.verdict == word for result in results)), "green")
@@ -45,7 +45,7 @@ def command(paths: tuple[Path, ...], everything: bool, as_json: bool) -> int:
 
 
 def _results(paths: tuple[Path, ...]) -> Iterator[AuditResult]:
-    """What was found in the tables together, and in each dataset."""
+    """Findings of all tables together, and of each dataset."""
     from dataclasses import fields
 
     from citus_analysis.dataset import open_dataset
@@ -60,7 +60,7 @@ def _results(paths: tuple[Path, ...]) -> Iterator[AuditResult]:
 
 
 def _text(findings: pl.DataFrame) -> str:
-    """The findings below their tables, in the width of the terminal; coloured where it is one."""
+    """The findings below their tables, in the width of the terminal; in colour if the output is a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)
@@ -70,7 +70,7 @@ def _text(findings: pl.DataFrame) -> str:
             for row in rows.iter_rows(named=True):
                 console.print(*_finding(row))
             console.print()
-    # rich fills each line up with spaces.
+    # rich pads each line with spaces.
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 

@@ -22,7 +22,7 @@ __all__ = ["command"]
     show_default=True,
     help="Column whose levels are compared; also family, settings, cpu_per_node, variant.",
 )
-@click.option("--base", help="Level the others are compared with. Default: the first of each configuration.")
+@click.option("--base", help="Level to compare the others with. Default: the first of each configuration.")
 @click.option(
     "--format",
     "form",
@@ -42,9 +42,9 @@ def command(
 ) -> None:
     """Compare runs, like with like: faster, slower, equivalent or inconclusive.
 
-    Runs are compared if the rest of their set-up agrees: system, settings and all that the clients do. `~` marks
-    comparisons without a detected difference. All comparisons of one operation are adjusted together (Holm), also those
-    that --only hides. Only runs whose status is ok enter.
+    Runs are compared if the rest of their set-up is equal: system, settings and everything that the clients do. `~`
+    marks comparisons without a detected difference. All comparisons of one operation are adjusted together (Holm),
+    including those that --only hides. Only runs with the status ok are compared.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs, format_comparison, render_comparison

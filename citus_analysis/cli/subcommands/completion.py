@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 __all__ = ["command"]
 
 _PROGRAM = "citus-analysis"
-#: The variable by which click's script asks the program for completions.
+#: The variable with which click's script requests completions from the program.
 _VARIABLE = "_CITUS_ANALYSIS_COMPLETE"
 
 

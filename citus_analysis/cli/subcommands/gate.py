@@ -41,8 +41,8 @@ def command(
 ) -> int:
     """Judge the runs in DIR by those of a baseline: exit code 0 equivalent or better, 1 worse, 4 undecided.
 
-    Each configuration that both datasets have is a check. Undecided checks come with the number of runs that would
-    decide and the commands that make them. Exit code 3: nothing can be compared.
+    Each configuration that both datasets contain is a check. For undecided checks, the number of runs that would be
+    enough is printed, and the commands that make them. Exit code 3: nothing can be compared.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import gate
@@ -52,7 +52,7 @@ def command(
     try:
         found = gate(open_dataset(folder), open_dataset(baseline), metrics, **chosen)
     except InsufficientDataError as error:
-        # The exit code 1 is kept for a candidate that is worse.
+        # The exit code 1 is reserved for a candidate that is worse.
         raise InputError(error.problem, path=folder, way_out=error.way_out) from error
     _print(found, "json" if as_json else form)
     return found.exit_code

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ARROW_MEMORY", "command"]
 
-#: Where Arrow takes its memory from. Its own allocator takes huge pages, each of which the system clears whole, however
-#: little of it is used: a tenth of the time of a log of some hundred MB, and of the memory.
+#: Arrow's source of memory. Its own allocator takes huge pages, which the system clears entirely even if little of them
+#: is used; for a log of some hundred MB this costs a tenth of the time and of the memory.
 ARROW_MEMORY: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-#: Heaps of the C library, each of which keeps what was freed in it: one for each thread would hold a quarter more.
+#: Heaps of the C library; each keeps its freed memory, so that one per thread would occupy a quarter more memory.
 _HEAPS: Final = 2
-#: Names that number (`M_ARENA_MAX` of malloc.h).
+#: The parameter of mallopt for the number of heaps (`M_ARENA_MAX` of malloc.h).
 _MOST_HEAPS: Final = -8
 _STAGES = {"scan": "looking", "read": "reading", "derive": "deriving"}
 
@@ -37,7 +37,7 @@ def _help() -> str:
     facts, options = (", ".join(names) for names in (FACTS, [option.name for option in BUILT_IN_OPTIONS]))
     return f"""Read raw files into a dataset of Parquet tables.
 
-    Files that did not change since the last time are not read again. Facts for --meta: {facts}; options of formats:
+    Files that have not changed since the last ingest are not read again. Facts for --meta: {facts}; options of formats:
     {options}.
     """
 
@@ -62,14 +62,13 @@ def command(
     as_json: bool,
 ) -> int:
     """Read raw files into a dataset."""
-    # Must precede the import of Arrow; a value set by the user wins.
-    # So must the number of polars' own threads.
+    # Both are set before the import of Arrow and polars; values set by the user have priority.
     threads = {"POLARS_MAX_THREADS": str(jobs)} if jobs else {}
     for name, value in (ARROW_MEMORY | threads).items():
         os.environ.setdefault(name, value)
     _share_heaps()
     if cluster is not None and cluster.startswith("local:"):
-        # It imports Dask while this process imports what it needs.
+        # The server imports Dask at the same time as this process makes its own imports.
         from citus_analysis.dataset.cluster.local_processes import start_server
 
         start_server()
@@ -91,7 +90,7 @@ def command(
 
 
 def _share_heaps() -> None:
-    """Let threads share the heaps of the C library, where it is glibc; a value set by the user wins."""
+    """Let threads share the heaps of the C library if it is glibc; a value set by the user has priority."""
     if "MALLOC_ARENA_MAX" not in os.environ:
         with suppress(AttributeError):
             ctypes.CDLL(None).mallopt(_MOST_HEAPS, _HEAPS)

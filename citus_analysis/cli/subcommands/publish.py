@@ -18,13 +18,13 @@ __all__ = ["command"]
 @click.option("--to", required=True, metavar="URL", help="postgresql://USER@HOST/DATABASE, without a password.")
 @click.option("--tables", multiple=True, metavar="NAMES", help="Only these, split by commas. Default: all.")
 @click.option("--schema", default="citus_analysis", show_default=True, metavar="NAME", help="Schema of the database.")
-@click.option("--dry-run", is_flag=True, help="Print the definitions and connect to nothing.")
+@click.option("--dry-run", is_flag=True, help="Only print the definitions; do not connect.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(dataset: Path | str, to: str, tables: tuple[str, ...], schema: str, dry_run: bool, as_json: bool) -> None:
     """Bring tables in PostgreSQL up to date with a dataset, in one transaction.
 
-    What did not change since the last time is not sent. The password comes from PGPASSWORD, a password file or a
-    service file. Where the extension citus exists, tables are distributed by run_id.
+    Parts of tables that are unchanged since the last publication are not sent. The password comes from PGPASSWORD, a
+    password file or a service file. If the extension citus exists, tables are distributed by run_id.
     """
     from citus_analysis.cli.run_options import column_names
     from citus_analysis.dataset import open_dataset

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Make a report of the dataset in DIR: executed notebook, self-contained HTML page, CSV of every figure's table.
 
-    Unknown parameters and values of the wrong type are refused before anything is executed.
+    Unknown parameters and values of the wrong type are rejected before a notebook is executed.
     """
     from citus_analysis.report import render_reports
 
@@ -82,7 +82,7 @@ def _progress() -> Iterator[ProgressCallback | None]:
             return
         tasks: dict[str, TaskID] = {}
         lock = Lock()
-        # For the seconds before the first cell is done.
+        # Shown during the seconds before the first cell is done.
         starting = bars.add_task("starting", total=None)
 
         def show(report: str, done: int, cells: int) -> None:

@@ -42,7 +42,7 @@ __all__ = ["command"]
     multiple=True,
     callback=key_values,
     metavar="FIELD=VALUE",
-    help="Instead of the file's value: a dotted field such as target.nodes.0.host; may be repeated.",
+    help="Replace a value of the file; FIELD is dotted, such as target.nodes.0.host; repeatable.",
 )
 @click.option(
     "--replace-table", is_flag=True, help="Drop a cluster's table usertable even if this tool did not create it."
@@ -51,10 +51,10 @@ __all__ = ["command"]
     "--restore",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Restore a cluster to its state before the experiment in DIR, and run nothing.",
+    help="Only restore a cluster to its state before the experiment in DIR.",
 )
-@click.option("--check", is_flag=True, help="Check cluster, programs and disk, and start nothing.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and how long it takes, and start nothing.")
+@click.option("--check", is_flag=True, help="Only check cluster, programs and disk.")
+@click.option("--dry-run", is_flag=True, help="Only print the plan and its expected duration.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of experiment files, for editors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, the checks or the summary as one JSON document.")
 def command(
@@ -76,8 +76,8 @@ def command(
     """Launch an experiment and leave the files that `ingest` reads.
 
     EXPERIMENT.yml is a file, or the name of a shipped experiment (laptop, overhead, ...). CELL is a configuration or
-    run (x-w3-t8-c, x-w3-t8-c#2); with none, all are made. Passwords are found by
-    libpq's rules: PGPASSWORD, PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
+    run (x-w3-t8-c, x-w3-t8-c#2); without CELL, all runs are made. Passwords are found by libpq's rules: PGPASSWORD,
+    PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
     from citus_analysis.errors import UsageError
     from citus_analysis.runner import Choice, experiment_schema, load_experiment, run_experiment
@@ -186,7 +186,7 @@ def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
 
 @contextmanager
 def _termination_is_interruption() -> Iterator[None]:
-    """SIGTERM ends what was started, as Ctrl-C does."""
+    """Handle SIGTERM as Ctrl-C, so that all started programs are ended."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -19,10 +19,10 @@ __all__ = ["command"]
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
 @AS_JSON
 def command(folder: Path | str, level: float, as_json: bool) -> None:
-    """List the configurations of a dataset, one a line.
+    """List the configurations of a dataset, one per line.
 
-    Each line has the number of runs, how many of them are ok, degraded or failed, and the mean throughput of those
-    that are ok. What all configurations have in common is written above.
+    Each line has the number of runs, the numbers of ok, degraded and failed runs, and the mean throughput of the runs
+    that are ok. Values that all configurations share are printed above the list.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import format_configurations, list_configurations

@@ -17,12 +17,12 @@ __all__ = ["command"]
 @over_configurations
 @click.option("--x", default="workers", show_default=True, help="Size: workers, threads, or another numeric column.")
 @click.option("--metric", default=METRIC, show_default=True, help="A rate; more is better.")
-@click.option("--base", type=float, help="Size that speedup refers to. Default: the smallest of each configuration.")
+@click.option("--base", type=float, help="Size to which speedup refers. Default: the smallest of each configuration.")
 def command(folder: Path | str, x: str, metric: str, base: float | None, chosen: Chosen, as_json: bool) -> None:
     """Speedup, efficiency, psi and scalability models per configuration.
 
-    Runs form a curve if the rest of their set-up agrees. Numbers and verdicts are those of `compare`.
-    Only runs whose status is ok enter.
+    Runs form a curve if the rest of their set-up is equal. Numbers and verdicts are those of `compare`.
+    Only runs with the status ok are used.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import format_scaling, scale_runs

@@ -21,7 +21,7 @@ _TIME: Final = click.DateTime(
     ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f")
 )
 
-#: Viewers open this many statements in seconds.
+#: A number of statements that viewers open within seconds.
 _DEFAULT_LIMIT: Final = 20_000
 
 
@@ -61,9 +61,9 @@ def command(
 ) -> None:
     """Write the traces of a dataset to a file that a trace viewer or collector opens.
 
-    perfetto: open it at ui.perfetto.dev; .pftrace is Perfetto's own format (half the size),
-    anything else JSON; with .gz after it, it is compressed. otlp: OpenTelemetry spans, as protobuf (.pb) or JSON
-    lines. FILE may be /dev/stdout. Spans without a time are left out and counted.
+    perfetto: a file for ui.perfetto.dev; with the suffix .pftrace in Perfetto's own format (half the size), otherwise
+    JSON; with the suffix .gz compressed. otlp: OpenTelemetry spans, as protobuf (.pb) or JSON lines. FILE may be
+    /dev/stdout. Spans without a time are left out; their number is printed.
     """
     import polars as pl
 
@@ -90,7 +90,7 @@ def command(
 
 
 def _report(out: Path, what: str, without_time: int, count: int, chosen: Selected) -> None:
-    """Say what was written and what was not."""
+    """Print the number of spans or events that were written, and the numbers that were left out."""
     from citus_analysis.core.output_files import is_replaced
 
     if without_time:

@@ -20,12 +20,12 @@ __all__ = ["command"]
     "how",
     type=click.Choice(FORMATS),
     default="table",
-    help="Default: table. In csv, texts that begin like a formula get a ' in front.",
+    help="Default: table. In csv, texts that begin like a formula are preceded by a '.",
 )
 def command(folder: Path | str, query: str, how: str) -> None:
     """Print the rows of a SELECT over a dataset's tables.
 
-    DuckDB's SQL. The query reads the dataset's tables and nothing else. `SHOW TABLES` lists them.
+    The query is written in DuckDB's SQL and can read only the dataset's tables. `SHOW TABLES` lists them.
     """
     from citus_analysis.dataset import open_dataset
 

@@ -23,8 +23,7 @@ __all__ = ["command"]
 def command(out: Path, as_json: bool) -> int:
     """Show the state of an experiment: runs done, failed (and why) and left, and the time they will take.
 
-    DIR is the folder named by `run --out`; a runner may be at work in it. Exits with 1 where a run failed
-    or is degraded.
+    DIR is the folder of `run --out`; a runner may be active in it. Exit code 1: a run failed or is degraded.
     """
     from citus_analysis.runner import read_overview
 

@@ -20,7 +20,11 @@ __all__ = ["command"]
 @POOL
 @ONLY
 @click.option(
-    "--alpha", default=CHANGE_ALPHA, show_default=True, type=SHARE, help="Chance of a false alarm in a quiet series."
+    "--alpha",
+    default=CHANGE_ALPHA,
+    show_default=True,
+    type=SHARE,
+    help="Probability of a false alarm in a series without changes.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write the report `track` there.")
 @AS_JSON
@@ -33,10 +37,10 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Find where metrics changed over the runs of several datasets, and what else moved there.
+    """Find where metrics changed over the runs of several datasets, and other changes near them.
 
-    Runs are in the order in which they began, one series per metric and configuration. Settings, versions, CPU time per
-    operation and balance that changed within two runs of a change are named with it.
+    Runs are ordered by their begin; each metric and configuration is a series. Settings, versions, CPU time per
+    operation and balance that changed within two runs of a change are listed with it.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.tracking import format_track, track
@@ -52,7 +56,7 @@ def command(
 
 
 def printable_lines(text: str) -> str:
-    """Lines without what would steer a terminal."""
+    """Lines without control characters, which could change the state of a terminal."""
     return "\n".join(map(printable, text.split("\n")))
 
 
