@@ -1,4 +1,4 @@
-"""Citus analysis: from raw benchmark files to tables, traces, statistics and reports.
+"""Conversion of raw benchmark files to tables, traces, statistics and reports.
 
 Example::
 
@@ -19,7 +19,7 @@ import lazy_loader
 
 from citus_analysis.core.drawing import draw_results_by
 
-# As in `typing`, which takes as long to import as the rest.
+# Not imported from `typing`, because that import takes as long as all others of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -1,4 +1,4 @@
-"""Functions whose name at the top level is not the one in their package."""
+"""Functions that have another name at the top level than in their package."""
 
 from citus_analysis.stats import compare_runs as compare
 

@@ -1,4 +1,4 @@
-"""Recognition of operations among the sections of a load generator's summary.
+"""Selection of operations from the sections of a load generator's summary.
 
 A summary has sections of several kinds, named as YCSB names them:
 

@@ -1,15 +1,15 @@
-"""The one place where every table and column is defined.
+"""Definitions of all tables and columns.
 
-A :class:`Table` is a name, a meaning and an ordered tuple of :class:`Column`. Formats, derivations and
-readers take their dtypes from here, `docs/tables.md` is generated from here, and a test compares the
-tables that an ingest wrote with these definitions.
+A :class:`Table` has a name, a meaning and an ordered tuple of :class:`Column`. Formats, derivations and readers use the
+dtypes of this module, `docs/tables.md` is generated from it, and a test compares the tables that an ingest wrote with
+these definitions.
 
 Conventions:
     - a quantity's unit is the suffix of its name (see :mod:`citus_analysis.units`);
     - times are UTC, always in µs, so that tables can be joined by them; raw times are never corrected
-      (clock offsets have a table of their own);
-    - *identity* columns (which file, resource, run, iteration, node) are filled in by the dataset layer:
-      a format module yields tables without them;
+      (clock offsets have a separate table);
+    - *identity* columns (file, resource, run, iteration, node) are added by the package `dataset`; tables of a format
+      module do not contain them;
     - `resource` is the hive partition key: it is stored in the folder name, not in the file.
 
 Example:
@@ -48,7 +48,7 @@ __all__ = [
 
 __dir__ = public(__all__)
 
-#: What a server log record reports (`log_events.kind`).
+#: Kinds of server log records (`log_events.kind`).
 KINDS: Final = (
     "duration",  # LOG:  duration: 0.581 ms, alone or followed by the statement
     "execute",  # LOG:  execute S_1: ...
@@ -63,12 +63,12 @@ KINDS: Final = (
     "lock_wait",
     "temp_file",
     "connection",
-    "error",  # severity WARNING or worse without a kind of its own
+    "error",  # severity WARNING or worse, of no other kind
     "detail",  # DETAIL/HINT/CONTEXT/STATEMENT/QUERY/LOCATION of another record
     "other",
 )
 
-#: Which part of the protocol a server log record names (`log_events.phase`).
+#: Parts of the protocol that server log records name (`log_events.phase`).
 PROTOCOL_PHASES: Final = ("parse", "bind", "execute", "statement")
 
 STATEMENT_KINDS: Final = (
@@ -88,7 +88,7 @@ STATEMENT_KINDS: Final = (
     "other",
 )
 
-#: Kinds of statements that read or change rows of tables: what a benchmark measures.
+#: Kinds of statements that read or change rows of tables; benchmarks measure these.
 DATA_STATEMENTS: Final = ("select", "insert", "update", "delete", "merge", "copy")
 
 #: Kinds of statements whose transaction writes WAL that its commit has to flush.
@@ -121,11 +121,11 @@ CHILD_PROTOCOLS: Final = ("text", "binary")
 #: `runs.status`, from the best to the worst; the rule is in `citus_analysis.runs.run_status`.
 STATUSES: Final = ("ok", "degraded", "failed")
 PHASES: Final = ("load", "run")
-#: Why a counter's growth is not known exactly (`server_counters.note`).
+#: Reasons why a counter's growth is not known exactly (`server_counters.note`).
 COUNTER_NOTES: Final = ("first", "reset", "decreased", "new", "gone", "evictions")
 #: Files of `/proc/pressure`.
 PRESSURES: Final = ("cpu", "io", "memory", "irq")
-#: What a row of `plan_nodes` is.
+#: Kinds of rows of `plan_nodes`.
 PLAN_ITEMS: Final = ("node", "task", "subplan", "job")
 #: Formats of EXPLAIN.
 PLAN_FORMS: Final = ("text", "json", "yaml")
@@ -145,12 +145,12 @@ _NODE = Column(
 )
 _ROLE = Column("role", one_of(ROLES), "main = the measured load; monitor = the sampled client", _PLACE)
 _PART = Column("part", INT32, "number of the load generator within the run, from 0", _PLACE)
-_OFFSET = Column("byte_offset", INT64, "where the record begins in the (decompressed) source")
+_OFFSET = Column("byte_offset", INT64, "begin of the record in the (decompressed) source")
 _LENGTH = Column("byte_length", INT64, "length of the record in the (decompressed) source, line end included")
 
 _FILE = (_SOURCE_ID, _RESOURCE)
 _CORRECTED: Final = (
-    "from the scheduled start, or corrected for coordinated omission; null where the source does not say"
+    "from the scheduled start, or corrected for coordinated omission; null if the source does not state it"
 )
 _CLIENT = (_SOURCE_ID, _RESOURCE, _RUN_ID, _ITERATION, _ROLE, _PART)
 _SAMPLE = (
@@ -160,7 +160,7 @@ _SAMPLE = (
     _ITERATION,
     _NODE,
     Column("sample", INT32, "number of the sample within the source, from 0"),
-    Column("sample_time", TIME, "when the sample was printed; null where the tool printed no time"),
+    Column("sample_time", TIME, "time at which the sample was printed; null if the tool printed none"),
     Column("since_boot", FLAG, "true for the sampler's first report, which averages since boot, not an interval"),
 )
 
@@ -172,9 +172,9 @@ _CPU_SHARES = (
     Column("iowait_percent", REAL, "waiting for I/O"),
     Column("steal_percent", REAL, "stolen by the hypervisor"),
     Column("idle_percent", REAL, "idle"),
-    Column("irq_percent", REAL, "of system: hardware interrupts; null where not printed"),
-    Column("softirq_percent", REAL, "of system: software interrupts; null where not printed"),
-    Column("guest_percent", REAL, "of user and nice: virtual processors; null where not printed"),
+    Column("irq_percent", REAL, "of system: hardware interrupts; null if not printed"),
+    Column("softirq_percent", REAL, "of system: software interrupts; null if not printed"),
+    Column("guest_percent", REAL, "of user and nice: virtual processors; null if not printed"),
 )
 
 
@@ -202,10 +202,10 @@ _TABLES: Final = (
             Column("parser_version", INT32, "version of the format module that read it"),
             Column("compression", TEXT, "none, gzip, zstd or bzip2"),
             Column("content_bytes", INT64, "size after decompression"),
-            Column("parsed_bytes", INT64, "bytes that ended as (part of) a row"),
+            Column("parsed_bytes", INT64, "bytes that became (part of) a row"),
             Column("noise_bytes", INT64, "bytes that the format defines as carrying no data"),
             Column("rejected_bytes", INT64, "bytes in `rejects`; parsed + noise + rejected = content"),
-            Column("run_id", TEXT, "run the file belongs to, where its identity names exactly one", _PLACE),
+            Column("run_id", TEXT, "run the file belongs to; null if its identity names none or several", _PLACE),
             Column("note", TEXT, "reason why it has no rows, or a remark; null if neither"),
             _ITERATION,
             _NODE,
@@ -215,7 +215,7 @@ _TABLES: Final = (
     ),
     Table(
         "rejects",
-        "Every stretch of a source that could not be understood. Nothing is dropped silently.",
+        "Every part of a source that could not be parsed. Nothing is dropped silently.",
         "all formats",
         (
             *_FILE,
@@ -241,7 +241,7 @@ _TABLES: Final = (
     ),
     Table(
         "shards",
-        "Shards and where they are placed.",
+        "Shards and their placements.",
         "pg_dist_shard.csv",
         (
             *_FILE,
@@ -307,14 +307,16 @@ _TABLES: Final = (
             Column("operations_done", INT64, "operations that succeeded, main clients"),
             Column("failed_operations", INT64, "operations that failed, main clients"),
             Column("monitored", FLAG, "a monitor client ran at the same time as the main clients"),
-            Column("monitor_operations", INT64, "operations that succeeded, monitor client; null where there was none"),
+            Column("monitor_operations", INT64, "operations that succeeded, monitor client; null if there was none"),
             Column("monitor_failed_operations", INT64, "operations that failed, monitor client"),
-            Column("status", one_of(STATUSES), "ok, degraded or failed; only ok runs enter statistics by default"),
+            Column(
+                "status", one_of(STATUSES), "ok, degraded or failed; by default only ok runs are used in statistics"
+            ),
             Column("status_reason", TEXT, "why the run is not ok, in words; null when it is"),
             Column("start_time", TIME, "first status line of a main client; client clock"),
             Column("end_time", TIME, "last status line of a main client; client clock"),
-            Column("measured_from", TIME, "begin of the time in which all main clients ran; null where not known"),
-            Column("measured_until", TIME, "end of the time in which all main clients ran; null where not known"),
+            Column("measured_from", TIME, "begin of the time in which all main clients ran; null if unknown"),
+            Column("measured_until", TIME, "end of the time in which all main clients ran; null if unknown"),
         ),
     ),
     Table(
@@ -338,7 +340,7 @@ _TABLES: Final = (
                 "percentile_source",
                 TEXT,
                 "reported (by the only client); reported, of a sample (of the calls, as HammerDB 6 takes it); "
-                "histogram (merged); both (histogram where not printed); or null",
+                "histogram (merged); both (histogram if not printed); or null",
             ),
         ),
     ),
@@ -378,7 +380,7 @@ _TABLES: Final = (
             *_CLIENT,
             Column("section", TEXT, "OVERALL, READ, INSERT, TOTAL_GCs, ..."),
             Column("metric", TEXT, "name without its unit: Throughput, AverageLatency, Return=OK, ..."),
-            Column("unit", TEXT, "unit in brackets: ops/sec, us, ms, %; null where none"),
+            Column("unit", TEXT, "unit in brackets: ops/sec, us, ms, %; null if none"),
             Column("value", REAL, "value"),
         ),
     ),
@@ -391,13 +393,13 @@ _TABLES: Final = (
             Column("section", TEXT, "operation; null for the line's total over operations"),
             Column("corrected", FLAG, _CORRECTED),
             Column("elapsed_s", REAL, "since the client's start"),
-            Column("log_time", TIME, "client clock; null where not printed"),
+            Column("log_time", TIME, "client clock; null if not printed"),
             Column("operations_total", INT64, "operations done since the start"),
             Column("throughput_ops_s", REAL, "throughput of the interval"),
             Column("operations", INT64, "operations measured in the interval"),
             Column("failed_operations", INT64, "pgbench: operations that failed in the interval; null if not counted"),
             Column("skipped_operations", INT64, "pgbench: operations not begun, because they were late"),
-            Column("retries", INT64, "pgbench: how often operations of the interval were tried again"),
+            Column("retries", INT64, "pgbench: number of times that operations of the interval were tried again"),
             *_summary("in the interval"),
             Column("p90_us", REAL, "90th percentile in the interval"),
             Column("p99_us", REAL, "99th percentile in the interval"),
@@ -420,12 +422,12 @@ _TABLES: Final = (
     ),
     Table(
         "client_latencies",
-        "Single latencies, where a client logged every operation.",
+        "Single latencies of clients that logged every operation.",
         "YCSB and go-ycsb with measurementtype=raw, the raw file of BenchBase, pgbench --log",
         (
             *_CLIENT,
             Column("section", TEXT, "operation or script"),
-            Column("time", TIME, "when the operation ended (pgbench) or began (the others); null where not absolute"),
+            Column("time", TIME, "end of the operation (pgbench) or its begin (others); null if not absolute"),
             Column("elapsed_s", REAL, "since the first operation of the source"),
             Column("latency_us", REAL, "latency"),
             Column("client_thread", INT32, "client number within the load generator"),
@@ -440,7 +442,7 @@ _TABLES: Final = (
             *_CLIENT,
             Column("exception", TEXT, "Java class, or the tool's severity word"),
             Column("message_class", TEXT, "message with numbers, keys and literals replaced"),
-            Column("count", INT64, "how often"),
+            Column("count", INT64, "number of messages"),
             Column("first_byte_offset", INT64, "byte offset of its first occurrence"),
         ),
     ),
@@ -456,7 +458,7 @@ _TABLES: Final = (
             _OFFSET,
             _LENGTH,
             _NODE,
-            Column("log_time", TIME, "%m or %t or %n, converted to UTC; null where not parsable"),
+            Column("log_time", TIME, "%m or %t or %n, converted to UTC; null if not parsable"),
             Column("pid", INT32, "%p"),
             Column("backend_id", INT32, "%v before the slash"),
             Column("local_xid", INT64, "%v after the slash; 0 = outside a transaction"),
@@ -468,8 +470,8 @@ _TABLES: Final = (
             Column("client_host", CATEGORY, "%h or %r"),
             Column("sqlstate", CATEGORY, "%e"),
             Column("severity", one_of(SEVERITIES), "severity word; DEBUG1..5 are DEBUG"),
-            Column("kind", one_of(KINDS), "what the record reports"),
-            Column("phase", one_of(PROTOCOL_PHASES), "protocol phase, where the line names it"),
+            Column("kind", one_of(KINDS), "kind of the record"),
+            Column("phase", one_of(PROTOCOL_PHASES), "protocol phase, if the line names it"),
             Column("duration_us", REAL, "reported duration; lock waits: time waited"),
             Column("shard_id", INT64, "task: anchor shard; statement on shards: the first that it names"),
             Column("other_shards", TEXT, "statement on shards: the others that it names, separated by blanks"),
@@ -479,9 +481,9 @@ _TABLES: Final = (
             Column("worker_port", INT32, "task: worker"),
             Column("statement_kind", one_of(STATEMENT_KINDS), "kind of the statement in the text"),
             Column("statement_name", CATEGORY, "prepared statement of an execute line (`S_1`, `<unnamed>`)"),
-            Column("statement_fingerprint", HASH, "same statement with other constants and shard numbers: same value"),
+            Column("statement_fingerprint", HASH, "fingerprint of the statement without constants and shard numbers"),
             Column("record_byte_offset", INT64, "detail lines: byte_offset of the record they belong to"),
-            Column("message", TEXT, "text of records that carry no statement (at most 500 characters), redacted"),
+            Column("message", TEXT, "text of records without a statement (at most 500 characters), redacted"),
             Column("capped", FLAG, "the record was longer than the cap; its tail was skipped"),
         ),
     ),
@@ -496,7 +498,7 @@ _TABLES: Final = (
             _ITERATION,
             _NODE,
             _OFFSET,
-            Column("start_time", TIME, "log time of `checkpoint starting`; null where the log begins later"),
+            Column("start_time", TIME, "log time of `checkpoint starting`; null if the log begins later"),
             Column("end_time", TIME, "log time of `checkpoint complete`"),
             Column("reason", TEXT, "time, wal, immediate force wait, shutdown ..."),
             Column("buffers_written", INT64, "buffers written"),
@@ -535,7 +537,7 @@ _TABLES: Final = (
             Column("gpid", INT64, "global pid of the parent session"),
             Column("pid", INT32, "backend that reported the span"),
             Column("match", one_of(MATCHES), "certainty of the link to the parent span"),
-            Column("includes_commit", FLAG, "the duration contains the commit's WAL flush; null where nothing commits"),
+            Column("includes_commit", FLAG, "the duration contains the commit's WAL flush; null if nothing commits"),
             Column("session_seq", INT64, "number of the statement within its session, from 0"),
             _SOURCE_ID,
             _OFFSET,
@@ -552,14 +554,14 @@ _TABLES: Final = (
             _ITERATION,
             _NODE,
             Column("pid", INT32, "parent backend"),
-            Column("gpid", INT64, "global pid of the parent session; null where nodeids are unknown"),
+            Column("gpid", INT64, "global pid of the parent session; null if nodeids are unknown"),
             Column("session_seq", INT64, "number of the statement within its session, from 0"),
             Column("statement_kind", one_of(STATEMENT_KINDS), "kind of the statement"),
-            Column("statement_fingerprint", HASH, "same statement with other constants: same value"),
+            Column("statement_fingerprint", HASH, "fingerprint of the statement without constants"),
             Column("protocol", one_of(PROTOCOLS), "protocol of the parent's client"),
             Column("child_protocol", one_of(CHILD_PROTOCOLS), "protocol between parent and child"),
             Column(
-                "executed", one_of(EXECUTED), "where the statement ran; null where it touched no shard of a cluster"
+                "executed", one_of(EXECUTED), "place of execution; null if the statement used no shard of a cluster"
             ),
             Column("shard_id", INT64, "shard of a single-shard statement"),
             Column("tasks", INT32, "remote tasks plus local shard executions"),
@@ -569,21 +571,23 @@ _TABLES: Final = (
             Column("bind_us", REAL, "T's share of the bind phase"),
             Column("execute_us", REAL, "T's share of the execute phase (simple protocol: all of it)"),
             Column("total_us", REAL, "T: sum of the protocol phases' durations"),
-            Column("parent_us", REAL, "P = T - W: time the parent computed"),
+            Column("parent_us", REAL, "P = T - W: time of the parent itself"),
             Column(
                 "connect_us",
                 REAL,
-                "part of P in which connections to other nodes were made: execute phase without W; null: none",
+                "part of P in which connections to other nodes were opened: execute phase without W; null: none",
             ),
-            Column("parent_low_us", REAL, "lower bound of P, where several tasks make it uncertain"),
+            Column("parent_low_us", REAL, "lower bound of P, if several tasks make it uncertain"),
             Column("parent_high_us", REAL, "upper bound of P: T without the tasks of the busiest connection alone"),
-            Column("wait_us", REAL, "W: reported task time (several tasks: time during which at least one was out)"),
+            Column(
+                "wait_us", REAL, "W: reported task time (several tasks: time during which at least one was in progress)"
+            ),
             Column("child_us", REAL, "C: child durations (several tasks: of the critical task)"),
             Column("latency_us", REAL, "L = W - C: network, queueing, connection handling"),
             Column("slowest_task_us", REAL, "largest task time"),
             Column("median_task_us", REAL, "median task time"),
             Column("match", one_of(MATCHES), "certainty of the link to the children; the worst of its tasks"),
-            Column("includes_commit", FLAG, "T contains the commit's WAL flush; null where nothing commits"),
+            Column("includes_commit", FLAG, "T contains the commit's WAL flush; null if nothing commits"),
             Column("failed", FLAG, "ended with an error or was cancelled"),
             _SOURCE_ID,
             _OFFSET,
@@ -591,7 +595,7 @@ _TABLES: Final = (
     ),
     Table(
         "match_quality",
-        "How well parent tasks and child statements were paired, per pair of nodes.",
+        "Quality of the pairing of parent tasks and child statements, per pair of nodes.",
         "derived with spans",
         (
             _RESOURCE,
@@ -605,7 +609,7 @@ _TABLES: Final = (
             Column("inferred", INT64, "pairs by alignment"),
             Column("unmatched_tasks", INT64, "tasks without a child"),
             Column("unmatched_children", INT64, "children without a task"),
-            Column("ambiguous", INT64, "tasks for which several alignments are as good"),
+            Column("ambiguous", INT64, "tasks with several alignments that are equally good"),
             Column("match_rate", REAL, "(exact + inferred) / tasks"),
             Column("warning", TEXT, "limits of the matching; null if there are none"),
         ),
@@ -627,8 +631,8 @@ _TABLES: Final = (
             Column("drift_ppm", REAL, "change of the offset over the run"),
             Column("drift_low_ppm", REAL, "lower bound"),
             Column("drift_high_ppm", REAL, "upper bound"),
-            Column("reference_time", TIME, "time (parent clock) for which offset_us holds"),
-            Column("method", TEXT, "how it was estimated"),
+            Column("reference_time", TIME, "time (parent clock) at which offset_us is valid"),
+            Column("method", TEXT, "method of the estimate"),
         ),
     ),
     Table(
@@ -656,7 +660,7 @@ _TABLES: Final = (
             Column("gpid", INT64, "Citus: global pid of the session; for a child, that of its parent's session"),
             Column("worker_query", FLAG, "Citus: the session works for another node's session"),
             Column("query_id", INT64, "identifier of the statement; key of pg_stat_statements"),
-            Column("backend_start", TIME, "when the session began; with pid it names the session"),
+            Column("backend_start", TIME, "when the session began; with pid it identifies the session"),
             Column("xact_start", TIME, "when the current transaction began"),
             Column("query_start", TIME, "when the newest statement began"),
             Column("state_change", TIME, "when the state last changed"),
@@ -680,7 +684,7 @@ _TABLES: Final = (
             Column("key", CATEGORY, "the view's key columns, joined by `/`; empty for a view of one row"),
             Column("counter", CATEGORY, "column of the view, in PostgreSQL's own unit (times in ms)"),
             Column("value", REAL, "growth since the previous snapshot; null if unknown for the reason in `note`"),
-            Column("total", REAL, "value of the counter in the snapshot; null if the entry was gone"),
+            Column("total", REAL, "value of the counter in the snapshot; null if the entry was absent"),
             Column(
                 "note",
                 one_of(COUNTER_NOTES),
@@ -704,7 +708,7 @@ _TABLES: Final = (
             _NODE,
             Column("plan", INT32, "number of the plan within the source, from 0; with `source_id` the key"),
             Column("form", one_of(PLAN_FORMS), "format of EXPLAIN"),
-            Column("query", TEXT, "statement, where auto_explain printed it; secrets redacted"),
+            Column("query", TEXT, "statement, if auto_explain printed it; secrets redacted"),
             Column("analyzed", FLAG, "EXPLAIN ANALYZE: the statement was executed"),
             Column("timed", FLAG, "nodes have times (ANALYZE without TIMING OFF)"),
             Column("planning_us", REAL, "time of planning"),
@@ -712,10 +716,10 @@ _TABLES: Final = (
             Column("nodes", INT32, "nodes shown, those of tasks and subplans included"),
             Column("total_cost", REAL, "estimated cost of the topmost node; Citus does not estimate that of tasks"),
             Column("estimated_rows", REAL, "rows that the planner expected of the topmost node"),
-            Column("actual_rows", REAL, "rows that the topmost node gave"),
+            Column("actual_rows", REAL, "rows that the topmost node returned"),
             Column("task_count", INT32, "tasks of all distributed queries of the plan"),
             Column("tasks_shown", INT32, "tasks that the plan shows"),
-            Column("unknown", TEXT, "what tasks that are not shown leave unknown; null if all are shown"),
+            Column("unknown", TEXT, "facts that are unknown because tasks are not shown; null if all are shown"),
         ),
     ),
     Table(
@@ -730,7 +734,7 @@ _TABLES: Final = (
             _NODE,
             Column("plan", INT32, "number of the plan within the source; key of `plans`"),
             Column("plan_node", INT32, "number within the plan in the order of EXPLAIN, from 0"),
-            Column("parent", INT32, "plan_node that it feeds or belongs to; null for the topmost"),
+            Column("parent", INT32, "plan_node that receives its rows or contains it; null for the topmost"),
             Column("depth", INT32, "number of rows above it in the tree"),
             Column("kind", one_of(PLAN_ITEMS), "node of PostgreSQL's executor, or task, subplan or job of Citus"),
             Column(
@@ -750,17 +754,17 @@ _TABLES: Final = (
             Column(
                 "total_us", REAL, "time until the last row, mean of an execution, its inputs included; subplan: all"
             ),
-            Column("actual_rows", REAL, "rows given, mean of an execution; PostgreSQL before 18 rounds it"),
+            Column("actual_rows", REAL, "rows returned, mean of an execution; PostgreSQL before 18 rounds it"),
             Column("loops", INT64, "executions; 0 = never executed"),
             Column("removed_rows", REAL, "rows removed by filters, mean of an execution"),
             Column("workers_planned", INT32, "parallel workers planned"),
             Column("workers_launched", INT32, "parallel workers launched"),
             Column("sort_method", CATEGORY, "method of a sort"),
-            Column("memory_bytes", INT64, "memory that a sort or hash took"),
-            Column("disk_bytes", INT64, "disk that a sort or hash took; null if none"),
+            Column("memory_bytes", INT64, "memory used by a sort or hash"),
+            Column("disk_bytes", INT64, "disk space used by a sort or hash; null if none"),
             Column("shared_hit_blocks", INT64, "BUFFERS: blocks found in shared buffers, its inputs included"),
             Column("shared_read_blocks", INT64, "BUFFERS: blocks read"),
-            Column("shared_dirtied_blocks", INT64, "BUFFERS: blocks made dirty"),
+            Column("shared_dirtied_blocks", INT64, "BUFFERS: blocks dirtied"),
             Column("shared_written_blocks", INT64, "BUFFERS: blocks written by this backend"),
             Column("local_hit_blocks", INT64, "BUFFERS: of temporary tables"),
             Column("local_read_blocks", INT64, "BUFFERS: of temporary tables"),
@@ -778,7 +782,7 @@ _TABLES: Final = (
             Column("worker_host", CATEGORY, "task and its nodes: worker"),
             Column("worker_port", INT32, "task and its nodes: worker"),
             Column("task_count", INT32, "distributed query: tasks; job: tasks of map and merge"),
-            Column("tasks_shown", TEXT, "distributed query: what Citus says of the tasks shown"),
+            Column("tasks_shown", TEXT, "distributed query: text of Citus about the tasks shown"),
             Column(
                 "received_bytes", INT64, "distributed query, task: size of the rows received; subplan: of its result"
             ),
@@ -919,7 +923,7 @@ _TABLES: Final = (
             Column("interrupts_per_s", REAL, "in"),
             Column("context_switches_per_s", REAL, "cs"),
             Column("guest_percent", REAL, "gu: CPU time of guests (newer versions)"),
-            Column("available_kb", INT64, "memory that programs can get without swapping"),
+            Column("available_kb", INT64, "memory available to programs without swapping"),
             Column("used_kb", INT64, "memory in use, as the sampler counts it"),
             Column("dirty_kb", INT64, "memory that waits to be written to disk"),
             Column("swap_in_pages_per_s", REAL, "pages swapped in, of the machine's page size"),
@@ -946,7 +950,7 @@ _TABLES: Final = (
             Column("user_percent", REAL, "CPU time in user space, of one CPU"),
             Column("system_percent", REAL, "CPU time in the kernel, of one CPU"),
             Column("guest_percent", REAL, "CPU time of virtual processors, of one CPU"),
-            Column("wait_percent", REAL, "time in which it could run but waited for a CPU"),
+            Column("wait_percent", REAL, "time in which it was runnable but waited for a CPU"),
             Column("cpu_percent", REAL, "CPU time, of one CPU (with -I of all CPUs)"),
             Column("cpu", INT32, "CPU that it ran on last"),
             Column("minor_faults_per_s", REAL, "page faults without reading from a disk"),
@@ -954,8 +958,8 @@ _TABLES: Final = (
             Column("virtual_kb", INT64, "virtual memory"),
             Column("resident_kb", INT64, "memory that is not swapped out"),
             Column("memory_percent", REAL, "resident share of the memory"),
-            Column("read_kb_s", REAL, "read from disks; null where the kernel does not tell"),
-            Column("write_kb_s", REAL, "written to disks; null where the kernel does not tell"),
+            Column("read_kb_s", REAL, "read from disks; null if the kernel does not report it"),
+            Column("write_kb_s", REAL, "written to disks; null if the kernel does not report it"),
             Column("cancelled_write_kb_s", REAL, "written, but deleted before it reached a disk; null as above"),
             Column("io_delay_ticks", INT64, "ticks in which it waited for disks and swap"),
             Column("voluntary_switches_per_s", REAL, "context switches because it waited"),
@@ -978,9 +982,9 @@ _TABLES: Final = (
             ),
             Column("children_percent", REAL, "share with callees; null without --children"),
             Column("self_percent", REAL, "share of the symbol itself"),
-            Column("samples", INT64, "samples (-n); null where not printed"),
+            Column("samples", INT64, "samples (-n); null if not printed"),
             Column("command", TEXT, "comm"),
-            Column("pid", INT32, "process, where the report sorts by it"),
+            Column("pid", INT32, "process, if the report sorts by it"),
             Column("shared_object", TEXT, "binary or library; [kernel.kallsyms] for the kernel"),
             Column(
                 "mode",
@@ -988,7 +992,7 @@ _TABLES: Final = (
                 "privilege level as perf prints it: . user, k kernel, g guest, u guest user, H hypervisor",
             ),
             Column("symbol", TEXT, "function, or a raw address"),
-            Column("parent", TEXT, "parent symbol, where the report sorts by it"),
+            Column("parent", TEXT, "parent symbol, if the report sorts by it"),
         ),
     ),
     Table(
@@ -1006,11 +1010,9 @@ _TABLES: Final = (
             Column("pid", INT32, "process (by default, perf script prints the thread); null in most reports"),
             Column("stack", TEXT, "frames from root to leaf, joined by `;`"),
             Column("shared_object", TEXT, "binary or library of the leaf frame"),
-            Column("samples", INT64, "samples with this stack; null where only a share is known"),
-            Column(
-                "event_count", INT64, "events represented by these samples (sum of periods); null where not printed"
-            ),
-            Column("self_percent", REAL, "share of the event's count, or of its samples where no period is printed"),
+            Column("samples", INT64, "samples with this stack; null if only a share is known"),
+            Column("event_count", INT64, "events represented by these samples (sum of periods); null if not printed"),
+            Column("self_percent", REAL, "share of the event's count, or of its samples if no period is printed"),
         ),
     ),
     Table(
@@ -1026,7 +1028,7 @@ _TABLES: Final = (
             Column("elapsed_s", REAL, "end of the interval (-I), else the whole run's elapsed time"),
             Column("scope", TEXT, "CPU, core, socket or thread it was counted on (-A, --per-...); null = all"),
             Column("event", TEXT, "event"),
-            Column("value", REAL, "counter value; null where not supported or not counted"),
+            Column("value", REAL, "counter value; null if not supported or not counted"),
             Column("unit", TEXT, "unit perf prints (msec ...)"),
             Column("status", TEXT, "counted, not supported or not counted"),
             Column("running_percent", REAL, "share of the time the counter was scheduled (multiplexing)"),
@@ -1037,12 +1039,12 @@ _TABLES: Final = (
     ),
     Table(
         "published",
-        "Numbers that others published. Never mixed into a computed interval.",
+        "Numbers that others published. They are never used in a computed interval.",
         "data/published/*.csv",
         (
             Column("source", TEXT, "key of the publication"),
             Column("table", TEXT, "table, figure or section, as the publication numbers it"),
-            Column("row", TEXT, "row of the table, or the sentence's subject; the same subject has the same words"),
+            Column("row", TEXT, "row of the table, or the sentence's subject; the same words for the same subject"),
             Column("system", TEXT, "database system that the number describes; null if none"),
             Column("workload", TEXT, "insert, select, ycsb-a, tproc-c, dbt-1 ...; null if none ran"),
             Column("metric", TEXT, "quantity stated, its unit as suffix (docs/published.md lists the names)"),
@@ -1051,7 +1053,7 @@ _TABLES: Final = (
             Column("n", INT32, "repetitions, if known"),
             Column("stated", TEXT, "value as printed, with its precision; a leading ~ marks an approximation"),
             Column("seed", TEXT, "number of the text it was transcribed from; null for tables of users"),
-            Column("location", TEXT, "its place: line of that text, or line and column of a table file"),
+            Column("location", TEXT, "line of that text, or line and column of a table file"),
             Column("note", TEXT, "conditions and doubts"),
         ),
     ),
@@ -1078,7 +1080,7 @@ _TABLES: Final = (
 
 TABLES: Final[dict[str, Table]] = {table.name: table for table in _TABLES}
 
-#: Tables that describe publications and audits; they are no part of a dataset on disk.
+#: Tables that describe publications and audits; a dataset on disk does not contain them.
 OUTSIDE_DATASET: Final = frozenset({"published", "findings"})
 
 #: Tables that an ingest computes from other tables.

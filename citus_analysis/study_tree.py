@@ -1,4 +1,4 @@
-"""Names of the files and folders of the study's tree: the runner writes them, `ingest` reads them.
+"""Names of the files and folders in the study's tree, which the runner writes and `ingest` reads.
 
 ::
 
@@ -61,7 +61,7 @@ _CLIENT: Final = re.compile(
 _TAIL: Final = re.compile(r"(?P<resource>.+?)(?:_(?P<drivers>\d+)_(?P<part>\d+))?")
 #: Suffixes added by rotation: `PGLOG-1-2-20261120_2100.log`, `PGLOG-1-2.log.1`, `PGLOG-1-2.log-20261120`.
 _ROTATED: Final = r"(?:[-_.]\d[\d_.:T-]*)?"
-#: Numbers name servers; driver1, driver2, ... name the machines of load generators.
+#: Numbers identify servers; driver1, driver2, ... identify the machines of load generators.
 _NODE: Final = re.compile(
     rf"(?:(?P<log>PGLOG)-(?P<node>\d+)-(?P<iteration>\d+){_ROTATED}"
     # In `postgresql-2026-11-20.log` the numbers are a date.
@@ -72,15 +72,15 @@ _NODE: Final = re.compile(
 
 @dataclass(frozen=True)
 class ClientName:
-    """Facts in the name of a load generator's output.
+    """Facts in the file name of a load generator's output.
 
     Attributes:
         role: `main`, or `monitor` for the sampled client.
         phase: `load` or `run`.
-        workload: letter of the workload; holds no `_`.
+        workload: letter of the workload; contains no `_`.
         threads: client threads of the run, over all load generators.
         records: rows of the table.
-        operations: planned operations; None in the load phase, where they are the records.
+        operations: planned operations; None in the load phase, in which their number is `records`.
         iteration: number of the repetition, from 1.
         workers: workers of the cluster.
         resource: the system under test; the name of the folder.
@@ -121,7 +121,7 @@ class ClientName:
 
         Args:
             name: name of the file.
-            folder: the resource as the folder names it; decides where the resource ends in names like `V3_2_1_0`.
+            folder: name of the resource's folder; determines the end of the resource in names like `V3_2_1_0`.
         """
         match = _CLIENT.fullmatch(name)
         if match is None:
@@ -204,7 +204,7 @@ def perf_report(resource: str, report: str, iteration: int) -> PurePosixPath:
 
 
 def plan_file(resource: str, node: str, iteration: int) -> PurePosixPath:
-    """Path of the plans that were taken on one node, relative to the tree.
+    """Path of the plans of one node (output of EXPLAIN), relative to the tree.
 
     Example:
         >>> str(plan_file("w2", "0", 1))

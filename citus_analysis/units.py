@@ -26,7 +26,7 @@ __dir__ = public(__all__)
 US_PER_MS: Final = 1_000
 US_PER_S: Final = 1_000_000
 
-#: Name suffix -> printable unit. Longest suffix wins.
+#: Suffix of a name -> printable unit. The longest suffix of a name is decisive.
 SUFFIX_UNITS: Final[dict[str, str]] = {
     "_ops_s": "operations/s",
     "_per_s": "1/s",
@@ -45,7 +45,7 @@ SUFFIX_UNITS: Final[dict[str, str]] = {
 
 
 class Unit(NamedTuple):
-    """What a unit measures.
+    """Dimension and size of a unit.
 
     Attributes:
         dimension: `time` (base unit s), `rate` (1/s), `percent`, `data_rate` (bytes/s), or empty.
@@ -104,7 +104,7 @@ def printed_unit(text: str) -> Unit | None:
     if rate := _RATE.fullmatch(plain):
         return Unit("rate", _MULTIPLES[rate["multiple"]])
     if data := _DATA.fullmatch(plain):
-        # "b" is a byte unless it is spelt as a bit: benchmarks print kB/s as kb_s.
+        # "b" is a byte unless "bit" is written out, because benchmarks print kB/s as kb_s.
         bits = bool(data["bits"]) or data["what"].startswith("bit")
         return Unit("data_rate", _MULTIPLES[data["multiple"] or data["bits"] or ""] / (_BITS_PER_BYTE if bits else 1.0))
     return None
@@ -114,7 +114,7 @@ _BY_LENGTH: Final = sorted(SUFFIX_UNITS, key=len, reverse=True)
 
 
 def unit_of(column: str) -> str | None:
-    """The printable unit that a column's name ends in, or None for a unitless column."""
+    """The printable unit of a column, from the suffix of its name; None for a column without a unit."""
     return next((SUFFIX_UNITS[s] for s in _BY_LENGTH if column.endswith(s)), None)
 
 
@@ -128,6 +128,6 @@ def label(column: str) -> str:
         'throughput [operations/s]'
     """
     suffix = next((s for s in _BY_LENGTH if column.endswith(s)), "")
-    # Columns are spelled as the tools spell them, sentences in British English.
+    # Names of columns have the spelling of the tools; labels are in British English.
     words = column.removesuffix(suffix).replace("_", " ").replace("utilization", "utilisation")
     return f"{words} [{SUFFIX_UNITS[suffix]}]" if suffix else words

@@ -1,4 +1,4 @@
-"""One method per table, so that `dataset.runs()` reads well and completes in an editor."""
+"""One method per table, so that editors complete `dataset.runs()`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Shorthands"]
 
 
 class Shorthands:
-    """`dataset.NAME()` is `dataset.table("NAME")`."""
+    """Methods of which `dataset.NAME()` is the same as `dataset.table("NAME")`."""
 
     @abstractmethod
     def scan(self, name: str) -> pl.LazyFrame:
         """A table as a lazy frame."""
 
     def sources(self) -> pl.DataFrame:
-        """One row per file that an ingest saw."""
+        """One row per file that an ingest examined."""
         return self.scan("sources").collect()
 
     def rejects(self) -> pl.DataFrame:
-        """Every stretch of a source that could not be understood. Nothing is dropped silently."""
+        """Parts of sources that could not be parsed. Nothing is dropped silently."""
         return self.scan("rejects").collect()
 
     def nodes(self) -> pl.DataFrame:
@@ -29,7 +29,7 @@ class Shorthands:
         return self.scan("nodes").collect()
 
     def shards(self) -> pl.DataFrame:
-        """Shards and where they are placed."""
+        """Shards and their placements."""
         return self.scan("shards").collect()
 
     def settings(self) -> pl.DataFrame:
@@ -85,7 +85,7 @@ class Shorthands:
         return self.scan("statements").collect()
 
     def match_quality(self) -> pl.DataFrame:
-        """How well parent tasks and child statements were paired, per pair of nodes."""
+        """Quality of the pairing of parent tasks and child statements, per pair of nodes."""
         return self.scan("match_quality").collect()
 
     def clock_offsets(self) -> pl.DataFrame:
@@ -105,11 +105,11 @@ class Shorthands:
         return self.scan("pressure_samples").collect()
 
     def net_samples(self) -> pl.DataFrame:
-        """Network interfaces: rates since the sample before; null for the first and where a counter went back."""
+        """Network interfaces: rates since the previous sample; null for the first and if a counter decreased."""
         return self.scan("net_samples").collect()
 
     def throttle_samples(self) -> pl.DataFrame:
-        """CPU throttling of a control group since the sample before."""
+        """CPU throttling of a control group since the previous sample."""
         return self.scan("throttle_samples").collect()
 
     def cpu_samples(self) -> pl.DataFrame:
