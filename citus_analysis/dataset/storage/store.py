@@ -1,4 +1,4 @@
-"""Where a dataset is kept: a folder, or a place on an object store.
+"""Location of a dataset: a folder, or a URL of an object store.
 
 An ingest reads and writes through a store. A task that runs in another process is given the store, so a store travels:
 it holds a path or a URL, nothing that is open.
@@ -30,7 +30,7 @@ _CHECKED_AT_ONCE: Final = 32
 
 
 class Store(Protocol):
-    """Where a dataset is kept."""
+    """Location of a dataset."""
 
     def writable(self, known: Manifest, halt: Callable[[], None]) -> AbstractContextManager[Manifest]:
         """The manifest, while no other ingest writes; after a failure, `halt` is called and half work removed.

@@ -23,7 +23,7 @@ class PgbenchDriver(Part):
     )
     log_transactions: bool = Field(False, description="log every transaction (--log)")
     workloads: dict[str, ScriptedWorkload] = Field(
-        default_factory=dict, description="loads of your own scripts by name, for matrix.workloads"
+        default_factory=dict, description="own scripts by name, for matrix.workloads"
     )
 
     @field_validator("workloads")
@@ -39,7 +39,7 @@ class DriverHost(Part):
     ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
     ssh_port: int = Field(22, gt=0, lt=65536, description="port of sshd")
     home: str | None = Field(None, description="folder of the YCSB installation there; default: `driver.home`")
-    java: str = Field("java", description="program of the Java machine there, a name in PATH or a path")
+    java: str = Field("java", description="Java's program there: a name in PATH, or a path")
 
 
 class YcsbDriver(Part):
@@ -56,7 +56,7 @@ class YcsbDriver(Part):
     java_options: list[str] = Field(default_factory=list, description="options of the Java machine, such as -Xmx4g")
     hosts: list[DriverHost] = Field(
         default_factory=list,
-        description="machines that the load generators run on, in turns, by ssh; default: this machine",
+        description="machines on which the load generators are started by ssh, in turn; default: this machine",
     )
 
     @field_validator("properties")

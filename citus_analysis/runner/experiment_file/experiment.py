@@ -49,22 +49,23 @@ class Experiment(Part):
     driver: PgbenchDriver | YcsbDriver | CommandDriver = Field(
         PgbenchDriver(), discriminator="kind", description="the load generator"
     )
-    matrix: Matrix = Field(description="what is varied")
+    matrix: Matrix = Field(description="the values that are varied")
     iterations: Positive = Field(3, description="runs of every configuration")
     order: Literal["interleaved", "sequential", "study"] = Field(
         "interleaved",
-        description="interleaved: one randomised block per iteration, so that drift meets all alike; study: size by "
-        "size, workloads in the order load, a, b, c, f, d, load-e, e, and the table is filled only where it must be",
+        description="interleaved: one randomised block per iteration, so that drift affects all equally; study: size "
+        "by size, workloads in the order load, a, b, c, f, d, load-e, e, and the table is filled only if necessary",
     )
     between: list[Literal["vacuum", "checkpoint"]] = Field(
-        [], description="done right before every measured run, in this order: VACUUM of the table, CHECKPOINT of nodes"
+        [],
+        description="steps before every measured run, in this order: VACUUM of the table, CHECKPOINT of nodes",
     )
-    seed: int = Field(1, description="of the random order; recorded with the results")
-    warmup_s: float = Field(0, ge=0, description="load before every measured run, not recorded")
-    limits: Limits = Field(Limits(), description="when a measured run ends")
-    stop: StopRule = Field(StopRule(), description="how many iterations are enough")
+    seed: int = Field(1, description="seed of the random order; recorded with the results")
+    warmup_s: float = Field(0, ge=0, description="duration of an unrecorded load before every measured run")
+    limits: Limits = Field(Limits(), description="conditions for the end of a measured run")
+    stop: StopRule = Field(StopRule(), description="the number of iterations that is sufficient")
     monitor: Monitor = Field(Monitor(), description="the sampled client")
-    samplers: Samplers = Field(Samplers(), description="what is recorded beside the load")
+    samplers: Samplers = Field(Samplers(), description="the recordings during the load")
 
     @field_validator("name")
     @classmethod

@@ -47,10 +47,11 @@ class Matrix(Part):
     records: list[Positive] = Field([10_000], description="records in the table; the load phase inserts them")
     operations: list[Positive] = Field([10_000], description="ignored by the load phase, which inserts all records")
     drivers: NumbersByWorkload = Field(
-        [1], description="load generators that run at once; or a list for each workload or phase, like `threads`"
+        [1],
+        description="load generators that run at the same time; or a list for each workload or phase, like `threads`",
     )
     protocol: list[Literal["simple", "extended", "prepared"]] = Field([], description="pgbench: overrides the driver's")
-    monitored: list[bool] = Field([False], description="whether the sampled client runs beside the load")
+    monitored: list[bool] = Field([False], description="whether the sampled client runs during the load")
     settings: dict[str, list[Setting]] = Field(default_factory=dict, description="server setting -> values")
 
     @model_validator(mode="after")

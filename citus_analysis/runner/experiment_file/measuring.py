@@ -15,19 +15,21 @@ __all__ = ["Limits", "Monitor", "Samplers", "StopRule"]
 class Monitor(Part):
     """The sampled client: its statements are logged by every node, the main client's are not."""
 
-    role: str = Field("monitor", description="database role; created with logging where the runner may")
+    role: str = Field("monitor", description="database role; created with logging if the runner has the right")
     login_env: str | None = Field(
-        None, min_length=1, description="environment variable that holds the role's password; default: libpq's rules"
+        None, min_length=1, description="environment variable with the role's password; default: libpq's rules"
     )
     login_file: LocalPath | None = Field(None, description="file whose first line is the role's password")
     log_min_messages: Literal["auto", "debug1", "debug2", "debug3", "debug4"] = Field(
         "auto",
-        description="of the role; `auto` asks the cluster at which level it reports task times: stock Citus does at "
-        "debug4, a build for measurements at debug1",
+        description="setting of the role; `auto`: the level at which the cluster reports task times (stock Citus: "
+        "debug4; a build for measurements: debug1)",
     )
     share: float = Field(0.001, gt=0, le=0.5, description="share of the operations")
     rate_ops_s: float | None = Field(
-        None, gt=0, description="operations per second, instead of `share` of the throughput that has to be found first"
+        None,
+        gt=0,
+        description="operations per second; unlike `share`, it requires no previous measurement",
     )
     connections: Positive = Field(1, description="connections to every node")
 
@@ -46,8 +48,8 @@ class Samplers(Part):
     )
     plans: tuple[str, ...] = Field(
         (),
-        description="statements that are explained once after each run, with ANALYZE and BUFFERS and of all tasks, on "
-        "the coordinator; they are executed, and what they change is rolled back",
+        description="statements that are explained on the coordinator once after each run, with ANALYZE and BUFFERS "
+        "and all tasks; they are executed, and their changes are rolled back",
     )
     interval_s: Positive = Field(1, description="time between two samples")
 
@@ -59,16 +61,18 @@ class Limits(Part):
     timeout_s: Positive = Field(3600, description="a run that takes longer is stopped and marked failed")
     max_failures: Positive = Field(
         5,
-        description="the experiment stops when so many runs of one call failed for the same reason; it can be resumed",
+        description="the experiment stops if this number of runs of one call fails for the same reason",
     )
 
 
 class StopRule(Part):
-    """How many iterations are enough."""
+    """Rule for the number of iterations."""
 
     rule: Literal["fixed", "interval"] = Field(
         "fixed", description="`interval`: at least `iterations`, then until the mean's interval is narrow enough"
     )
-    relative_half_width: float = Field(0.05, gt=0, lt=1, description="of the mean throughput's interval")
+    relative_half_width: float = Field(
+        0.05, gt=0, lt=1, description="half width of the interval over the mean throughput"
+    )
     level: float = Field(LEVEL, gt=0, lt=1, description="confidence level of the interval (Student's t)")
-    max_iterations: Positive = Field(20, description="end in any case")
+    max_iterations: Positive = Field(20, description="the experiment makes no more iterations than this")

@@ -97,7 +97,7 @@ class OwnWorkload(Part):
     )
     set_up_for: Literal["each_run", "each_size"] = Field(
         "each_run",
-        description="`each_size`: only where the tables are those of other workers, records, variables or steps",
+        description="`each_size`: only if the tables were made with other workers, records, variables or steps",
     )
     variables: dict[str, Value] = Field(
         default_factory=dict, description="values by name for SQL files, scripts and arguments"
@@ -119,9 +119,9 @@ class Script(Part):
 
     file: LocalFile | None = Field(None, description="pgbench script: a path")
     builtin: Literal["tpcb-like", "simple-update", "select-only"] | None = Field(
-        None, description="or one that pgbench brings"
+        None, description="or the name of a built-in script of pgbench"
     )
-    weight: Positive = Field(1, description="how often it is chosen, in relation to the others")
+    weight: Positive = Field(1, description="frequency of its choice, relative to the other scripts")
 
     @model_validator(mode="after")
     def _one_source(self) -> Script:
@@ -133,9 +133,9 @@ class Script(Part):
 class ScriptedWorkload(OwnWorkload):
     """A load of weighted pgbench scripts."""
 
-    scripts: Annotated[list[Script], Field(min_length=1)] = Field(description="what pgbench runs")
+    scripts: Annotated[list[Script], Field(min_length=1)] = Field(description="scripts that pgbench runs")
     rate_ops_s: float | None = Field(
-        None, gt=0, description="transactions per second over all load generators; default: as many as they can"
+        None, gt=0, description="transactions per second over all load generators; default: no limit"
     )
 
 
@@ -152,16 +152,16 @@ class CommandWorkload(OwnWorkload):
     """A load of another tool."""
 
     run: Annotated[list[str], Field(min_length=1)] = Field(
-        description="program and arguments; no shell reads them, `{threads}` and the like are replaced"
+        description="program and arguments, executed without a shell; placeholders such as `{threads}` are replaced"
     )
     templates: dict[str, LocalFile] = Field(
         default_factory=dict,
-        description="files in which placeholders are replaced too; `{NAME}` in arguments is where the result is",
+        description="files in which placeholders are replaced too; `{NAME}` in arguments is the path of the result",
     )
     summary: dict[str, Pattern] = Field(
         default_factory=dict,
-        description="what the tool prints in the end: name -> regular expression with one group; without it, the "
-        "output is of a format that `ingest` knows",
+        description="summary that the tool prints at the end: name -> regular expression with one group; without it, "
+        "the output has a format that `ingest` recognises",
     )
     interval: Annotated[str, AfterValidator(_checked_interval)] | None = Field(
         None, description="its status line: a regular expression with groups `elapsed_s` and `throughput_ops_s`"
@@ -169,7 +169,7 @@ class CommandWorkload(OwnWorkload):
     metrics: list[Metric] = Field(default_factory=list, description="further numbers of the output")
     files: dict[str, str | None] = Field(
         default_factory=dict,
-        description="files that it leaves: pattern -> format; null keeps them apart from what `ingest` reads",
+        description="files that the tool writes: pattern -> format; null: `ingest` does not read them",
     )
 
     @field_validator("summary")
@@ -215,7 +215,7 @@ class CommandDriver(Part):
     kind: Literal["command"] = "command"
     tool: str = Field(min_length=1, description="name of the tool in the results")
     home: LocalPath | None = Field(None, description="folder of the tool's installation")
-    work_in_home: bool = Field(False, description="whether the tool runs only there, instead of in a folder of its own")
+    work_in_home: bool = Field(False, description="whether the tool must run there, instead of in a separate folder")
     workloads: Annotated[dict[str, CommandWorkload], Field(min_length=1)] = Field(
         description="loads by name, for matrix.workloads"
     )
@@ -223,7 +223,7 @@ class CommandDriver(Part):
         default_factory=dict, description="further environment variables; libpq's are set"
     )
     login_env: list[str] = Field(
-        default_factory=list, description="further environment variables that get the password, beside PGPASSWORD"
+        default_factory=list, description="environment variables that contain the password, in addition to PGPASSWORD"
     )
 
     @field_validator("environment")

@@ -24,9 +24,10 @@ class EmbeddedTarget(Part):
     postgres: str = Field(
         "wheel", description="`wheel` (PostgreSQL from the Python package), `system`, or a folder with its programs"
     )
-    version: int | None = Field(None, description="major version; default: the newest there is")
+    version: int | None = Field(None, description="major version; default: the newest that is installed")
     settings: dict[str, Setting] = Field(
-        default_factory=dict, description="server settings beside the runner's own; fsync stays on unless named here"
+        default_factory=dict,
+        description="server settings, added to the runner's own; fsync is on unless named here",
     )
 
     @field_validator("postgres")
@@ -36,18 +37,18 @@ class EmbeddedTarget(Part):
 
 
 class NodeAddress(Part):
-    """How to reach one node of a cluster."""
+    """Address of a node of a cluster, and access to its machine."""
 
     host: str = Field(description="name or address")
     port: int = Field(5432, gt=0, lt=65536, description="PostgreSQL's port")
-    role: Literal["coordinator", "worker"] = Field("worker", description="what the node is in the cluster")
+    role: Literal["coordinator", "worker"] = Field("worker", description="role of the node in the cluster")
     name: str | None = Field(None, description="name in file names; default: 0 for the coordinator, then 1, 2, ...")
     shell: Literal["none", "local", "ssh"] = Field(
-        "none", description="how samplers run and logs are read: not at all (logs over SQL), on this machine, by ssh"
+        "none", description="how samplers run and logs are read: no samplers, logs over SQL; on this machine; by ssh"
     )
     ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
     ssh_port: int = Field(22, gt=0, lt=65536, description="port of sshd")
-    log_directory: str | None = Field(None, description="where the server logs are, for `local` and `ssh`")
+    log_directory: str | None = Field(None, description="folder of the server logs, for `local` and `ssh`")
 
     @field_validator("name")
     @classmethod
@@ -62,12 +63,12 @@ class ClusterTarget(Part):
 
     kind: Literal["cluster"] = "cluster"
     system: SystemName = Field(
-        "citus", description="decides what can be asked of it; Spanner is reached through PGAdapter"
+        "citus", description="determines the queries that the target supports; Spanner is reached through PGAdapter"
     )
     nodes: Annotated[list[NodeAddress], Field(min_length=1)] = Field(
         description="addresses; Citus: the coordinator is enough, workers are listed to give them a shell"
     )
-    database: str = Field("postgres", description="database that holds the table")
+    database: str = Field("postgres", description="database of the table")
     user: str = Field("postgres", description="the password is found by libpq: PGPASSWORD, PGPASSFILE, PGSERVICE")
     discover: bool = Field(True, description="Citus: read the workers from pg_dist_node instead of `nodes`")
     connect_to: Literal["workers", "coordinator", "all"] = Field(
@@ -75,22 +76,22 @@ class ClusterTarget(Part):
     )
     hardware: str | None = Field(None, description="machines of the nodes, in words; no query returns them")
     cpu_per_node: float | None = Field(
-        None, gt=0, description="cores that each node may use, where they are held to it (control groups, containers)"
+        None, gt=0, description="cores that each node may use, if they are limited (control groups, containers)"
     )
     collect_logs: bool = Field(True, description="`false`: no server logs, for a user who may not read them")
     shard_count: Positive | None = Field(None, description="Citus: shards of the table; default: the server's setting")
     shards_per_worker: Positive | None = Field(
-        None, description="Citus: instead of `shard_count`, so many shards for every worker of the run"
+        None, description="Citus: shards per worker of the run, instead of `shard_count`"
     )
     growth: Literal["refill", "rebalance"] = Field(
         "refill",
-        description="Citus, where a run has more workers than the one before it: make the table anew, or move shards "
-        "to the new workers and measure how long that takes",
+        description="Citus: if a run has more workers than the previous run, create the table again, or move shards "
+        "to the new workers and measure the duration",
     )
     add_nodes: bool = Field(
         False,
-        description="Citus: a run that needs more workers than pg_dist_node has gets those that `nodes` lists beside "
-        "them (citus_add_node); at the end they are taken out again",
+        description="Citus: add workers from `nodes` (citus_add_node) for a run that needs more workers than "
+        "pg_dist_node lists; at the end they are removed",
     )
     reload_with: Literal["alter_system", "none"] = Field(
         "none",

@@ -58,7 +58,7 @@ def percentile_profile(
     by: Sequence[str] = ("statement_kind", "executed"),
     percentiles: Sequence[float] = DEFAULT_PERCENTILES,
 ) -> pl.DataFrame:
-    """How the composition of T changes from the typical to the slow statement.
+    """Composition of T at percentiles of T, from the typical to the slow statement.
 
     The composition at percentile p is the mean over the statements whose rank by T lies near p: within 2.5 % of n,
     but not beyond half the way to the slowest. A percentile with fewer than one statement beyond it, or with no
@@ -98,7 +98,7 @@ def fan_out_profile(
     *,
     by: Sequence[str] = ("statement_kind",),
 ) -> pl.DataFrame:
-    """How much the times of the tasks of a multi-shard statement differ: slowest over median task.
+    """Skew of the tasks of multi-shard statements: time of the slowest task over that of the median task.
 
     Args:
         statements: rows of table `statements`.

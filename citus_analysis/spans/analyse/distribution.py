@@ -1,4 +1,4 @@
-"""How times are distributed: histograms, binned before they are drawn."""
+"""Distributions of times: histograms, binned before they are drawn."""
 
 from __future__ import annotations
 

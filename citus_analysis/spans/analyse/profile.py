@@ -1,4 +1,4 @@
-"""Where a statement's time goes, by cluster size: means of the spans, distributions, and the client's own view.
+"""Components of a statement's time, by cluster size: means of the spans, distributions, and latencies at the client.
 
 The profile is :func:`citus_analysis.spans.coarse_profile`. Only statements within the measured window of their run are
 included, because the servers are idle if the sampled client runs longer than the main clients. Statements of one run
