@@ -13,7 +13,7 @@ from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.walk import Found, is_there, path_text
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
-from citus_analysis.formats.catalogue.study_config import load_config
+from citus_analysis.formats.catalogue.config import load_config
 from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
 
