@@ -168,7 +168,7 @@ class NotReadyError(RunnerError):
 
 
 class OutdatedDatasetWarning(UserWarning):
-    """Derived tables of a dataset are not those that this version would make of its sources; said when it is opened."""
+    """Tables of a dataset are not those that this version would make of its sources; said when it is opened."""
 
 
 class SlowReaderWarning(UserWarning):

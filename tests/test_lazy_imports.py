@@ -10,6 +10,7 @@ import pytest
 
 import citus_analysis
 from citus_analysis import dataset, spans
+from citus_analysis.formats import formats
 from tests.recordings import RECORDED
 
 
@@ -54,6 +55,19 @@ def test_a_log_is_read_without_polars(tmp_path: Path) -> None:
     )
     assert {"numpy", "pyarrow"} <= loaded
     assert not loaded & {"polars", "pandas", "email"}
+
+
+def test_a_dataset_is_opened_without_the_modules_of_its_formats(recorded_path: Path) -> None:
+    code = (
+        "import json, sys; from citus_analysis.dataset import open_dataset; dataset = open_dataset(sys.argv[1]); "
+        "assert dataset.outdated == ''; print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(recorded_path)], capture_output=True, text=True, check=True
+    ).stdout
+    modules = {found.__class__.__module__ for found in formats().values()}
+    assert {"citus_analysis.formats.clients.ycsb", "citus_analysis.formats.serverlog.pglog"} <= modules
+    assert not modules & set(json.loads(done))
 
 
 def test_a_format_is_found_by_its_name_without_the_others() -> None:

@@ -1,7 +1,12 @@
-"""A dataset that was written before a table got a column: null in the old rows, until a source is read again."""
+"""Datasets that an older version wrote.
+
+A column that a table got since is null in the old rows until a source is read again, and whoever opens the dataset is
+told where another version derived its tables or read its sources.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +18,7 @@ from citus_analysis.dataset.storage.integrity import fingerprints
 from citus_analysis.dataset.storage.manifest import Manifest, Part
 from citus_analysis.errors import OutdatedDatasetWarning, UsageError
 from tests.conftest import Tree
+from tests.dataset.tiny_formats import TinyClient, TinyLog
 
 LACKING = {"log_events": "duration_us", "runs": "status", "clients": "throughput_ops_s"}
 
@@ -89,6 +95,30 @@ def test_derived_tables_of_another_version_are_pointed_out(tree: Tree, out: Path
         open_dataset(out)
     ingest(tree({}), out)
     assert open_dataset(out).runs().height > 0
+
+
+def test_sources_that_another_parser_read_are_pointed_out(
+    tree: Tree, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert open_dataset(out).outdated == ""
+    monkeypatch.setattr(TinyClient, "version", 7)
+    monkeypatch.setattr(TinyLog, "version", 2)
+    told = (
+        "parsers of other versions read 4 sources of tiny_client (version 1, now 7) and 4 sources of tiny_log "
+        "(version 1, now 2); figures may differ (ingest the sources again, with the options of before: "
+        f"citus-analysis ingest SRC... --out {out})"
+    )
+    with pytest.warns(OutdatedDatasetWarning, match=re.escape(f"{out}: {told}")):
+        open_dataset(out)
+    assert ingest(tree({}), out).read == 8
+    assert open_dataset(out).outdated == ""
+
+
+def test_a_parser_that_is_no_longer_installed_is_none_of_another_version(out: Path) -> None:
+    manifest = Manifest.load(out)
+    state = next(state for state in manifest.sources.values() if state.format == "tiny_log")
+    manifest.commit(replace(state, format="of_another_package"))
+    assert open_dataset(out).outdated == ""
 
 
 def test_a_misspelt_column_is_still_named(out: Path) -> None:

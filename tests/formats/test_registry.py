@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,14 @@ import pytest
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Option, detect_format, format_named, formats, known_options
-from citus_analysis.formats.api.registry import FAMILIES, _agreed, _check_measures, _options_of
+from citus_analysis.formats.api.registry import (
+    FAMILIES,
+    _agreed,
+    _check_measures,
+    _modules,
+    _options_of,
+    parser_version,
+)
 from citus_analysis.formats.samplers.iostat import Iostat
 from citus_analysis.schema import TABLES
 from tests.recordings import RECORDED
@@ -61,6 +69,17 @@ def test_a_declaration_names_what_there_is(found: Format) -> None:
     assert set(found.measures.values()) <= set(TABLES["operation_latencies"].names())
     assert not found.measures or "client_metrics" in found.tables
     assert format_named(found.name) is found
+
+
+@pytest.mark.parametrize("found", formats().values(), ids=lambda found: found.name)
+def test_the_version_of_a_parser_is_known_before_its_module_is_imported(
+    found: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert parser_version(found.name) == found.version
+    module = _modules()[found.name]
+    monkeypatch.delitem(sys.modules, module)
+    assert parser_version(found.name) == found.version
+    assert module not in sys.modules
 
 
 def asked_of(path: Path) -> tuple[set[str], set[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from html import escape
@@ -17,13 +18,13 @@ from citus_analysis.dataset.objects.object_manifest import ObjectManifest
 from citus_analysis.dataset.objects.object_place import ObjectPlace
 from citus_analysis.dataset.objects.object_reading import ObjectReader
 from citus_analysis.dataset.objects.object_store import missing_or_cut
-from citus_analysis.dataset.query.outdated import warn_if_outdated
+from citus_analysis.dataset.query.outdated import outdated_tables, way_to_update
 from citus_analysis.dataset.query.table_methods import Shorthands
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.integrity import check_content, check_footer
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
-from citus_analysis.errors import DatasetError, UnknownNameError
+from citus_analysis.errors import DatasetError, OutdatedDatasetWarning, UnknownNameError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.urls import is_url
@@ -72,6 +73,14 @@ class Dataset(Shorthands):
             for s in self._manifest.sources.values()
         )
         return digest(sorted(states, key=lambda state: state[0]), size=16)
+
+    @cached_property
+    def outdated(self) -> str:
+        """Why its tables are not those that an ingest by this version would give, in words; empty where they are.
+
+        That is so where another version of a format's parser read a source, or derived tables are of another version.
+        """
+        return outdated_tables(self._manifest)
 
     def tables(self) -> dict[str, int]:
         """Name -> number of rows, for tables that have rows."""
@@ -189,22 +198,21 @@ def _arrow(name: str, frame: pl.DataFrame) -> pa.Table:
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Open the dataset in a folder, or at the URL of an object store (`s3://bucket/out`).
 
-    Warns with :class:`~citus_analysis.errors.OutdatedDatasetWarning` where derived tables are of another version.
+    Warns with :class:`~citus_analysis.errors.OutdatedDatasetWarning` where :attr:`Dataset.outdated` says something.
 
     Raises:
         DatasetError: there is no dataset, the store refuses access, or the manifest or a file is damaged or missing.
         UsageError: the URL holds credentials, or needs a package that is not installed.
     """
     if is_url(path):
-        return _open_objects(ObjectPlace.of(str(path)))
+        return _warned_of(_open_objects(ObjectPlace.of(str(path))))
     # Absolute, so that the dataset stays the same if the working directory changes.
     folder = Path(os.path.abspath(path))  # noqa: PTH100 - pathlib only resolves
     manifest = Manifest.load(folder)
     if not manifest.exists:
         raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
     check_footer(folder, manifest.parts())
-    warn_if_outdated(manifest, str(folder))
-    return Dataset(folder, manifest)
+    return _warned_of(Dataset(folder, manifest))
 
 
 def _open_objects(place: ObjectPlace) -> Dataset:
@@ -213,5 +221,11 @@ def _open_objects(place: ObjectPlace) -> Dataset:
         raise DatasetError("is not a dataset", path=place.url, way_out="make one: citus-analysis ingest SRC --out URL")
     for path, problem in missing_or_cut(place, manifest.parts()).items():
         raise DatasetError(problem, path=f"{place.url}/{path}", way_out=_REPAIR)
-    warn_if_outdated(manifest, place.url)
     return Dataset(Path(), manifest, ObjectReader(place))
+
+
+def _warned_of(dataset: Dataset) -> Dataset:
+    if reasons := dataset.outdated:
+        message = f"{dataset.path}: {reasons}; figures may differ ({way_to_update(str(dataset.path))})"
+        warnings.warn(OutdatedDatasetWarning(message), stacklevel=3)
+    return dataset

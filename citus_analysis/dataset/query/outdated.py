@@ -1,42 +1,70 @@
-"""Datasets whose derived tables are not those that this version would derive from their sources.
+"""Datasets whose tables are not those that this version would make of their sources.
 
-The manifest records of each derived table a hash over its inputs, its columns and the version of its computation. After
-an update of the package this hash differs where the package computes more than before: columns that the files lack are
-null, and reports that depend on them are not those of a new ingest.
+The manifest records of each source which version of its format's parser read it, and of each derived table a hash over
+its inputs, its columns and the version of its computation. After an update of the package these differ where the
+package reads or computes something else: columns that the files lack are null, and reports that depend on them are not
+those of a new ingest.
 """
 
 from __future__ import annotations
 
-import warnings
+import shlex
+from collections import Counter
+from collections.abc import Iterator
 
 from citus_analysis.dataset.ingesting.derive import DERIVATIONS, by_resource
 from citus_analysis.dataset.storage.manifest import Manifest
-from citus_analysis.errors import OutdatedDatasetWarning
+from citus_analysis.formats.api.registry import parser_version
+from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["warn_if_outdated"]
+__all__ = ["outdated_tables", "way_to_update"]
 
 
-def warn_if_outdated(manifest: Manifest, name: str) -> None:
-    """Warn where a derived table of a dataset is not that of this version.
+def outdated_tables(manifest: Manifest) -> str:
+    """Why tables of a dataset are not those that an ingest by this version would give; empty where they are."""
+    return "; ".join([*_derived_otherwise(manifest), *_read_otherwise(manifest)])
 
-    Args:
-        manifest: its manifest.
-        name: its folder or URL, for the message.
+
+def way_to_update(place: str) -> str:
+    """What to type to bring the dataset in a folder, or at a URL, up to date.
+
+    Example:
+        >>> way_to_update("my results")
+        "ingest the sources again, with the options of before: citus-analysis ingest SRC... --out 'my results'"
     """
+    command = shlex.join(["--out", place])
+    return f"ingest the sources again, with the options of before: citus-analysis ingest SRC... {command}"
+
+
+def _derived_otherwise(manifest: Manifest) -> Iterator[str]:
+    """The first derived table that is of another version."""
     derivations = {derivation.name: derivation for derivation in DERIVATIONS}
     # The table `sources` is made of the manifest whenever it is read.
     del derivations["sources"]
     by_name = {tables.resource: tables for tables in by_resource(manifest)}
-    outdated = (
-        state
-        for state in manifest.derived.values()
-        if state.name in derivations
-        and state.resource in by_name
-        and state.state_key != derivations[state.name].state_key(by_name[state.resource])
-    )
-    if (first := next(outdated, None)) is not None:
-        message = (
-            f"{name}: {first.name} of {first.resource} are not those that this version derives: another version made "
-            "them, or an ingest did not end; figures may differ (ingest the sources again)"
-        )
-        warnings.warn(OutdatedDatasetWarning(message), stacklevel=3)
+    for state in manifest.derived.values():
+        derivation, tables = derivations.get(state.name), by_name.get(state.resource)
+        if derivation and tables and state.state_key != derivation.state_key(tables):
+            yield (
+                f"{state.name} of {state.resource} are not those that this version derives: another version made them, "
+                "or an ingest did not end"
+            )
+            return
+
+
+def _read_otherwise(manifest: Manifest) -> Iterator[str]:
+    """The formats of which other versions of their parsers read sources, in one sentence."""
+    read = Counter((state.format, state.parser_version) for state in manifest.sources.values())
+    now = {name: parser_version(name) for name, _ in read if name is not None}
+    older: dict[str, tuple[int, list[int]]] = {}
+    for (name, version), sources in sorted(read.items(), key=str):
+        # A source that a package read that is no longer installed cannot be read again.
+        if name is not None and version is not None and now[name] not in (None, version):
+            known, versions = older.get(name, (0, []))
+            older[name] = known + sources, [*versions, version]
+    if older:
+        named = [
+            f"{counted(sources, 'source')} of {name} (version {', '.join(map(str, versions))}, now {now[name]})"
+            for name, (sources, versions) in older.items()
+        ]
+        yield f"parsers of other versions read {listed(named)}"

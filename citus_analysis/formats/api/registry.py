@@ -7,9 +7,13 @@ in the entry point group :data:`GROUP`. No list has to be edited for a new forma
 from __future__ import annotations
 
 import pkgutil
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.abc import InspectLoader
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -19,7 +23,7 @@ from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
 
-__all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options", "summary_measures"]
+__all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options", "parser_version", "summary_measures"]
 
 #: Entry points of this group name instances of :class:`Format`.
 GROUP: Final = "citus_analysis.formats"
@@ -27,6 +31,7 @@ GROUP: Final = "citus_analysis.formats"
 FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
 #: Files below this confidence are ignored rather than misread.
 _SURE_ENOUGH: Final = 0.5
+_VERSION: Final = re.compile(r"^    version: ClassVar\[int\] = (\d+)$", re.MULTILINE)
 _Declared = TypeVar("_Declared")
 
 
@@ -67,6 +72,31 @@ def format_named(name: str) -> Format:
     if name not in known:
         raise UnknownNameError("format", name, known)
     return known[name]
+
+
+def parser_version(name: str) -> int | None:
+    """The version of the format of that name; None if no format has it.
+
+    A module of this package that is not imported yet is read as text: to import the nine formats of a study's tree
+    takes 150 ms, a fifth of the time of a command, and whoever opens a dataset parses nothing.
+
+    Example:
+        >>> parser_version("pglog") == format_named("pglog").version, parser_version("nothing")
+        (True, None)
+    """
+    module = _modules().get(name)
+    if module is None:
+        found = formats().get(name)
+        return found.version if found else None
+    declared = [] if module in sys.modules else _VERSION.findall(_source(module))
+    return int(declared[0]) if len(declared) == 1 else _built_in(module).version
+
+
+def _source(module: str) -> str:
+    """The text of a module; empty where it is installed without."""
+    spec = find_spec(module)
+    loader = spec.loader if spec else None
+    return (loader.get_source(module) or "") if isinstance(loader, InspectLoader) else ""
 
 
 @cache
