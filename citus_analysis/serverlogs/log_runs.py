@@ -68,6 +68,11 @@ class LogRuns:
         """The path of the dataset; None if it has none."""
         return getattr(self.dataset, "path", None)
 
+    @property
+    def outdated(self) -> str:
+        """Why tables of the dataset are not up to date; empty where they are."""
+        return getattr(self.dataset, "outdated", "")
+
     def table(self, name: str, /) -> pl.DataFrame:
         """A table. Rows of statements, checkpoints and records have the run of their window; others are left out.
 

@@ -46,8 +46,8 @@ def _derived_otherwise(manifest: Manifest) -> Iterator[str]:
         derivation, tables = derivations.get(state.name), by_name.get(state.resource)
         if derivation and tables and state.state_key != derivation.state_key(tables):
             yield (
-                f"{state.name} of {state.resource} are not those that this version derives: another version made them, "
-                "or an ingest did not end"
+                f"{state.name} of {state.resource} are not those that this version derives (another version made them, "
+                "or an ingest did not end)"
             )
             return
 

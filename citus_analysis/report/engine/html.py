@@ -84,6 +84,7 @@ def index_html(
     facts: Mapping[str, str] | None = None,
     left_out: Mapping[str, str] | None = None,
     further: str = "",
+    warnings: Sequence[str] = (),
 ) -> str:
     """The page that links the reports in reading order.
 
@@ -93,9 +94,11 @@ def index_html(
         facts: the measured systems and times.
         left_out: report -> why it was not made.
         further: HTML that links reports in folders below.
+        warnings: what a reader must know of all reports.
     """
     template = _environment().get_template("index.html.j2")
-    return template.render(title=title, links=links, facts=facts or {}, left_out=left_out or {}, further=further)
+    shown = {"title": title, "links": links, "further": further, "warnings": warnings}
+    return template.render(facts=facts or {}, left_out=left_out or {}, **shown)
 
 
 @cache

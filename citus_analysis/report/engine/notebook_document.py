@@ -46,6 +46,7 @@ class Place(TypedDict, total=False):
         section: title of the section that begins with this output.
         facts: facts of the data.
         empty: whether the output shows neither a finding nor a measurement.
+        outdated: the sentence which says that a dataset is not up to date.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Place(TypedDict, total=False):
     section: str
     facts: dict[str, str]
     empty: bool
+    outdated: str
 
 
 class _Title(TypedDict, total=False):

@@ -19,6 +19,7 @@ import plotly.graph_objects as go
 import polars as pl
 from IPython.display import display
 
+from citus_analysis.dataset.query.outdated import way_to_update
 from citus_analysis.published import audit_runs
 from citus_analysis.published.checks.run_checks import RunTables
 from citus_analysis.redaction import redact
@@ -31,6 +32,7 @@ from citus_analysis.report.engine.notebooks import Scalar
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.spreadsheets import guarded
+from citus_analysis.texts.urls import is_url
 
 __all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source", "View"]
 
@@ -80,6 +82,19 @@ class Page:
         self.folder = Path(tables).absolute() if tables else None
         self.dataset = dataset
         self.parameters = parameters
+        self._outdated = set[str]()
+        self.say_if_outdated(dataset)
+
+    def say_if_outdated(self, *datasets: Source) -> None:
+        """Show which of some datasets another version has made, and what brings them up to date; each is named once.
+
+        A page begins with what is said of its own dataset; a notebook that reads further ones passes those.
+        """
+        for sentence in filter(None, map(_outdated_sentence, datasets)):
+            if sentence not in self._outdated:
+                self._outdated.add(sentence)
+                html = f'<aside class="warning" role="note"><p>{escape(sentence)}</p></aside>'
+                _display({"text/html": html, "text/plain": sentence}, {METADATA_KEY: {"outdated": sentence}})
 
     def audit(self, resources: str = "*") -> None:
         """Show the findings of the audit for runs of the chosen resources: red, amber, green, before any figure."""
@@ -172,8 +187,7 @@ class Page:
         runs = matching(self.dataset.table("runs"), self.resources)
         rows = set_up_rows(runs, matching(self.dataset.table("settings"), self.resources))
         self._write("set_up", rows)
-        path = getattr(self.dataset, "path", None)
-        name = Path(path).name if path else ""
+        name = _shown_name(self.dataset)
         # Avoids "Dataset dataset".
         facts = {"dataset": "" if name == "dataset" else name, "measured": measured_line(runs)}
         place = {"section": "Set-up", "facts": facts, "csv": "set_up.csv"}
@@ -184,6 +198,21 @@ class Page:
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             guarded(_flat(table)).write_csv(self.folder / f"{name}.csv")
+
+
+def _shown_name(dataset: Source) -> str:
+    """The last part of a dataset's path: pages do not say where on a machine it is; empty where it has no path."""
+    path = getattr(dataset, "path", None)
+    return Path(path).name if path else ""
+
+
+def _outdated_sentence(dataset: Source) -> str:
+    """What is said of a dataset that is not up to date; empty where it is."""
+    reasons, path = getattr(dataset, "outdated", ""), getattr(dataset, "path", None)
+    if not reasons:
+        return ""
+    name = path if isinstance(path, str) and is_url(path) else _shown_name(dataset)
+    return f"The dataset {name} is out of date, so that figures may differ: {reasons}; {way_to_update(name)}"
 
 
 def _flat(table: pl.DataFrame) -> pl.DataFrame:

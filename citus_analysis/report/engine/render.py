@@ -366,7 +366,7 @@ def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportErro
 
 def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path) -> None:
     from citus_analysis.report.engine.html import Link, index_html
-    from citus_analysis.report.engine.sections import facts_of, introduction_of
+    from citus_analysis.report.engine.sections import facts_of, introduction_of, outdated_of
 
     notebooks = [load_notebook(result.notebook) for result in results]
     links = [
@@ -380,8 +380,9 @@ def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], o
         for r, notebook in zip(results, notebooks, strict=True)
     ]
     facts = next((found for notebook in notebooks if (found := facts_of(notebook))), {})
+    outdated = list(dict.fromkeys(sentence for notebook in notebooks for sentence in outdated_of(notebook)))
     with _scratch(out) as scratch:
         page = scratch / "index.html"
-        page.write_text(index_html("Reports", links, facts, left_out, further_pages(out)), encoding="utf-8")
+        page.write_text(index_html("Reports", links, facts, left_out, further_pages(out), outdated), encoding="utf-8")
         check_links(page, folder=out)
         put_in_place(page, out / "index.html")

@@ -38,6 +38,7 @@ __all__ = [
     "facts_of",
     "figures_json",
     "introduction_of",
+    "outdated_of",
     "sections_of",
 ]
 
@@ -136,10 +137,21 @@ def sections_of(notebook: Notebook) -> Sections:
 def facts_of(notebook: Notebook) -> dict[str, str]:
     """Facts of the data that a notebook has shown (:meth:`Page.footer`); empty if it has shown none."""
     facts: dict[str, str] = {}
+    for place in _places(notebook):
+        facts |= place.get("facts", {})
+    return facts
+
+
+def outdated_of(notebook: Notebook) -> list[str]:
+    """The sentences of a notebook about datasets that are not up to date (:meth:`Page.say_if_outdated`)."""
+    return [sentence for place in _places(notebook) if (sentence := place.get("outdated"))]
+
+
+def _places(notebook: Notebook) -> Iterator[Place]:
+    """The metadata of all outputs."""
     for cell in notebook["cells"]:
         for output in cell.get("outputs", ()):
-            facts |= output.get("metadata", {}).get(METADATA_KEY, {}).get("facts", {})
-    return facts
+            yield output.get("metadata", {}).get(METADATA_KEY, {})
 
 
 def introduction_of(notebook: Notebook) -> str:
