@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Final, Literal, Self
+from pathlib import PurePath, PurePosixPath
+from typing import Final, Literal, Self, TypeVar
 
 __all__ = [
     "CONFIG_NAMES",
@@ -36,6 +36,7 @@ __all__ = [
     "NodeName",
     "perf_report",
     "plan_file",
+    "resource_above",
     "sampler_output",
     "server_log",
     "snapshot_file",
@@ -49,9 +50,12 @@ _SNAPSHOTS: Final = "snapshots"
 _PLANS: Final = "explain"
 #: Folders below a resource.
 FOLDERS: Final = frozenset({_CLIENTS, _SERVER_LOGS, _SAMPLERS, _PERF})
+#: Further ones, whose names are common elsewhere: only files directly in them are of the resource above.
+_FLAT_FOLDERS: Final = frozenset({_SNAPSHOTS, _PLANS})
 #: Names of the description of a resource; the runner writes the first.
 CONFIG_NAMES: Final = ("config.yml", "config.yaml")
 
+_Place = TypeVar("_Place", bound=PurePath)
 _MONITOR: Final = "monitor_"
 _CLIENT: Final = re.compile(
     rf"(?P<monitor>{_MONITOR})?"
@@ -221,6 +225,20 @@ def snapshot_file(resource: str, view: str, node: str, iteration: int) -> PurePo
         'w2/snapshots/pg_stat_wal-0-1.csv'
     """
     return PurePosixPath(resource, _SNAPSHOTS, NodeName(view, node, iteration).with_suffix(".csv"))
+
+
+def resource_above(path: _Place) -> _Place | None:
+    """Folder of the resource that the folders above a file tell; None where they are not those of the study's tree.
+
+    Example:
+        >>> resource_above(PurePosixPath("w2/YCSB/raw/run.log")), resource_above(PurePosixPath("w2/explain/count.txt"))
+        (PurePosixPath('w2'), PurePosixPath('w2'))
+        >>> resource_above(PurePosixPath("backup/snapshots/monday/run.log")) is None
+        True
+    """
+    if path.parent.name in _FLAT_FOLDERS:
+        return path.parent.parent
+    return next((folder.parent for folder in path.parents if folder.name in FOLDERS), None)
 
 
 def _number(text: str | None) -> int | None:

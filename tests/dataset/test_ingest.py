@@ -212,6 +212,17 @@ def test_the_same_resource_from_above_or_from_within(tree: Tree, study: dict[str
     assert open_dataset(out).sources().height == 9
 
 
+def test_snapshots_and_plans_are_of_the_resource_above_them(tree: Tree, out: Path) -> None:
+    root = tree({"w2/snapshots/pg_stat_wal-0-1.csv": log(1), "w2/explain/count.txt": log(2), "x/explain/a/b": log(3)})
+    for source in (root / "w2" / "snapshots", root / "w2" / "explain", root / "w2"):
+        ingest(source, out)
+        assert set(open_dataset(out).sources()["resource"]) == {"w2"}
+    assert ingest(root / "w2", out).unchanged == 2
+    # Other programs use these names as well, for whole trees.
+    ingest(root / "x" / "explain", out)
+    assert set(open_dataset(out).sources()["resource"]) == {"w2", "a"}
+
+
 def test_a_moved_tree_is_the_same(tree: Tree, study: dict[str, str], out: Path, tmp_path: Path) -> None:
     ingest(tree(study), out)
     shutil.move(tmp_path / "src", tmp_path / "elsewhere")

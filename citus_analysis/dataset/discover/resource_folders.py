@@ -14,7 +14,7 @@ from citus_analysis.dataset.discover.walk import Found, is_there, path_text
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats import Content
 from citus_analysis.formats.catalogue.config import load_config
-from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS
+from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS, resource_above
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
 
 __all__ = ["Identifier"]
@@ -92,7 +92,7 @@ class Identifier:
             if folder == found.root:
                 break
         # A SRC may be a folder of the study's tree: then the resource, and its config.yml, are above it.
-        above = _study_root(found.path)
+        above = resource_above(found.path)
         return _Resource(_top_folder(found)) if above is None else self._configured(above) or _Resource(above)
 
     def _configured(self, folder: Path) -> _Resource | None:
@@ -106,10 +106,6 @@ class Identifier:
 
 def _about_all_runs(facts: Facts) -> Facts:
     return {name: value for name, value in facts.items() if name not in _OF_A_RUN}
-
-
-def _study_root(path: Path) -> Path | None:
-    return next((folder.parent for folder in path.parents if folder.name in FOLDERS), None)
 
 
 def _top_folder(found: Found) -> Path:
