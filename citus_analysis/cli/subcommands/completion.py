@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 from click.shell_completion import get_completion_class
 
@@ -10,6 +12,20 @@ __all__ = ["command"]
 _PROGRAM = "citus-analysis"
 #: The variable with which click's script requests completions from the program.
 _VARIABLE = "_CITUS_ANALYSIS_COMPLETE"
+#: Shell -> lines of click's script, and these lines with what keeps a blank from following a name that ends with `=`,
+#: whose value is typed next. fish adds none.
+_WITHOUT_BLANK: Final = {
+    "bash": (
+        "            COMPREPLY+=($value)\n",
+        "            COMPREPLY+=($value)\n            [[ $value == *= ]] && compopt -o nospace\n",
+    ),
+    "zsh": (
+        "        _describe -V unsorted completions_with_descriptions -U\n",
+        "        local -a suffix\n"
+        "        [[ ${completions_with_descriptions[1]} == *=:* ]] && suffix=(-S '')\n"
+        '        _describe -V unsorted completions_with_descriptions -U "${suffix[@]}"\n',
+    ),
+}
 
 
 @click.command("completion")
@@ -24,4 +40,5 @@ def command(context: click.Context, shell: str) -> None:
     maker = get_completion_class(shell)
     if maker is None:
         raise click.UsageError(f"click knows no completion for {shell}")
-    click.echo(maker(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())
+    script = maker(context.find_root().command, {}, _PROGRAM, _VARIABLE).source()
+    click.echo(script.replace(*_WITHOUT_BLANK.get(shell, ("", ""))))
