@@ -6,7 +6,8 @@ each place, so no model of outliers or dependent runs is needed. The place is th
 
 Several changes may hide each other from a test for a single change, and a long sequence may hide the newest change.
 Sequences of 45 values and more are therefore also tested in windows: the whole, its first, middle and last two thirds,
-and the newest 36 values; each window at its share of the level (Bonferroni).
+and the newest 36 values; each window at its share of three quarters of the level (Bonferroni, and a quarter less,
+because in short windows dependent runs resemble a change more).
 
 The distribution of the statistic for independent runs without ties depends only on their number, so it is simulated for
 each number, with a seed; ties are broken at random, with the same seed.
@@ -52,6 +53,9 @@ CALIBRATED_FROM: Final = 30
 #: Simulated sequences for a p-value, and the length from which the statistic has its limiting distribution.
 _REPEATS: Final = 20_000
 _LIMIT: Final = 200
+#: Share of the level that all windows of a long sequence have together. With all of it, and with the rule for the two
+#: newest runs, 5.3 % of 70,000 sequences of 45 with an autocorrelation of 0.6 raised a false alarm.
+_WINDOWS_SHARE: Final = 0.75
 #: Values of the window at the end of a long sequence.
 _NEWEST: Final = 36
 #: Smallest number of runs on either side for E-divisive.
@@ -118,8 +122,8 @@ class ChangePoints(Shown):
 def find_changes(values: ArrayLike, alpha: float = CHANGE_ALPHA) -> ChangePoints:
     """The places at which the level of a sequence changes.
 
-    A large change is found in three of four cases with twelve values after it, and in nine of ten with fourteen, for
-    any number of values before it.
+    A large change is found in seven of ten cases or more with twelve values after it, and in nearly nine of ten or more
+    with fourteen, for any number of values before it.
 
     Args:
         values: values in the order of time.
@@ -167,7 +171,8 @@ def _clearest(sample: Floats) -> ChangePoint:
     p_values = [cusum_p_value(one, part.size) for one, part in zip(statistics, parts, strict=True)]
     best = int(np.argmin(p_values))
     place = windows[best][0] + _energy_place(parts[best])
-    return ChangePoint(place, min(1.0, p_values[best] * len(windows)), statistics[best], parts[best].size)
+    charged = len(windows) / _WINDOWS_SHARE if len(windows) > 1 else 1
+    return ChangePoint(place, min(1.0, p_values[best] * charged), statistics[best], parts[best].size)
 
 
 def _windows(n: int) -> list[tuple[int, int]]:
