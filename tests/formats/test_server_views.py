@@ -110,11 +110,21 @@ def test_an_only_snapshot_stands_for_itself(tmp_path: Path) -> None:
     assert notes(of_lines(tmp_path, STATEMENTS, entry(0, 1, 5))) == [("10/5/1", None, 5.0, "first")]
 
 
-@pytest.mark.parametrize(("cell", "reason"), [("x", "wal_records is no number"), ("1e999", "wal_records is no number")])
-def test_a_counter_that_is_none_rejects_its_record(tmp_path: Path, cell: str, reason: str) -> None:
+@pytest.mark.parametrize("cell", ["x", "1e999", "nan", " 12", "\t12", "12\t", '" 12"', "1_2"])
+def test_a_counter_that_is_none_rejects_its_record(tmp_path: Path, cell: str) -> None:
     found = of_lines(tmp_path, WAL, f"2026-03-01 12:00:00+00,{cell},3,100,", "2026-03-01 12:00:09+00,12,1,200,")
-    assert found.rejects["reason"].to_list() == [reason]
+    assert found.rejects["reason"].to_list() == ["wal_records is no number"]
     assert found["server_counters"]["sample"].unique().to_list() == [0]
+
+
+@pytest.mark.parametrize("cell", ["12", "+12", "1.2e1", "12.0", '"12"', "00000000000000000012", "12.00000000000000"])
+def test_a_counter_is_read_however_it_is_written(tmp_path: Path, cell: str) -> None:
+    found = of_lines(
+        tmp_path, WAL, f"2026-03-01 12:00:00+00,2,3,100,{RESET}", f"2026-03-01 12:00:09+00,{cell},5,,{RESET}"
+    )
+    assert found.rejects.is_empty()
+    rows = found["server_counters"].select(pl.col("counter").cast(pl.String), "value", "total").rows()
+    assert rows == [("wal_bytes", None, None), ("wal_fpi", 2.0, 5.0), ("wal_records", 10.0, 12.0)]
 
 
 @given(steps=st.lists(st.integers(0, 10**6), min_size=2, max_size=30), cut=st.integers(40, 400))

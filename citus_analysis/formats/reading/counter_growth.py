@@ -6,7 +6,7 @@ Example:
     >>> times = [datetime(2026, 3, 1, 12, 0, second, tzinfo=UTC) for second in (0, 10)]
     >>> nothing = {"reset": [None, None], "since": [None, None], "evicted": [None, None]}
     >>> rows = pl.DataFrame({"sample_time": times, "key": ["", ""], **nothing, "wal_records": [10.0, 25.0]})
-    >>> growth("pg_stat_wal", rows, None)[0].select("counter", "value", "total", "note").rows()
+    >>> pl.DataFrame(growth("pg_stat_wal", rows, None)[0]).select("counter", "value", "total", "note").rows()
     [('wal_records', 15.0, 25.0, None)]
 """
 
@@ -16,8 +16,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.arrow_arrays import texts_of
 from citus_analysis.schema import TABLES
 
 __all__ = ["SINCE", "Snapshot", "growth"]
@@ -44,7 +48,7 @@ class Snapshot:
 
 def growth(
     view: str, rows: pl.DataFrame, before: Snapshot | None, *, alone: bool = True
-) -> tuple[pl.DataFrame, Snapshot | None]:
+) -> tuple[pa.RecordBatch, Snapshot | None]:
     """Rows of `server_counters` for whole snapshots.
 
     Args:
@@ -59,7 +63,7 @@ def growth(
         the rows, and the newest snapshot.
     """
     if rows.is_empty():
-        return _TABLE.empty(), before
+        return _TABLE.no_rows(), before
     whole = rows if before is None else pl.concat([before.rows.select(rows.columns), rows])
     whole = whole.unique(["sample_time", "key"], keep="last", maintain_order=True)
     first = 0 if before is None else before.sample
@@ -67,19 +71,20 @@ def growth(
     newest = int(numbered.select(pl.col("sample").max()).item())
     counters = [name for name in rows.columns if name not in _BESIDE]
     has_first = before is None and alone and newest == first
-    compared = _compared(numbered, newest).filter(pl.col("sample") > first - has_first)
-    grown = _long(view, _with_notes(compared, counters), counters)
+    compared = _compared(numbered.drop(counters), newest).filter(pl.col("sample") > first - has_first)
+    grown = _long(view, compared, numbered.select(sorted(counters)))
     return grown, Snapshot(newest, numbered.filter(sample=newest).drop("sample"))
 
 
 def _compared(numbered: pl.DataFrame, newest: int) -> pl.DataFrame:
-    """Each entry with its values in the previous snapshot (columns `..._before`), and facts about both snapshots."""
+    """Each entry with facts about both snapshots, and the rows of its values (`row`, and `row_before` of the previous).
+
+    The values themselves are not joined: many entries have fifty counters each.
+    """
     key = ["sample", "key"]
-    earlier = numbered.with_columns(pl.col("sample") + 1).filter(pl.col("sample") <= newest)
-    there = pl.lit(value=True)
-    joined = numbered.with_columns(now=there).join(
-        earlier.with_columns(then=there), on=key, how="full", suffix="_before", coalesce=True, nulls_equal=True
-    )
+    entries = numbered.with_row_index("row")
+    earlier = entries.with_columns(pl.col("sample") + 1).filter(pl.col("sample") <= newest)
+    joined = entries.join(earlier, on=key, how="full", suffix="_before", coalesce=True, nulls_equal=True)
     snapshots = numbered.group_by("sample").agg(pl.col("sample_time").first(), evicted=pl.col("evicted").max())
     previous = snapshots.with_columns(pl.col("sample") + 1).rename({"sample_time": "from_time"})
     return (
@@ -90,51 +95,74 @@ def _compared(numbered: pl.DataFrame, newest: int) -> pl.DataFrame:
     )
 
 
-def _with_notes(compared: pl.DataFrame, counters: list[str]) -> pl.DataFrame:
-    """`note`, and `born`: whether the entry is known to have begun at 0 since the previous snapshot."""
-    went_back = pl.any_horizontal(*(pl.col(name) < pl.col(f"{name}_before") for name in counters), False)
+def _long(view: str, compared: pl.DataFrame, values: pl.DataFrame) -> pa.RecordBatch:
+    """One row for each entry and counter, in the order of the entries; those that neither snapshot states have none."""
+    if not values.width:
+        return _TABLE.no_rows()
+    numbers = values.to_numpy(order="c")
+    total, before = _gathered(numbers, compared["row"]), _gathered(numbers, compared["row_before"])
+    noted = _with_notes(compared.with_columns(decreased=pl.Series((total < before).any(axis=1))))
+    kept = ~(np.isnan(total) & np.isnan(before))
+    before[noted["born"].to_numpy()] = 0.0
+    value = total - before
+    value[~noted["known"].to_numpy()] = np.nan
+    # Mostly all are there, and a view of them is no copy.
+    chosen = slice(None) if kept.all() else kept.ravel()
+    codes = np.tile(np.arange(values.width, dtype=np.uint32), len(kept))
+    columns = _of_entries(noted, np.repeat(np.arange(len(kept), dtype=np.uint32), kept.sum(axis=1)))
+    columns["view"] = _category(np.zeros(len(columns["note"]), np.uint32), texts_of([view]))
+    columns["counter"] = _category(codes[chosen], texts_of(values.columns))
+    columns |= {"value": _reals(value.ravel()[chosen]), "total": _reals(total.ravel()[chosen])}
+    return _TABLE.batch(pa.RecordBatch.from_pydict(columns))
+
+
+def _gathered(numbers: Floats, rows: pl.Series) -> Floats:
+    """Some rows; NaN where a row is null."""
+    found: Floats = numbers[rows.fill_null(0).to_numpy()]
+    found[rows.is_null().to_numpy()] = np.nan
+    return found
+
+
+def _of_entries(noted: pl.DataFrame, entry: npt.NDArray[np.uint32]) -> dict[str, pa.Array]:
+    """The columns that are the same for all counters of an entry."""
+    facts = {"sample": pl.Int32(), "from_time": SINCE, "sample_time": SINCE, "note": _TABLE["note"].dtype}
+    place = pl.Series(entry)
+    columns = {name: noted[name].cast(kind).gather(place).to_arrow() for name, kind in facts.items()}
+    keys = noted["key"].to_arrow().dictionary_encode()
+    return columns | {"key": _category(keys.indices.to_numpy().astype(np.uint32)[entry], keys.dictionary)}
+
+
+def _category(codes: npt.NDArray[np.uint32], words: pa.Array) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes), words.cast(pa.large_string()))
+
+
+def _reals(numbers: Floats) -> pa.Array:
+    return pl.Series(numbers, nan_to_null=True).to_arrow()
+
+
+def _with_notes(compared: pl.DataFrame) -> pl.DataFrame:
+    """`note`; `known`: whether the growth is; `born`: whether the entry began at 0 since the previous snapshot."""
     other = {name: pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in ("reset", "since")}
-    both = pl.col("now") & pl.col("then")
+    both = pl.col("row").is_not_null() & pl.col("row_before").is_not_null()
     stated = pl.col("evicted").is_not_null() & pl.col("evicted_before").is_not_null()
     evictions = stated & (pl.col("evicted") != pl.col("evicted_before"))
     young = (pl.col("since") >= pl.col("from_time")).fill_null(value=False)
-    absent = pl.col("then").is_null()
+    absent = pl.col("row_before").is_null()
     cleared = absent & (pl.col("reset") >= pl.col("from_time")).fill_null(value=False)
     born = absent & ~cleared & (young | (stated & ~evictions))
     note = (
         pl.when(pl.col("from_time").is_null())
         .then(pl.lit("first"))
-        .when(pl.col("now").is_null())
+        .when(pl.col("row").is_null())
         .then(pl.lit("gone"))
         .when(cleared | (both & (other["reset"] | other["since"])))
         .then(pl.lit("reset"))
-        .when(both & went_back)
+        .when(both & pl.col("decreased"))
         .then(pl.lit("decreased"))
         .when(both & evictions & pl.col("since").is_null())
         .then(pl.lit("evictions"))
         .when(absent & ~born)
         .then(pl.lit("new"))
     )
-    return compared.with_columns(note=note, born=born)
-
-
-def _long(view: str, compared: pl.DataFrame, counters: list[str]) -> pl.DataFrame:
-    """One row for each entry and counter that one of the two snapshots contains, in the order of the entries."""
-    if not counters:
-        return _TABLE.empty()
-    names = sorted(counters)
-    # Row by row, so that nothing has to be sorted: many entries have fifty counters each.
-    total = compared.select(names).to_numpy().ravel()
-    before = compared.select(f"{name}_before" for name in names).to_numpy().ravel()
-    kept = np.flatnonzero(~(np.isnan(total) & np.isnan(before)))
-    entry, counter = np.divmod(kept, len(names))
-    known = pl.col("note").is_null() | (pl.col("note") == "evictions")
-    index = compared.select("sample", "from_time", "sample_time", "key", "note", "born", known=known)
-    rows = index.select(pl.all().gather(entry)).with_columns(
-        counter=pl.Series(names, dtype=pl.Enum(names)).gather(counter).cast(pl.Categorical),
-        total=pl.Series(total[kept], nan_to_null=True),
-        before=pl.Series(before[kept], nan_to_null=True),
-        view=pl.lit(view),
-    )
-    base = pl.when("born").then(0.0).otherwise("before")
-    return rows.with_columns(value=pl.when("known").then(pl.col("total") - base)).drop("known", "born", "before")
+    noted = compared.with_columns(note=note, born=born)
+    return noted.with_columns(known=pl.col("note").is_null() | (pl.col("note") == "evictions"))

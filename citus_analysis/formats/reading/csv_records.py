@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Final
@@ -30,6 +30,8 @@ __all__ = ["Records", "header_of", "read_records"]
 _FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _QUOTE: Final = ord('"')
 _NEWLINE: Final = ord("\n")
+_COMMA: Final = ord(",")
+_BLANK: Final = ord(" ")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Records:
     """A block's records.
 
     Attributes:
-        fields: the header's columns as texts, null for empty fields, and `offset`.
+        fields: the header's columns, null for empty fields, and `offset`. Columns are texts but for those that were
+            asked for as numbers; these are NaN or infinite where the text is no finite number.
         lines: one row per record with `offset`, `length`, `text`, `noise` and `reason` (why it is not in `fields`).
     """
 
@@ -69,8 +72,12 @@ def header_of(head: bytes) -> list[str]:
     return [name.strip().lower() for name in names]
 
 
-def read_records(content: Content) -> Iterator[Records | Parsed]:
+def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Records | Parsed]:
     """The file's records block by block; a line too long for a record yields a piece that rejects it.
+
+    Args:
+        content: the source.
+        numbers: names of the columns that are read as numbers.
 
     Raises:
         FormatError: the header is invalid: a name is missing or occurs twice.
@@ -80,7 +87,7 @@ def read_records(content: Content) -> Iterator[Records | Parsed]:
         raise FormatError("the first line is not a header of distinct names", place="line 1")
     header = line_frame(content.head.lstrip(b"\r\n"))["text"].head(1).to_list()[0]
     for block in chunks(content, _complete):
-        yield reject_oversized(block) if block.oversized else _records(block, names, str(header))
+        yield reject_oversized(block) if block.oversized else _records(block, _schema(names, numbers), str(header))
 
 
 def _complete(data: bytes, _offset: int) -> int:
@@ -92,7 +99,11 @@ def _complete(data: bytes, _offset: int) -> int:
     return int(outside[-1]) + 1 if len(outside) else 0
 
 
-def _records(block: Block, names: Sequence[str], header: str) -> Records:
+def _schema(names: Sequence[str], numbers: Collection[str]) -> pl.Schema:
+    return pl.Schema({name: pl.Float64() if name in numbers else pl.String() for name in names})
+
+
+def _records(block: Block, schema: pl.Schema, header: str) -> Records:
     lines = line_frame(block.data, block.offset)
     if b'"' in block.data:
         lines = _joined(lines)
@@ -101,10 +112,11 @@ def _records(block: Block, names: Sequence[str], header: str) -> Records:
         noise=(text == "") | (text == header),
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
-        .when((text != "") & ~_whole(lines["text"], len(names)))
-        .then(pl.lit(f"the header announces {len(names)} fields")),
+        .when((text != "") & ~_whole(lines["text"], len(schema)))
+        .then(pl.lit(f"the header announces {len(schema)} fields")),
     )
-    return Records(_fields(lines.filter(~pl.col("noise") & pl.col("reason").is_null()), names), lines)
+    good = lines.filter(~pl.col("noise") & pl.col("reason").is_null())
+    return Records(_fields(good, block, schema).with_columns(good["offset"]), lines)
 
 
 def _whole(texts: pl.Series, count: int) -> pl.Series:
@@ -135,10 +147,51 @@ def _joined(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _fields(good: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    schema = dict.fromkeys(names, pl.String())
+def _fields(good: pl.DataFrame, block: Block, schema: pl.Schema) -> pl.DataFrame:
     if good.is_empty():
-        return pl.DataFrame(schema=schema | {"offset": pl.Int64()})
-    data = (good["text"].str.join("\n").item() + "\n").encode()
-    frame = pl.read_csv(BytesIO(data), has_header=False, schema=schema, eol_char="\n", infer_schema=False)
-    return frame.with_columns(good["offset"])
+        return pl.DataFrame(schema=schema)
+    numbers = [name for name, kind in schema.items() if kind == pl.Float64()]
+    plain = _plain(_bytes_of(good, block), schema) if numbers else None
+    return _texts(good, schema, numbers) if plain is None else plain
+
+
+def _bytes_of(good: pl.DataFrame, block: Block) -> bytes:
+    """The lines of records with a line end each; of the block itself where nothing was changed or left out."""
+    begin, end = int(good["offset"].item(0)), int(good["offset"].item(-1) + good["length"].item(-1))
+    size = int(good["text"].str.len_bytes().sum()) + good.height
+    if end - begin == int(good["length"].sum()) == size:
+        return block.data[begin - block.offset : end - block.offset]
+    return _joined_text(good)
+
+
+def _joined_text(good: pl.DataFrame) -> bytes:
+    return (str(good["text"].str.join("\n").item()) + "\n").encode()
+
+
+def _plain(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
+    """The fields where all numbers are plain ones; None where they have to be read as texts first."""
+    if b'"' in data or _begins_blank(data):
+        return None
+    try:
+        return pl.read_csv(data, has_header=False, schema=schema, eol_char="\n", quote_char=None)
+    except pl.exceptions.PolarsError:
+        return None
+
+
+def _begins_blank(data: bytes) -> bool:
+    """Whether a field begins with a blank, which polars skips before a number (though not behind it)."""
+    array = np.frombuffer(data, dtype=np.uint8)
+    small = np.flatnonzero(array <= _BLANK)
+    # The byte before the first one is the last one: a line end.
+    before = array[small[array[small] != _NEWLINE] - 1]
+    return bool(((before == _COMMA) | (before == _NEWLINE)).any())
+
+
+def _texts(good: pl.DataFrame, schema: pl.Schema, numbers: Sequence[str]) -> pl.DataFrame:
+    texts = dict.fromkeys(schema, pl.String())
+    data = BytesIO(_joined_text(good))
+    frame = pl.read_csv(data, has_header=False, schema=texts, eol_char="\n", infer_schema=False)
+    return frame.with_columns(
+        pl.when(pl.col(name).is_not_null()).then(pl.col(name).cast(pl.Float64, strict=False).fill_null(np.nan))
+        for name in numbers
+    )

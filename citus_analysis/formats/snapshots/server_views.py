@@ -119,7 +119,7 @@ class ServerViews(Format):
         zone = LocalTime.of(content.path, hints.options).zone
         held: pl.DataFrame | None = None
         before: Snapshot | None = None
-        for piece in read_records(content):
+        for piece in read_records(content, layout.counters):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
@@ -144,31 +144,38 @@ def _layout(head: bytes) -> _Layout | None:
 
 def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
     """`ENTRY`'s columns and the counters as numbers, `offset`, and `reason` where a cell cannot be read."""
-    fields = records.fields
-    numbers = {name: pl.col(name).cast(pl.Float64, strict=False) for name in layout.counters}
     key = pl.concat_str([pl.col(name).fill_null("") for name in layout.keys] or [pl.lit("")], separator="/")
     there = set(layout.header)
-    typed = fields.select(
+    fields = records.fields
+    rows = fields.select(
         "offset",
-        sample_time=time_expr(pl.col(layout.time), zone),
+        sample_time=_times(fields[layout.time], zone),
         key=key,
-        reset=_time_of("stats_reset", there, zone),
-        since=_time_of("stats_since", there, zone),
+        reset=_times(fields["stats_reset"], zone) if "stats_reset" in there else pl.lit(None, SINCE),
+        since=_times(fields["stats_since"], zone) if "stats_since" in there else pl.lit(None, SINCE),
         evicted=pl.col("dealloc").cast(pl.Int64, strict=False) if "dealloc" in there else pl.lit(None, pl.Int64),
-        **numbers,
+        **{name: pl.col(name) for name in layout.counters},
     )
+    return rows.with_columns(reason=_reasons(rows, layout.counters))
+
+
+def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
+    """Why a record is rejected; null for the others."""
+    # A column of reasons for each counter takes long, and hardly any counter needs one.
+    unread = rows.select(counters).select(~pl.all().is_finite()).select(pl.all().any()).row(0) if counters else ()
     bad = [
-        pl.when(fields[name].is_not_null() & ~typed[name].is_finite().fill_null(value=False)).then(
-            pl.lit(f"{name} is no number")
-        )
-        for name in layout.counters
+        pl.when(~pl.col(name).is_finite()).then(pl.lit(f"{name} is no number"))
+        for name, some in zip(counters, unread, strict=True)
+        if some
     ]
-    reason = pl.coalesce(pl.when(typed["sample_time"].is_null()).then(pl.lit("no time")), *bad)
-    return typed.with_columns(reason=typed.select(reason).to_series())
+    return pl.coalesce(pl.when(pl.col("sample_time").is_null()).then(pl.lit("no time")), *bad)
 
 
-def _time_of(name: str, header: set[str], zone: str) -> pl.Expr:
-    return time_expr(pl.col(name), zone) if name in header else pl.lit(None, SINCE)
+def _times(texts: pl.Series, zone: str) -> pl.Series:
+    """Times, of which each is read once: all entries of a snapshot have the same."""
+    distinct = texts.drop_nulls().unique()
+    read = distinct.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
+    return texts.replace_strict(distinct, read, default=None, return_dtype=SINCE)
 
 
 def _split(rows: pl.DataFrame, held: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
