@@ -1,7 +1,7 @@
 """Which resource limits a system: pure functions over the sample and profile tables.
 
 - samples in runs: `align_to_runs`, `one_source`; over time: `cpu_over_time`, `throttling_over_time`;
-- summaries: `resource_utilization`;
+- summaries: `resource_utilization`; of programs: `program_loads`;
 - what limits a configuration: `study_bottleneck` (a `BottleneckStudy` by `Thresholds`), also as
   `citus_analysis.bottleneck(dataset)`; `balance` over nodes, `shard_skew`, `session_waits`, `variance_of` statements,
   `run_variance` between repeated runs (`split_run_variance` on plain values);
@@ -25,6 +25,7 @@ from citus_analysis.bottleneck.evidence.waits import client_sessions, session_wa
 from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.measured_resources import ResourceStudy, study_resources
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks, top_symbols
+from citus_analysis.bottleneck.programs import program_loads
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.stacks import stack_tree
 from citus_analysis.bottleneck.study import BottleneckStudy, study_bottleneck
@@ -54,6 +55,7 @@ __all__ = [
     "jain_index",
     "mean_symbols",
     "one_source",
+    "program_loads",
     "resource_utilization",
     "run_variance",
     "separators",

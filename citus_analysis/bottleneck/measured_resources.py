@@ -1,4 +1,4 @@
-"""Resource usage of the machines during runs: connections, CPU, devices, checkpoints, functions in perf's samples.
+"""Resource usage of the machines during runs: connections, CPU, programs, devices, checkpoints, functions of perf.
 
 Means include only samples from within a run (its first to its last status line). The first report of a sampler, which
 averages since boot, is excluded.
@@ -14,6 +14,7 @@ import polars as pl
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks
+from citus_analysis.bottleneck.programs import program_loads
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.stacks import stack_tree
@@ -37,6 +38,7 @@ class ResourceStudy:
 
     Attributes:
         cpu: per resource: operation, set-up, workers, threads, runs, samples, mean shares and `busy_percent`.
+        programs: result of :func:`program_loads`: CPU time and disk traffic of the programs that pidstat listed.
         contrasts: CPU time under few and under many client threads, of the set-up with the most runs.
         devices: per resource and device: runs, samples, mean and largest await, utilisation and write rate.
         checkpoints: per resource: number of checkpoints that were under way during a run, number of their nodes, their
@@ -52,6 +54,7 @@ class ResourceStudy:
     """
 
     cpu: pl.DataFrame
+    programs: pl.DataFrame
     contrasts: tuple[CpuContrast, ...]
     devices: pl.DataFrame
     checkpoints: pl.DataFrame
@@ -82,8 +85,8 @@ def study_resources(
     """Summaries of all chosen resources, and one run over time.
 
     Args:
-        dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `checkpoints`, `perf_symbols`,
-            `perf_stacks`, `activity_samples` and `throttle_samples`.
+        dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `process_samples`, `checkpoints`,
+            `perf_symbols`, `perf_stacks`, `activity_samples` and `throttle_samples`.
         resources: glob patterns, separated by commas. Runs that failed or lost operations are left out.
         detail: resource that is shown over time; empty: the resource with the most checkpoints within its runs, or
             with the busiest device.
@@ -103,16 +106,18 @@ def study_resources(
     devices = _within(single, runs, by=("node", "device"))
     stacks = _chosen(dataset, "perf_stacks", runs)
     symbols = _with_symbols_of_stacks(_chosen(dataset, "perf_symbols", runs), stacks)
-    if cpu.is_empty() and devices.is_empty() and symbols.is_empty():
+    programs = program_loads(_chosen(dataset, "process_samples", runs), runs)
+    if cpu.is_empty() and devices.is_empty() and programs.is_empty() and symbols.is_empty():
         raise InsufficientDataError(
-            f"no samples of CPU, devices or perf within runs of resources {resources!r}",
-            way_out="see the tables cpu_samples, device_samples and perf_symbols",
+            f"no samples of CPU, devices, processes or perf within runs of resources {resources!r}",
+            way_out="see the tables cpu_samples, device_samples, process_samples and perf_symbols",
         )
     checkpoints = _overlapping(_chosen(dataset, "checkpoints", runs), runs)
     marked = _in_checkpoint(devices, checkpoints)
     shown = detail_of(cpu, devices, checkpoints, detail, iteration)
     return ResourceStudy(
         cpu=_cpu_summary(cpu, runs),
+        programs=programs,
         contrasts=cpu_contrasts(_chosen(dataset, "cpu_samples", runs), _of_main_set_up(runs)),
         devices=_device_summary(devices),
         checkpoints=_checkpoint_summary(checkpoints, marked),

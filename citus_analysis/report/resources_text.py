@@ -27,7 +27,8 @@ def resource_sentences(study: ResourceStudy) -> list[str]:
     """CPU, devices, checkpoints and perf: one or two sentences each, also for missing recordings."""
     contrasts = [_contrast(one) for one in study.contrasts][:1]
     machines = [_device(study.devices), _checkpoints(study.checkpoints), _perf(study)]
-    return [*_cpu(study.cpu), *contrasts, *_connections(study.connections), *machines]
+    used = [*_cpu(study.cpu), *_programs(study.programs), *contrasts]
+    return [*used, *_connections(study.connections), *machines]
 
 
 def _connections(connections: pl.DataFrame) -> list[str]:
@@ -64,6 +65,18 @@ def _cpu(cpu: pl.DataFrame) -> list[str]:
     return [
         f"{first} (means from {least['busy_percent']:.0f} % in {least['resource']} to {most['busy_percent']:.0f} % in "
         f"{most['resource']})."
+    ]
+
+
+def _programs(programs: pl.DataFrame) -> list[str]:
+    used = programs.filter(pl.col("cpu_percent") > 0).sort("cpu_percent", descending=True)
+    if used.is_empty():
+        return []
+    row = used.row(0, named=True)
+    where = f" of node {row['node']}" if row["node"] is not None else ""
+    return [
+        f"Of the programs that pidstat listed, {row['program']}{where} of {row['resource']} used most CPU time: "
+        f"{row['cpu_percent']:.0f} % of one CPU, all its processes together."
     ]
 
 

@@ -147,3 +147,34 @@ def test_failed_runs_do_not_enter() -> None:
 def test_a_detail_without_samples_is_refused(wrong: dict[str, str | int]) -> None:
     with pytest.raises(UnknownNameError):
         study_resources(tables(), **wrong)  # type: ignore[arg-type] # a table of cases
+
+
+def processes() -> pl.DataFrame:
+    """pidstat -u and -d each second of the run: two of postgres, and one of java that only half of the samples list."""
+    common = {"resource": "r", "run_id": "r/1", "iteration": 1, "node": "0", "source_id": "p", "since_boot": False}
+    return pl.DataFrame(
+        [
+            {**common, "sample": second, "sample_time": at(second), "command": command, **values}
+            for second in range(-5, 16)
+            for command, values in (
+                ("postgres: walwriter", {"cpu_percent": 5.0 if 0 <= second <= 10 else 90.0, "write_kb_s": None}),
+                ("/usr/lib/postgresql/15/bin/postgres -D /data", {"cpu_percent": 30.0, "write_kb_s": None}),
+                ("postgres: walwriter", {"cpu_percent": None, "write_kb_s": 200.0}),
+                *([("java", {"cpu_percent": 40.0, "write_kb_s": None})] if second % 2 else []),
+            )
+        ]
+    )
+
+
+def test_programs_are_sums_over_their_processes() -> None:
+    study = study_resources(tables(process_samples=processes()))
+    rows = study.programs.select("program", "runs", "cpu_percent", "read_kb_s", "write_kb_s").rows()
+    assert rows == [("postgres", 1, 35.0, None, 200.0), ("java", 1, 20.0, None, None)]
+    expected = "Of the programs that pidstat listed, postgres of node 0 of r used most CPU time: 35 % of one CPU"
+    assert any(sentence.startswith(expected) for sentence in resource_sentences(study))
+
+
+def test_processes_alone_are_enough() -> None:
+    nothing = TABLES["cpu_samples"].empty()
+    given = tables(cpu_samples=nothing, device_samples=TABLES["device_samples"].empty(), process_samples=processes())
+    assert study_resources(given).programs["program"].to_list() == ["postgres", "java"]

@@ -288,7 +288,8 @@ def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
 def _configuration(cells: Cells) -> str:
     sizes = [(cells[name], name) for name in ("threads", "workers", "drivers") if cells[name] is not None]
     counted = [f"{size} {name.removesuffix('s') if size == 1 else name}" for size, name in sizes]
-    return ", ".join([" ".join(str(cells[name]) for name in ("phase", "workload") if cells[name]), *counted])
+    load = " ".join(str(cells[name]) for name in ("phase", "workload") if cells[name])
+    return ", ".join([*([load] if load else []), *counted])
 
 
 #: Checks of runs, in the order in which findings are listed.
