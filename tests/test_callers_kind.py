@@ -78,6 +78,7 @@ CALLS: dict[str, Call] = {
     "scale_runs": lambda d, k: scaling.scale_runs(k(d.runs()), resamples=20, models=["linear"]),
     "align_to_runs": lambda d, k: bottleneck.align_to_runs(k(d.cpu_samples()), k(d.runs())),
     "one_source": lambda d, k: bottleneck.one_source(k(d.cpu_samples()), ["run_id", "node"]),
+    "program_loads": lambda d, k: bottleneck.program_loads(k(table(d, "process_samples")), k(d.runs())),
     "cpu_over_time": lambda d, k: bottleneck.cpu_over_time(k(d.cpu_samples()), k(d.runs())),
     "resource_utilization": lambda d, k: bottleneck.resource_utilization(k(d.cpu_samples()), k(d.device_samples())),
     "top_symbols": lambda d, k: bottleneck.top_symbols(k(d.perf_symbols())),
