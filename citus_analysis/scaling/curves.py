@@ -104,7 +104,10 @@ class ScalingCurve(Shown):
             for name in (self.fits.candidates if self.fits else ())
             if len(MODELS[name].parameters) == len(self.points)
         ]
-        return [f"{listed(names)} has a parameter for each size, so that no mean can contradict it"] if names else []
+        if not names:
+            return []
+        has, it = ("has", "it") if len(names) == 1 else ("have", "them")
+        return [f"{listed(names)} {has} a parameter for each size, so that no mean can contradict {it}"]
 
     def sentence(self) -> str:
         """Whether throughput grew with size, in one sentence."""
