@@ -19,9 +19,11 @@ import polars as pl
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
+from citus_analysis.report.sentence_parts import stated_at_ingest
 from citus_analysis.runs import comparability, setting_text
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
+from citus_analysis.texts.counted_words import listed
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import p_text, with_interval
 
@@ -137,10 +139,7 @@ def comparison_panels(
     """
     runs = selection.runs.drop_nulls(_CELL)
     if runs.is_empty():
-        raise InsufficientDataError(
-            "no run has a known workload, number of workers and number of threads",
-            way_out="state them at ingest: citus-analysis ingest --meta workload=... --meta workers=...",
-        )
+        raise _unplaced(selection.runs)
     names = _variants(runs)
     start = _resolved_base(base, names)
     found = _compared(runs, start, level, margin)
@@ -151,6 +150,16 @@ def comparison_panels(
     groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
     means = summarise_runs(shown, METRIC, by=groups, level=level)
     return ComparisonPanels(start, found, means, ratios, in_order(set(names) - met), margin)
+
+
+def _unplaced(runs: pl.DataFrame) -> InsufficientDataError:
+    """Why no run is in a cell: what none of them says or, if each says something, all of it."""
+    names = {"operation": "workload", "workers": "number of workers", "threads": "number of threads"}
+    missing = [name for name in names if runs[name].null_count() == runs.height] or list(names)
+    return InsufficientDataError(
+        f"no run has a known {listed([names[name] for name in missing])}",
+        way_out=stated_at_ingest(["workload" if name == "operation" else name for name in missing]),
+    )
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.report.scalability import Axis, Group, Panel, ScalingPanels
-from citus_analysis.report.sentence_parts import range_of, times_of, with_model_names
+from citus_analysis.report.sentence_parts import range_of, stated_at_ingest, times_of, with_model_names
 from citus_analysis.runs import CONFIGURATION, setting_text
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.texts.counted_words import counted, listed, noun_for, spelled
@@ -31,7 +31,10 @@ IN_OPENING: Final = 2
 
 def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
     """The runs analysed, the change of throughput along each axis, and its maximum, in three to six sentences."""
-    sentences = [_entered(selection)]
+    runs = selection.runs
+    sentences = [_entered(selection), *_unplaced(runs)]
+    if runs.height and runs.drop_nulls(["workers", "threads"]).is_empty():
+        return sentences
     for study in studies:
         sentences += growth_sentences(study)[:IN_OPENING]
     return sentences + _highest(studies)
@@ -47,6 +50,18 @@ def _entered(selection: Selection) -> str:
     names = sorted(left["resource"].unique().to_list(), key=natural_key)
     gone = f"{counted(left.height, 'run')} failed or lost operations and {_are(left.height)} left out"
     return f"{entered}; {gone}: {listed(names)}."
+
+
+def _unplaced(runs: pl.DataFrame) -> list[str]:
+    """What runs do not say that a series needs."""
+    missing = [name for name in ("workers", "threads") if runs[name].null_count()]
+    if not missing:
+        return []
+    number = runs.height - runs.drop_nulls(missing).height
+    numbers = " or ".join(f"number of {name}" for name in missing)
+    are = "it is" if number == 1 else "they are"
+    unknown = f"Of {counted(number, 'run')} the {numbers} is not known, so that {are} in no series"
+    return [f"{unknown}; {stated_at_ingest(missing)}."]
 
 
 def growth_sentences(study: ScalingPanels) -> list[str]:

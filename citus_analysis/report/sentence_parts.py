@@ -11,7 +11,15 @@ from citus_analysis.scaling import MODELS
 from citus_analysis.stats import Comparison, Interval
 from citus_analysis.texts.number_text import interval_words
 
-__all__ = ["decided_text", "interval_text", "joint_text", "range_of", "times_of", "with_model_names"]
+__all__ = [
+    "decided_text",
+    "interval_text",
+    "joint_text",
+    "range_of",
+    "stated_at_ingest",
+    "times_of",
+    "with_model_names",
+]
 
 _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
@@ -24,6 +32,19 @@ def with_model_names(sentence: str) -> str:
         'Amdahl and USL cannot be distinguished'
     """
     return _MODEL.sub(lambda model: model_name(model[0]), sentence)
+
+
+def stated_at_ingest(names: Sequence[str]) -> str:
+    """How to state what files do not say of their runs.
+
+    Example:
+        >>> stated_at_ingest(["workload", "workers"])
+        'state it at ingest: citus-analysis ingest --meta workload=... --meta workers=..., 0 for a single server'
+    """
+    options = " ".join(f"--meta {name}=..." for name in names)
+    return (
+        f"state it at ingest: citus-analysis ingest {options}{', 0 for a single server' if 'workers' in names else ''}"
+    )
 
 
 def times_of(comparison: Comparison) -> str:

@@ -13,7 +13,12 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report import render_report
+from citus_analysis.report.comparison_text import comparison_panels
+from citus_analysis.report.scalability import scaling_panels
+from citus_analysis.report.scalability_text import opening_sentences
+from citus_analysis.runs import select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.stats import compare_runs
 from tests.formats.clients import SAMPLES
@@ -100,6 +105,19 @@ def test_reports_are_made_of_one_tool_alone(datasets: dict[str, Path], tmp_path:
     orders = pl.read_csv(tmp_path / "comparison" / "new_orders.csv")
     assert orders.group_by("known_from", maintain_order=True).len().rows() == [("recorded", 4), ("published", 10)]
     assert orders.filter(source="hammerdb_talk").height == 10
+
+
+def test_reports_say_what_files_do_not_state(tmp_path: Path) -> None:
+    """sysbench does not know how many workers there are."""
+    assert ingest([STUDIES / "sysbench"], tmp_path / "unplaced", jobs=1).exit_code == 0
+    selection = select_runs(open_dataset(tmp_path / "unplaced"))
+    sentences = opening_sentences(selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")])
+    assert sentences[1:] == [
+        "Of 6 runs the number of workers is not known, so that they are in no series; state it at ingest: "
+        "citus-analysis ingest --meta workers=..., 0 for a single server."
+    ]
+    with pytest.raises(InsufficientDataError, match=r"^no run has a known number of workers \(state it at ingest: "):
+        comparison_panels(selection)
 
 
 @pytest.mark.slow
