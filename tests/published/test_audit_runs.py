@@ -147,6 +147,21 @@ class TestRecordings:
         assert (row["severity"], row["stated"]) == ("amber", "actual ones only")
         assert "measurement.interval=both" in row["explanation"]
 
+    @pytest.mark.parametrize(
+        ("tool", "severity", "stated"),
+        [("pgbench", "green", "intended ones"), ("sysbench", "amber", "of unknown kind")],
+    )
+    def test_what_other_tools_measure_is_no_matter_of_ycsb(
+        self, recorded: Tables, tool: str, severity: str, stated: str
+    ) -> None:
+        actual = recorded.operation_latencies.filter(~pl.col("operation").str.starts_with("Intended-"))
+        other = recorded.clients.with_columns(tool=pl.lit(tool, recorded.clients.schema["tool"]))
+        (row,) = details(
+            replace(recorded, operation_latencies=actual, clients=other).audit(), "coordinated_omission"
+        ).rows(named=True)
+        assert (row["severity"], row["stated"]) == (severity, stated)
+        assert "YCSB" not in row["explanation"]
+
     def test_buckets_of_a_millisecond_are_coarse(self, honest: AuditResult) -> None:
         rows = details(honest, "coarse_percentiles").rows_by_key("row", named=True)
         (update,) = rows["w2-verbose-mixed/run-A-t8-r20000-o30000-w2-d1-i1 UPDATE"]

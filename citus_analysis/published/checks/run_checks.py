@@ -177,17 +177,31 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
     renamed = intended_under_plain_names(tables.clients)
     limited = tables.finished().filter("rate_limited", ~pl.col("run_id").is_in(renamed)).select("run_id", "resource")
     main = tables.operation_latencies.filter(role="main")
+    tools = dict(tables.clients.filter(role="main").select("run_id", "tool").iter_rows())
     for run in limited.iter_rows(named=True):
         own = _latencies_us(main.filter(run_id=run["run_id"]))
         pairs = {name: own[INTENDED + name] for name in own if INTENDED + name in own and is_counted_once(name)}
         if own and not pairs:
-            text = (
-                "latencies begin when operations are sent: operations delayed by a slow one look fast "
-                "(coordinated omission); run YCSB with measurement.interval=both"
-            )
-            yield about("amber", "coordinated_omission", run, "intended latencies", "actual ones only", text)
+            yield _without_intended(run, str(tools.get(run["run_id"], "ycsb")))
         for name, intended in pairs.items():
             yield _beside_intended({**run, "run_id": f"{run['run_id']} {name}"}, own[name], intended)
+
+
+def _without_intended(run: Cells, tool: str) -> Weighted:
+    """Latencies of one kind only; which it is depends on the tool."""
+    name, expected = "coordinated_omission", "intended latencies"
+    if tool == "pgbench":
+        # pgbench.c, processXactStats(): latency = now - txn_scheduled
+        text = "pgbench counts latencies from when transactions were due (--rate)"
+        return about("green", name, run, expected, "intended ones", text)
+    omission = "those queued after a slow one look fast (coordinated omission)"
+    if tool == "ycsb":
+        text = f"latencies count from when operations were sent: {omission}; run YCSB with measurement.interval=both"
+        return about("amber", name, run, expected, "actual ones only", text)
+    text = (
+        f"{tool} does not say whether they count from when operations were due; if from when they were sent, {omission}"
+    )
+    return about("amber", name, run, expected, "of unknown kind", text)
 
 
 def _latencies_us(cells: pl.DataFrame) -> dict[str, dict[str, float]]:
