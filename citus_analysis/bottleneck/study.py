@@ -135,7 +135,9 @@ def study_bottleneck(
     splits = _balances(sessions, tables["nodes"], runs)
     statements = _statements(dataset, runs)
     loads = node_loads(tables, statements, runs)
-    factors = run_factors(runs, measured, sessions, _autovacuum(dataset, runs), tables["settings"], CONFIGURATION)
+    # Runs of which nothing says what they did repeat nothing.
+    repeated = runs.drop_nulls("operation")
+    factors = run_factors(repeated, measured, sessions, _autovacuum(dataset, runs), tables["settings"], CONFIGURATION)
     return BottleneckStudy(
         verdicts=tuple(_verdicts(matrix, splits, runs, limits)),
         matrix=matrix,

@@ -4,9 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import RunVariance, run_variance, split_run_variance
+from citus_analysis.bottleneck import RunVariance, run_variance, split_run_variance, study_bottleneck
 from citus_analysis.bottleneck.evidence.run_factors import FACTORS
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.schema import TABLES
+from tests.report.conftest import Tables
 
 CONFIGURATIONS, RUNS = 40, 10
 
@@ -125,3 +127,16 @@ def test_unknown_factors_are_named() -> None:
     found = run_variance(pl.DataFrame(rows | factors), ["resource"])
     assert found.sources["source"].to_list() == ["order in time", "residual"]
     assert "checkpoints is not known of every run of any configuration" in found.warnings
+
+
+def test_runs_of_unknown_work_are_no_repeats() -> None:
+    """Logs of clients that name neither phase nor workload, as they lie side by side in a folder of somebody's."""
+    key = {"resource": "logs", "status": "ok", "threads": 4, "drivers": 1}
+    rows = [key | {"run_id": f"logs/{n}", "throughput_ops_s": 100.0 * (n + 1)} for n in range(4)]
+    known = {"phase": "run", "workload": "C"}
+    studies = [
+        study_bottleneck(Tables(runs=TABLES["runs"].conform(pl.DataFrame([row | facts for row in rows]))))
+        for facts in (known, {})
+    ]
+    assert [study.run_factors.height for study in studies] == [4, 0]
+    assert studies[1].run_variance is None

@@ -21,7 +21,7 @@ from citus_analysis.published.checks.ycsb_traps import (
     measurement_interval,
     percentile_label,
 )
-from citus_analysis.runs import CONFIGURATION
+from citus_analysis.runs import CONFIGURATION, with_operations
 from citus_analysis.runs.concurrency import concurrency
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
@@ -194,7 +194,7 @@ def _without_intended(run: Cells, tool: str) -> Weighted:
         # pgbench.c, processXactStats(): latency = now - txn_scheduled
         text = "pgbench counts latencies from when transactions were due (--rate)"
         return about("green", name, run, expected, "intended ones", text)
-    omission = "those queued after a slow one look fast (coordinated omission)"
+    omission = "operations delayed by a slow one look fast (coordinated omission)"
     if tool == "ycsb":
         text = f"latencies count from when operations were sent: {omission}; run YCSB with measurement.interval=both"
         return about("amber", name, run, expected, "actual ones only", text)
@@ -292,8 +292,8 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
 
 
 def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
-    """Each configuration with the throughputs of its successful runs."""
-    usable = tables.finished().filter(pl.col("status") == "ok")
+    """Each configuration with the throughputs of its successful runs; runs of unknown work have none."""
+    usable = with_operations(tables.finished().filter(pl.col("status") == "ok")).drop_nulls("operation")
     groups = usable.group_by(_REPEATED, maintain_order=True).agg(pl.col("throughput_ops_s"))
     for cells in groups.iter_rows(named=True):
         yield {"resource": cells["resource"], "run_id": _configuration(cells)}, cells["throughput_ops_s"]
@@ -302,8 +302,7 @@ def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
 def _configuration(cells: Cells) -> str:
     sizes = [(cells[name], name) for name in ("threads", "workers", "drivers") if cells[name] is not None]
     counted = [f"{size} {name.removesuffix('s') if size == 1 else name}" for size, name in sizes]
-    load = " ".join(str(cells[name]) for name in ("phase", "workload") if cells[name])
-    return ", ".join([*([load] if load else []), *counted])
+    return ", ".join([" ".join(str(cells[name]) for name in ("phase", "workload") if cells[name]), *counted])
 
 
 #: Checks of runs, in the order in which findings are listed.
