@@ -67,11 +67,6 @@ def command(
     for name, value in (ARROW_MEMORY | threads).items():
         os.environ.setdefault(name, value)
     _share_heaps()
-    if cluster is not None and cluster.startswith("local:"):
-        # The server imports Dask at the same time as this process makes its own imports.
-        from citus_analysis.dataset.cluster.local_processes import start_server
-
-        start_server()
     from citus_analysis.cli.source_options import expand_sources
     from citus_analysis.dataset import ingest
 

@@ -1,8 +1,8 @@
-"""Processes of Dask on this machine; until they are there, threads of this process work.
+"""Processes of Dask on this machine; threads of this process work until they are there, and alone where little is left.
 
-The processes are forked by a server of :mod:`multiprocessing` that imports Dask once, while this process imports what
-it needs itself. It imports neither polars nor Arrow: both start threads, and a process with threads must not be forked.
-The server ends with this process; a further ingest finds it ready.
+The processes are forked by a server of :mod:`multiprocessing` that imports Dask once. It imports neither polars nor
+Arrow: both start threads, and a process with threads must not be forked. The server ends with this process; a further
+ingest finds it ready.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from typing import Final
 from citus_analysis.dataset.cluster.relieved_threads import RelievedThreads
 from citus_analysis.errors import InputError
 
-__all__ = ["local_processes", "start_server"]
+__all__ = ["local_processes"]
 
+#: Seconds of work that must be left for processes to be started. Starting them, with all that they import, takes the
+#: processors of this machine more than a second, in which threads get as much done. Logs of which reading takes three
+#: seconds take ten in all.
+_WORTH_S: Final = 3.0
+_GUARD: Final = "guard the main part of a script with if __name__ == '__main__', or leave out the cluster"
 #: What the server and the processes begin with.
 _ENVIRONMENT: Final = {
     # Threads share heaps, as those of a local ingest do.
@@ -42,7 +47,7 @@ _DASK: Final = {
 }
 
 
-def start_server() -> None:
+def _start_server() -> None:
     """Start the server, unless one runs; returns at once."""
     before = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     os.environ.update(_ENVIRONMENT)
@@ -57,28 +62,32 @@ def start_server() -> None:
 
 @contextmanager
 def local_processes(number: int, retries: int) -> Iterator[Executor]:
-    """What takes tasks: threads of this process, and so many other processes as soon as they are there.
+    """What takes tasks: threads of this process, and so many other processes where there is work for them.
 
     Args:
         number: of processes.
         retries: times that a task is tried again after a process died.
+
+    Raises:
+        InputError: this is such a process, which runs a script once more because it has no guard.
     """
-    start_server()
-    with (
-        ExitStack() as processes,
-        RelievedThreads(min(number, _cores())) as threads,
-        ThreadPoolExecutor(1, "start") as starting,
-    ):
-        starting.submit(_relieve, threads, processes, number, retries)
-        yield threads
+    # multiprocessing itself looks at this, and has no public name for it.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise InputError("a process that was started for an ingest starts it again", path="__main__", way_out=_GUARD)
+    with ExitStack() as processes, ThreadPoolExecutor(1, "start") as starting:
+
+        def start() -> None:
+            starting.submit(_relieve, threads, processes, number, retries)
+
+        with RelievedThreads(min(number, _cores()), start, _WORTH_S) as threads:
+            yield threads
 
 
 def _relieve(threads: RelievedThreads, stack: ExitStack, number: int, retries: int) -> None:
     try:
         threads.relieve(stack.enter_context(_processes(number, retries)))
     except Exception as error:  # noqa: BLE001 - every waiting task raises it
-        way_out = "guard the main part of a script with if __name__ == '__main__', or leave out the cluster"
-        problem = InputError(f"a process does not start: {error}", path=f"local:{number}", way_out=way_out)
+        problem = InputError(f"a process does not start: {error}", path=f"local:{number}", way_out=_GUARD)
         threads.fail(problem)
 
 
@@ -87,6 +96,7 @@ def _processes(number: int, retries: int) -> Iterator[Executor]:
     import dask
     import distributed
 
+    _start_server()
     # Its own list of what the server imports begins with pandas, and it imports that here to see whether it is there.
     distributed.utils._forkserver_preload_set = True
     environment = {**_ENVIRONMENT, "POLARS_MAX_THREADS": str(max(1, _cores() // number))}

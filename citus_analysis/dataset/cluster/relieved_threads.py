@@ -1,4 +1,8 @@
-"""Threads that work until another executor takes over what they have not begun."""
+"""Threads that work until another executor takes over what they have not begun.
+
+The other executor is called when it is worth while: when what the threads have before them takes longer than so many
+seconds, if each task that waits takes as long as the one that was just done.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from threading import Lock
+from time import monotonic
 from typing import ParamSpec, TypeVar
 
 __all__ = ["RelievedThreads"]
@@ -19,16 +24,22 @@ class RelievedThreads(Executor):
 
     Args:
         number: of threads.
+        call: asks for others, who come by :meth:`relieve`, or do not by :meth:`fail`; called once at most.
+        worth_s: seconds of work before the threads from which on others are called.
 
     Example:
-        >>> with RelievedThreads(1) as threads, ThreadPoolExecutor(1) as others:
+        >>> with RelievedThreads(1, print, worth_s=60) as threads, ThreadPoolExecutor(1) as others:
         ...     first = threads.submit(abs, -1)
         ...     threads.relieve(others)
         ...     first.result(), threads.submit(abs, -2).result()
         (1, 2)
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, call: Callable[[], object], worth_s: float) -> None:
+        self._number = number
+        self._call = call
+        self._worth_s = worth_s
+        self._called = False
         self._threads = ThreadPoolExecutor(number, "meanwhile")
         self._waiting: dict[Future[object], Callable[[], object]] = {}
         self._others: Executor | None = None
@@ -77,7 +88,22 @@ class RelievedThreads(Executor):
         with self._lock:
             tasks = self._taken(1)
         for answer, call in tasks:
+            began = monotonic()
             _settle(answer, call)
+            if self._left_s(monotonic() - began) > self._worth_s:
+                self.call_others()
+
+    def _left_s(self, task_s: float) -> float:
+        """Seconds until the threads, each of which takes one more task now, will have begun all others."""
+        with self._lock:
+            return (len(self._waiting) - self._number) * task_s / self._number
+
+    def call_others(self) -> None:
+        """Ask for others, unless that was done."""
+        with self._lock:
+            called, self._called = self._called, True
+        if not called:
+            self._call()
 
 
 def _pass_on(answer: Future[object], done: Future[object]) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing import current_process
 from pathlib import Path
 from threading import Event, current_thread
 from types import SimpleNamespace
@@ -56,8 +57,8 @@ def test_processes_of_this_machine_give_the_same_rows(
     raw: Path, local: Dataset, tmp_path: Path, stretches: Callable[[Dataset], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first line of the page."""
-    # Small logs are read before the processes are there.
-    monkeypatch.setattr(RelievedThreads, "_work", lambda _threads: None)
+    # No processes are started for small logs.
+    monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
     (tmp_path / "raw").symlink_to(raw)
     monkeypatch.chdir(tmp_path)
     typed(*words_of(PAGE[0], {})[0])
@@ -80,7 +81,7 @@ def test_threads_work_until_they_are_relieved() -> None:
     def name() -> str:
         return current_thread().name
 
-    with RelievedThreads(1) as threads, ThreadPoolExecutor(1, "other") as others:
+    with RelievedThreads(1, str, worth_s=60) as threads, ThreadPoolExecutor(1, "other") as others:
         first, second, cancelled = threads.submit(hold), threads.submit(name), threads.submit(name)
         assert begun.wait(30)
         assert cancelled.cancel()
@@ -93,13 +94,33 @@ def test_threads_work_until_they_are_relieved() -> None:
         assert first.result().startswith("meanwhile")
 
 
+@pytest.mark.parametrize(("tasks", "worth_s", "calls"), [(4, 0.0, 1), (4, 60.0, 0), (2, 0.0, 0)])
+def test_others_are_called_once_where_much_is_left(tasks: int, worth_s: float, calls: int) -> None:
+    """When the first of so many tasks is done, all but two wait: one thread takes the next one."""
+    called: list[None] = []
+    held = Event()
+    with RelievedThreads(1, lambda: called.append(None), worth_s) as threads:
+        answers = [threads.submit(held.wait) for _ in range(tasks)]
+        held.set()
+        assert all(answer.result() for answer in answers)
+    assert len(called) == calls
+
+
+def test_a_process_that_runs_its_script_again_is_told_so(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(InputError, match=r"starts it again .*guard the main part"):
+        ingest([few], tmp_path / "out", cluster="local:1")
+
+
 def test_processes_that_do_not_start_are_told_with_what_was_not_begun(
     few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_given: object) -> Never:
         raise RuntimeError("Nanny failed to start")
 
-    monkeypatch.setattr(RelievedThreads, "_work", lambda _threads: None)
+    monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
     monkeypatch.setattr(local_processes, "_processes", failing)
     with pytest.raises(InputError, match=r"local:1: a process does not start: Nanny failed to start .*__main__"):
         ingest([few], tmp_path / "out", cluster="local:1")
