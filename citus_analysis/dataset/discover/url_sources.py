@@ -89,12 +89,12 @@ def _heads(place: ObjectPlace, listed: Mapping[str, Stored]) -> Sequence[bytes]:
         for name, stored in listed.items()
     ]
     filled = [number for number, end in enumerate(ends) if end]
+    # One that was removed since it was listed is told as one that is not there.
     with reaching(place.url):
-        paths = [place.path(names[number]) for number in filled]
-        read = place.fs.cat_ranges(paths, [0] * len(filled), [ends[n] for n in filled], on_error="raise")
+        read = place.read_all([names[number] for number in filled], [ends[number] for number in filled])
     heads = [b""] * len(names)
     for number, head in zip(filled, read, strict=True):
-        heads[number] = bytes(head)
+        heads[number] = head
     return heads
 
 

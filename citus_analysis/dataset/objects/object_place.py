@@ -28,6 +28,15 @@ _S3_OPTIONS: Final[Mapping[str, object]] = {"connect_timeout": 10, "read_timeout
 #: How often s3fs repeats a request that botocore repeated as stated above: together they give up a store that does not
 #: answer after five minutes; with the five times of s3fs it would be half an hour.
 _S3_TRIES: Final = 2
+#: Seconds and bytes a second of the slowest store that is waited for. The libraries' own limits do not hold for a store
+#: that falls silent before it took a body, or within one of its own.
+_SILENT_S: Final = 300.0
+_SLOWEST_BYTES_S: Final = 2**15
+#: Bytes of a piece of an object that is fetched, and pieces that are fetched at the same time.
+_PIECE_BYTES: Final = 2**21
+_PIECES: Final = 4
+#: What an object of unknown length is taken to hold, for the time that it may take.
+_UNKNOWN_BYTES: Final = 2**16
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Words in a store's answer that say that there is no room.
 _FULL_WORDS: Final = ("quota", "insufficientstorage", "insufficient storage", "storagefull", "no space", "507")
@@ -125,23 +134,42 @@ class ObjectPlace:
         """An object of the folder as the file system names it."""
         return f"{self.root}/{name}"
 
+    def _asked(self, method: str, *arguments: object, moved: int = 0, **options: object) -> UntypedLibrary:
+        """The answer of the file system, for which it has five minutes, and more for so many bytes."""
+        if self.fs.async_impl:
+            options["timeout"] = _SILENT_S + moved / _SLOWEST_BYTES_S
+        return getattr(self.fs, method)(*arguments, **options)
+
     def read(self, name: str) -> bytes:
         """The bytes of an object."""
         with reaching(f"{self.url}/{name}"):
-            return bytes(self.fs.cat_file(self.path(name)))
+            return bytes(self._asked("cat_file", self.path(name), moved=_UNKNOWN_BYTES))
 
     def read_range(self, name: str, begin: int, end: int) -> bytes:
         """Bytes of an object."""
-        with reaching(f"{self.url}/{name}"):
-            return bytes(self.fs.cat_file(self.path(name), start=begin, end=end))
+        return b"".join(self._pieces(name, begin, end))
+
+    def _pieces(self, name: str, begin: int, end: int) -> Iterator[bytes]:
+        """Bytes of an object in pieces, each few of which have a time of their own."""
+        starts, path = range(begin, end, _PIECE_BYTES), self.path(name)
+        for first in range(0, len(starts), _PIECES):
+            some = list(starts[first : first + _PIECES])
+            ends = [min(end, start + _PIECE_BYTES) for start in some]
+            paths, moved = [path] * len(some), ends[-1] - some[0]
+            with reaching(f"{self.url}/{name}"):
+                yield from self._asked("cat_ranges", paths, some, ends, on_error="raise", moved=moved)
 
     def length(self, name: str) -> int:
         """Length of an object."""
         with reaching(f"{self.url}/{name}"):
-            return int(self.fs.info(self.path(name))["size"])
+            return int(self._asked("info", self.path(name))["size"])
 
-    def read_all(self, names: Sequence[str]) -> list[bytes]:
+    def read_all(self, names: Sequence[str], ends: Sequence[int] | None = None) -> list[bytes]:
         """The bytes of several objects, fetched at the same time.
+
+        Args:
+            names: the objects.
+            ends: how many bytes of each; default: all.
 
         Raises:
             FileNotFoundError: one of them does not exist.
@@ -149,13 +177,15 @@ class ObjectPlace:
         if not names:
             return []
         with reaching(self.url, missing=True):
-            whole = [None] * len(names)
-            return list(self.fs.cat_ranges([self.path(name) for name in names], whole, whole, on_error="raise"))
+            paths, whole = [self.path(name) for name in names], [None] * len(names)
+            starts, moved = [0] * len(names), sum(ends or [_UNKNOWN_BYTES] * len(names))
+            ranges = (whole, whole) if ends is None else (starts, list(ends))
+            return list(map(bytes, self._asked("cat_ranges", paths, *ranges, on_error="raise", moved=moved)))
 
     def write(self, name: str, data: bytes) -> None:
         """Write an object, whether or not it exists."""
         with reaching(f"{self.url}/{name}"):
-            self.fs.pipe_file(self.path(name), data)
+            self._asked("pipe_file", self.path(name), data, moved=len(data))
 
     def create(self, name: str, data: bytes) -> bool:
         """Write an object that does not exist yet, in one step; false if it exists.
@@ -164,7 +194,7 @@ class ObjectPlace:
         """
         try:
             with reaching(f"{self.url}/{name}", exists=True):
-                self.fs.pipe_file(self.path(name), data, mode="create")
+                self._asked("pipe_file", self.path(name), data, mode="create", moved=len(data))
         except FileExistsError:
             return self.read(name) == data
         return True
@@ -172,13 +202,14 @@ class ObjectPlace:
     def upload(self, file: Path, name: str) -> None:
         """Write an object with the bytes of a file."""
         with reaching(f"{self.url}/{name}"):
-            self.fs.put_file(str(file), self.path(name))
+            self._asked("put_file", str(file), self.path(name), moved=file.stat().st_size)
 
-    def download(self, name: str, file: Path) -> None:
-        """Write a file with the bytes of an object."""
+    def download(self, name: str, file: Path, length: int | None = None) -> None:
+        """Write a file with the bytes of an object; of all, or of so many where its length is known."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        with reaching(f"{self.url}/{name}"):
-            self.fs.get_file(self.path(name), str(file))
+        end = self.length(name) if length is None else length
+        with file.open("wb") as copy:
+            copy.writelines(self._pieces(name, 0, end))
 
     def listed(self, folder: str = "") -> dict[str, Stored]:
         """All objects below a folder, named relative to the place."""
@@ -186,7 +217,7 @@ class ObjectPlace:
             self.fs.invalidate_cache()
             top = f"{self.root}/{folder}".rstrip("/")
             try:
-                found = self.fs.find(top, detail=True)
+                found = self._asked("find", top, detail=True)
             except FileNotFoundError:
                 return {}
         begin = len(self.root) + 1
@@ -197,7 +228,7 @@ class ObjectPlace:
         for name in names:
             try:
                 with reaching(f"{self.url}/{name}", missing=True):
-                    self.fs.rm_file(self.path(name))
+                    self._asked("rm_file", self.path(name))
             except FileNotFoundError:
                 continue
 

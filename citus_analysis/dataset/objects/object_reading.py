@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
+from citus_analysis.dataset.objects.object_place import ObjectPlace
 from citus_analysis.dataset.storage.integrity import fingerprints, footer_problem
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.errors import DatasetError
@@ -112,8 +112,7 @@ class _Ranges(io.RawIOBase):
         return tail
 
     def _fetched(self, begin: int, end: int) -> bytes:
-        with reaching(f"{self._place.url}/{self._part.path}"):
-            return bytes(self._place.fs.cat_file(self._place.path(self._part.path), start=begin, end=end))
+        return self._place.read_range(self._part.path, begin, end)
 
     def readable(self) -> bool:
         return True

@@ -143,7 +143,7 @@ class ObjectStore:
             file = folder / part.path
             if file.exists():
                 continue
-            self.place.download(part.path, file)
+            self.place.download(part.path, file, part.bytes)
             if blake3(file.read_bytes()).hexdigest(length=_HASH_BYTES) != part.hash:
                 problem = "is damaged: its bytes are not those that were written"
                 way_out = "ingest the sources again: it repairs the file"

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Never
 
 import fsspec
 import polars as pl
@@ -22,9 +21,8 @@ from citus_analysis.dataset.discover import url_sources
 from citus_analysis.dataset.discover.walk import Found
 from citus_analysis.dataset.objects import object_lease, object_manifest, object_place
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
-from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError, reaching
+from citus_analysis.dataset.objects.object_place import ObjectPlace, reaching
 from citus_analysis.dataset.objects.object_reading import ObjectReader
-from citus_analysis.dataset.objects.object_store import ObjectStore
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import scratch_folder
@@ -432,18 +430,3 @@ def test_wrong_credentials_are_one_line(true_s3: Store, one: Path, monkeypatch: 
     with pytest.raises(DatasetError, match=r"is not there|cannot be used|is not a dataset"):
         open_dataset("s3://no-such-bucket/out")
     assert time.monotonic() - began < 10
-
-
-def test_a_store_that_does_not_answer_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = ObjectStore(ObjectPlace.of("memory://silent/out"))
-    asked: list[str] = []
-
-    def fall_silent() -> Never:
-        for name in ("read_all", "listed", "remove"):
-            monkeypatch.setattr(ObjectPlace, name, lambda _place, *_names, name=name: asked.append(name))
-        with reaching(store.place.url):
-            raise TimeoutError
-
-    with pytest.raises(SilentStoreError, match="in time"), store.writable(store.load(), lambda: None):
-        fall_silent()
-    assert asked == []

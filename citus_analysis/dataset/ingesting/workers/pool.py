@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
 from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
+from citus_analysis.dataset.objects.object_place import SilentStoreError
 
 __all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches", "grouped"]
 
@@ -97,12 +98,15 @@ class Pool:
             yield from self.each(function, items)
             return
         groups = {
-            self.cluster.submit(all_of, function, group): group for group in grouped(list(items), size, self.jobs)
+            self.cluster.submit(all_or_silence, function, group): group
+            for group in grouped(list(items), size, self.jobs)
         }
         self._pending.update(groups)
         for future in as_completed(groups):
             self._pending.discard(future)
-            yield from zip(groups[future], future.result(), strict=True)
+            if isinstance(results := future.result(), SilentStoreError):
+                raise results
+            yield from zip(groups[future], results, strict=True)
 
     def start_helpers(self, items: int) -> None:
         """Start the helper processes if there are enough items for them; they get ready meanwhile."""
@@ -196,6 +200,19 @@ def all_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
         [1, 2]
     """
     return [function(item) for item in items]
+
+
+def all_or_silence(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result] | SilentStoreError:
+    """The results for all items, or that a store is silent: a cluster tries again what raises an error.
+
+    Example:
+        >>> all_or_silence(abs, [-1, 2])
+        [1, 2]
+    """
+    try:
+        return all_of(function, items)
+    except SilentStoreError as error:
+        return error
 
 
 def grouped(items: Sequence[Item], size: Callable[[Item], int], workers: int) -> Iterator[list[Item]]:
