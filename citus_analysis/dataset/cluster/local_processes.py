@@ -103,7 +103,13 @@ def _processes(number: int, retries: int) -> Iterator[Executor]:
     with (
         dask.config.set(_DASK),
         distributed.LocalCluster(
-            n_workers=number, threads_per_worker=1, processes=True, dashboard_address=None, env=environment
+            n_workers=number,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            # Even without pages a port is taken, and a warning printed where it is in use.
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+            env=environment,
         ) as processes,
         distributed.Client(processes, set_as_default=False) as client,
     ):
