@@ -65,7 +65,8 @@ def growth(
     if rows.is_empty():
         return _TABLE.no_rows(), before
     whole = rows if before is None else pl.concat([before.rows.select(rows.columns), rows])
-    whole = whole.unique(["sample_time", "key"], keep="last", maintain_order=True)
+    if whole.select(pl.struct("sample_time", "key").is_duplicated().any()).item():
+        whole = whole.unique(["sample_time", "key"], keep="last", maintain_order=True)
     first = 0 if before is None else before.sample
     numbered = whole.with_columns(sample=pl.col("sample_time").rank("dense").cast(pl.Int32) - 1 + first)
     newest = int(numbered.select(pl.col("sample").max()).item())

@@ -17,6 +17,7 @@ from io import BytesIO
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.errors import FormatError
@@ -112,24 +113,32 @@ def _records(block: Block, schema: pl.Schema, header: str) -> Records:
         noise=(text == "") | (text == header),
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
-        .when((text != "") & ~_whole(lines["text"], len(schema)))
+        .when((text != "") & ~_whole(lines, block, len(schema)))
         .then(pl.lit(f"the header announces {len(schema)} fields")),
     )
     good = lines.filter(~pl.col("noise") & pl.col("reason").is_null())
     return Records(_fields(good, block, schema).with_columns(good["offset"]), lines)
 
 
-def _whole(texts: pl.Series, count: int) -> pl.Series:
-    """Whether texts are records of `count` fields; only those with quotes need a pattern, which takes longer."""
-    separators = texts.str.count_matches(",", literal=True)
-    plain = (separators == count - 1) & ~texts.str.contains('"', literal=True)
+def _whole(lines: pl.DataFrame, block: Block, count: int) -> pl.Series:
+    """Whether records have `count` fields; only those with quotes need a pattern, which takes longer."""
+    separators = _separators(lines, block)
+    quoted = lines["text"].str.contains('"', literal=True).to_numpy()
+    found = (separators == count - 1) & ~quoted
     # For texts without quotes, a pattern would give the same result.
-    rest = np.flatnonzero((~plain & (separators >= count - 1)).to_numpy())
-    if not len(rest):
-        return plain
-    found = plain.to_numpy().copy()
-    found[rest] = texts.gather(rest).str.contains(rf"\A{_FIELD}(?:,{_FIELD}){{{count - 1}}}\z").to_numpy()
+    rest = np.flatnonzero(quoted & (separators >= count - 1))
+    if len(rest):
+        pattern = rf"\A{_FIELD}(?:,{_FIELD}){{{count - 1}}}\z"
+        found[rest] = lines["text"].gather(rest).str.contains(pattern).to_numpy()
     return pl.Series(found)
+
+
+def _separators(lines: pl.DataFrame, block: Block) -> npt.NDArray[np.integer]:
+    """Commas of each record."""
+    # Sums of 16 bits take a fifth of the time.
+    kind = np.uint16 if lines["length"].to_numpy().max(initial=0) < 2**16 else np.int64
+    commas = np.frombuffer(block.data, dtype=np.uint8) == _COMMA
+    return np.add.reduceat(commas.view(np.uint8), lines["offset"].to_numpy() - block.offset, dtype=kind)
 
 
 def _joined(lines: pl.DataFrame) -> pl.DataFrame:
