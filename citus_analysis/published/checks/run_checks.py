@@ -100,7 +100,8 @@ def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
                 continue
             off = abs(total / added - 1) > _SUMS
             severity: Severity = "red" if off else "green"
-            text = f"{name} over {run['parts']} load generators {'does not add' if off else 'adds'} up"
+            generators = counted(run["parts"], "load generator")
+            text = f"{name} over {generators} {'does not add' if off else 'adds'} up"
             yield about(severity, "parts_add_up", run, readable(added), readable(total), text)
 
 
