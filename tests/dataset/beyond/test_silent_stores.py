@@ -10,6 +10,7 @@ from typing import Never
 
 import pytest
 
+from citus_analysis.dataset.ingesting.workers import pool as worker_pool
 from citus_analysis.dataset.ingesting.workers.pool import Pool, all_or_silence
 from citus_analysis.dataset.objects import object_place
 from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError, reaching
@@ -40,6 +41,29 @@ def test_a_store_that_is_silent_is_given_up(call: str, silent_store: ObjectPlace
     }
     with pytest.raises(SilentStoreError, match="does not answer in time"):
         getattr(silent_store, call)(*given[call])
+
+
+class SilentHelper:
+    """A helper process that finds a store silent."""
+
+    def is_ready(self) -> bool:
+        return True
+
+    def call(self, _function: object, *_arguments: object) -> SilentStoreError:
+        return SilentStoreError("does not answer")
+
+    def end(self) -> None:
+        """There is no process."""
+
+
+def test_what_a_helper_found_silent_is_not_asked_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "Helper", SilentHelper)
+    asked: list[int] = []
+    with Pool(2) as pool:
+        pool.start_helpers(worker_pool.HELPED_ITEMS)
+        with pytest.raises(SilentStoreError, match="does not answer"):
+            list(pool.each_helped(asked.append, asked.append, [1], at_once=1))
+    assert asked == []
 
 
 def test_a_task_that_finds_a_store_silent_is_not_tried_again() -> None:

@@ -104,9 +104,7 @@ class Pool:
         self._pending.update(groups)
         for future in as_completed(groups):
             self._pending.discard(future)
-            if isinstance(results := future.result(), SilentStoreError):
-                raise results
-            yield from zip(groups[future], results, strict=True)
+            yield from zip(groups[future], _unless_silent(future.result()), strict=True)
 
     def start_helpers(self, items: int) -> None:
         """Start the helper processes if there are enough items for them; they get ready meanwhile."""
@@ -150,7 +148,7 @@ class Pool:
             self._idle.put(helper)
             return [here(item) for item in group]
         try:
-            results = helper.call(all_of, there, group)
+            results = _unless_silent(helper.call(all_or_silence, there, group))
         except NoAnswerError:
             if self.stop.is_set():
                 raise Stopped from None
@@ -203,7 +201,9 @@ def all_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
 
 
 def all_or_silence(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result] | SilentStoreError:
-    """The results for all items, or that a store is silent: a cluster tries again what raises an error.
+    """The results for all items, or that a store is silent, which nobody is to ask again.
+
+    What raises an error is tried again: by a cluster, and by the process that asked a helper.
 
     Example:
         >>> all_or_silence(abs, [-1, 2])
@@ -213,6 +213,12 @@ def all_or_silence(function: Callable[[Item], Result], items: Sequence[Item]) ->
         return all_of(function, items)
     except SilentStoreError as error:
         return error
+
+
+def _unless_silent(results: list[Result] | SilentStoreError) -> list[Result]:
+    if isinstance(results, SilentStoreError):
+        raise results
+    return results
 
 
 def grouped(items: Sequence[Item], size: Callable[[Item], int], workers: int) -> Iterator[list[Item]]:
