@@ -3,7 +3,7 @@
 The tree::
 
     CitusAnalysisError            1   done, but something was rejected or a check failed
-    ├── UsageError                2   wrong usage: a parameter, a name or a combination that cannot be
+    ├── UsageError                2   wrong usage: an invalid parameter, name or combination
     │   └── UnknownNameError      2   no such table, report, parameter, metric ...
     ├── InputError                3   an input file or dataset cannot be used at all
     │   ├── FormatError           3   the bytes are not in the format they were read as
@@ -138,7 +138,7 @@ class DatasetError(InputError):
 
 
 class PublishedDataError(InputError):
-    """A table of published numbers lacks a column or holds a value that is not a number."""
+    """A table of published numbers lacks a column or contains a value that is not a number."""
 
 
 class InsufficientDataError(CitusAnalysisError):
@@ -168,8 +168,8 @@ class NotReadyError(RunnerError):
 
 
 class OutdatedDatasetWarning(UserWarning):
-    """Tables of a dataset are not those that this version would make of its sources; said when it is opened."""
+    """Tables of a dataset differ from those that this version would make of its sources; issued when it is opened."""
 
 
 class SlowReaderWarning(UserWarning):
-    """This installation has no compiled code, so that server logs are read by Python; said once a process."""
+    """This installation has no compiled code, so server logs are read by Python; issued once per process."""

@@ -1,4 +1,4 @@
-"""Errors of a command: one clear line on stderr, and an exit code that tells usage errors from defects."""
+"""Errors of a command: one clear line on stderr, and an exit code that distinguishes usage errors from defects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REPORT: Final = (
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Print what the library warns of in one line on stderr; warnings of other packages as Python prints them."""
+    """Print warnings of the library in one line on stderr, and warnings of other packages as Python does."""
     with warnings.catch_warnings():
         others = warnings.showwarning
 
@@ -60,7 +60,7 @@ def explain(error: BaseException) -> int:
     """Print the error in one line on stderr.
 
     Returns:
-        The exit code: 2 and 3 are the user's matter, 70 is ours.
+        The exit code: 2 and 3 are errors of the user, 70 is a defect.
     """
     match error:
         case KeyboardInterrupt() | click.Abort():
@@ -87,7 +87,7 @@ def explain(error: BaseException) -> int:
 
 
 def print_traceback(error: BaseException) -> None:
-    """The traceback on stderr. Causes quote files and environments, so every line of it is redacted."""
+    """Print the traceback on stderr, redacted line by line, because causes quote files and environments."""
     lines = "".join(traceback.format_exception(error)).splitlines()
     click.echo("\n".join(map(redact, lines)), err=True)
 

@@ -1,7 +1,7 @@
-"""Dask as an executor of tasks: a cluster that is there already, or processes on this machine.
+"""Dask as an executor of tasks: a running cluster, or processes on this machine.
 
 Only the interface of :class:`concurrent.futures.Executor` is used. Each task is a function of this package with its
-arguments; workers parse with the package that is installed where they run, so its version must be the same everywhere.
+arguments. Workers parse with the package installed on their machine, so its version must be the same everywhere.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _ADDRESS: Final = re.compile(r"(tcp|tls|ucx|ws|wss)://.+")
 #: Seconds to wait for a scheduler, and for the first worker.
 _CONNECT_S: Final = 15
 _WORKERS_S: Final = 60
-#: Times that a task is tried again on another worker after one died, or an error of the machine.
+#: Retries of a task on another worker after a worker died or its machine reported an error.
 _RETRIES: Final = 2
-#: How often workers are asked where one does not answer, and seconds between.
+#: Attempts to ask all workers if one does not answer, and seconds between attempts.
 _TRIES: Final = 5
 _AGAIN_S: Final = 0.5
 _TYPED: Final = "local:N, or the address of a Dask scheduler, such as tcp://head:8786"
@@ -44,8 +44,8 @@ class Cluster:
     Attributes:
         executor: takes the tasks.
         workers: tasks that can run at the same time.
-        on_each: calls a function with arguments on each worker that is elsewhere: address -> its result or exception.
-        is_here: the workers are processes of this machine, with this package and these files.
+        on_each: calls a function with arguments on each remote worker: address -> its result or exception.
+        is_here: whether the workers are processes of this machine, with this package and these files.
     """
 
     executor: Executor
@@ -68,16 +68,16 @@ class _Client(Protocol):
 
 @contextmanager
 def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
-    """A cluster, while it is used; one on this machine ends with it.
+    """A cluster as a context; processes on this machine end with it.
 
     Args:
         address: `local:N` or the address of a scheduler.
         same: a function of this package whose result must be the same on each worker.
 
     Raises:
-        UsageError: the address is none, or a package is not installed.
+        UsageError: the address is not valid, or a package is not installed.
         InputError: no scheduler answers, there is no worker, or one has another version of this package.
-        DatasetError: workers died again and again.
+        DatasetError: workers died repeatedly.
     """
     if not (_LOCAL.fullmatch(address) or _ADDRESS.fullmatch(address)) or address == "local:0":
         raise UsageError(f"{address} is no cluster", place="--cluster", way_out=_TYPED)
@@ -116,7 +116,7 @@ def _in_words(address: str) -> Iterator[None]:
 
 @contextmanager
 def _client_of(address: str, same: Callable[[], str]) -> Iterator[_Client]:
-    """A client of workers that read files as this process does."""
+    """A client of a scheduler whose workers read files as this process does."""
     import distributed
 
     try:
@@ -165,7 +165,7 @@ def _answers(client: _Client, function: Callable[..., object], *arguments: objec
     for _ in range(_TRIES):
         answers = dict(client.run(function, *arguments, on_error="return"))
         living = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
-        # A worker that died since the last look at the list is no reason to refuse the others; it may come again.
+        # A worker that died since the list was made is not a reason to refuse the others; it may be restarted.
         if living and len(living) == len(answers):
             break
         time.sleep(_AGAIN_S)
@@ -195,7 +195,7 @@ def _quiet() -> Iterator[None]:
 
 
 def require_visible(cluster: Cluster, paths: Sequence[str]) -> None:
-    """Refuse workers that do not see the folders of this machine.
+    """Refuse workers on which folders of this machine are missing.
 
     Raises:
         InputError: a worker lacks a path.

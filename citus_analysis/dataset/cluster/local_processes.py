@@ -1,4 +1,6 @@
-"""Processes of Dask on this machine; threads of this process work until they are there, and alone where little is left.
+"""Processes of Dask on this machine.
+
+Threads of this process work until the processes are ready, or alone if little work is left.
 
 The processes are forked by a server of :mod:`multiprocessing` that imports Dask once. It imports neither polars nor
 Arrow: both start threads, and a process with threads must not be forked. The server ends with this process; a further
@@ -20,27 +22,27 @@ from citus_analysis.errors import InputError
 
 __all__ = ["local_processes"]
 
-#: Seconds of work that must be left for processes to be started. Starting them, with all that they import, takes the
-#: processors of this machine more than a second, in which threads get as much done. Logs of which reading takes three
-#: seconds take ten in all.
+#: Remaining work, in seconds, from which processes are started. Starting them, imports included, takes the processors
+#: of this machine more than a second, during which threads would do as much work. Logs whose reading takes three
+#: seconds take ten seconds in all.
 _WORTH_S: Final = 3.0
 _GUARD: Final = "guard the main part of a script with if __name__ == '__main__', or leave out the cluster"
-#: What the server and the processes begin with.
+#: Environment of the server and of the processes.
 _ENVIRONMENT: Final = {
-    # Threads share heaps, as those of a local ingest do.
+    # Threads share heaps, as in a local ingest.
     "MALLOC_ARENA_MAX": "2",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     # Libraries of linear algebra start threads when they are imported.
     "OMP_NUM_THREADS": "1",
-    # When the scheduler ends, a worker may still say something to it, and would report that in ten lines.
+    # A worker may send a message to a scheduler that has ended, and would report the failure in ten lines.
     "DASK_LOGGING__DISTRIBUTED": "critical",
 }
 _DASK: Final = {
     "distributed.worker.multiprocessing-method": "forkserver",
-    # Dask has workers give freed memory back at once; all further memory is then fresh, and deriving takes almost twice
-    # the processor time.
+    # By default, workers of Dask return freed memory to the system at once. New memory is then cleared each time, and
+    # deriving takes almost twice the processor time.
     "distributed.nanny.pre-spawn-environ": {},
-    # Nobody is told the addresses of these processes: no pages, no profiles of tasks.
+    # No pages and no profiles of tasks: users do not know the addresses of these processes.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
@@ -48,7 +50,7 @@ _DASK: Final = {
 
 
 def _start_server() -> None:
-    """Start the server, unless one runs; returns at once."""
+    """Start the server if none is running, without waiting for it."""
     before = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     os.environ.update(_ENVIRONMENT)
     try:
@@ -62,16 +64,16 @@ def _start_server() -> None:
 
 @contextmanager
 def local_processes(number: int, retries: int) -> Iterator[Executor]:
-    """What takes tasks: threads of this process, and so many other processes where there is work for them.
+    """An executor of tasks: threads of this process, and other processes if there is enough work for them.
 
     Args:
-        number: of processes.
-        retries: times that a task is tried again after a process died.
+        number: number of processes.
+        retries: retries of a task after a process died.
 
     Raises:
-        InputError: this is such a process, which runs a script once more because it has no guard.
+        InputError: this process is one of them, and runs the script again because its main part has no guard.
     """
-    # multiprocessing itself looks at this, and has no public name for it.
+    # multiprocessing has no public name for this attribute.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise InputError("a process that was started for an ingest starts it again", path="__main__", way_out=_GUARD)
     with ExitStack() as processes, ThreadPoolExecutor(1, "start") as starting:
@@ -97,7 +99,7 @@ def _processes(number: int, retries: int) -> Iterator[Executor]:
     import distributed
 
     _start_server()
-    # Its own list of what the server imports begins with pandas, and it imports that here to see whether it is there.
+    # Dask would replace the list of preloaded modules by its own, which contains pandas, and import pandas here.
     distributed.utils._forkserver_preload_set = True
     environment = {**_ENVIRONMENT, "POLARS_MAX_THREADS": str(max(1, _cores() // number))}
     with (
@@ -107,7 +109,7 @@ def _processes(number: int, retries: int) -> Iterator[Executor]:
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
-            # Even without pages a port is taken, and a warning printed where it is in use.
+            # Dask opens a port even without pages, and prints a warning if the port is in use.
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
             env=environment,
         ) as processes,

@@ -1,7 +1,7 @@
-"""Threads that work until another executor takes over what they have not begun.
+"""Threads that work until another executor takes over the tasks that are not started.
 
-The other executor is called when it is worth while: when what the threads have before them takes longer than so many
-seconds, if each task that waits takes as long as the one that was just done.
+The other executor is requested if the remaining work is worth it: if the waiting tasks would take the threads longer
+than a number of seconds, assuming that each takes as long as the task that has just ended.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _Result = TypeVar("_Result")
 
 
 class RelievedThreads(Executor):
-    """Takes tasks for threads of its own, and from :meth:`relieve` on for other workers.
+    """Runs tasks in threads of its own and, after :meth:`relieve`, in another executor.
 
     Args:
-        number: of threads.
-        call: asks for others, who come by :meth:`relieve`, or do not by :meth:`fail`; called once at most.
-        worth_s: seconds of work before the threads from which on others are called.
+        number: number of threads.
+        call: requests the other executor; :meth:`relieve` or :meth:`fail` answers the request. Called at most once.
+        worth_s: remaining work, in seconds, from which the other executor is requested.
 
     Example:
         >>> with RelievedThreads(1, print, worth_s=60) as threads, ThreadPoolExecutor(1) as others:
@@ -47,20 +47,20 @@ class RelievedThreads(Executor):
         self._lock = Lock()
 
     def submit(self, fn: Callable[_P, _Result], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_Result]:
-        """Have it called by a thread that is free, or by the others."""
+        """Run a function in a free thread or in the other executor."""
         with self._lock:
             if self._error is not None:
                 raise self._error
             if self._others is None:
                 answer: Future[_Result] = Future()
-                # A future of one result is none of any result to the type checker; here they only wait together.
+                # To the type checker, a future of one type is not a future of `object`; the futures only wait here.
                 self._waiting[answer] = partial(fn, *args, **kwargs)  # type: ignore[index]
                 self._threads.submit(self._work)
                 return answer
         return self._others.submit(fn, *args, **kwargs)
 
     def relieve(self, others: Executor) -> None:
-        """Hand over what no thread has begun, and whatever comes from now on."""
+        """Pass tasks that are not started, and all later ones, to another executor."""
         with self._lock:
             self._others = others
             waiting = self._taken()
@@ -68,7 +68,7 @@ class RelievedThreads(Executor):
             others.submit(call).add_done_callback(partial(_pass_on, answer))
 
     def fail(self, error: Exception) -> None:
-        """Answer what no thread has begun, and whatever comes from now on, with an error: there will be no others."""
+        """Raise an error for tasks that are not started, and for all later ones: there is no other executor."""
         with self._lock:
             self._error = error
             waiting = self._taken()
@@ -76,11 +76,11 @@ class RelievedThreads(Executor):
             answer.set_exception(error)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads after the calls that they are in."""
+        """End the threads after their current tasks."""
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
 
     def _taken(self, most: int | None = None) -> list[tuple[Future[object], Callable[[], object]]]:
-        """The first tasks that nobody has begun and that were not cancelled, which nobody else then gets."""
+        """Take the first waiting tasks off the list, without those that were cancelled."""
         taken = [(answer, self._waiting.pop(answer)) for answer in list(self._waiting)[:most]]
         return [(answer, call) for answer, call in taken if answer.set_running_or_notify_cancel()]
 
@@ -94,12 +94,12 @@ class RelievedThreads(Executor):
                 self.call_others()
 
     def _left_s(self, task_s: float) -> float:
-        """Seconds until the threads, each of which takes one more task now, will have begun all others."""
+        """Seconds until all waiting tasks are started, if each thread takes one of them now."""
         with self._lock:
             return (len(self._waiting) - self._number) * task_s / self._number
 
     def call_others(self) -> None:
-        """Ask for others, unless that was done."""
+        """Request the other executor, unless it was requested before."""
         with self._lock:
             called, self._called = self._called, True
         if not called:
@@ -113,5 +113,5 @@ def _pass_on(answer: Future[object], done: Future[object]) -> None:
 def _settle(answer: Future[object], call: Callable[[], object]) -> None:
     try:
         answer.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - it is for whoever asks for the result
+    except BaseException as error:  # noqa: BLE001 - the caller of result() raises it
         answer.set_exception(error)

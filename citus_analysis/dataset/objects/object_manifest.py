@@ -1,11 +1,11 @@
 """The manifest of a dataset on an object store: one object per commit, never changed once it is written.
 
-`_manifest/0000000001.json`, `_manifest/0000000002.json`, ... Each is written only if it does not exist (a conditional
-request, one winner), so that of two processes that commit at the same time one is refused, and no commit is lost. What
-a commit holds is a line of the manifest of a folder, with its hash.
+The objects are `_manifest/0000000001.json`, `_manifest/0000000002.json`, ... Each is written by a conditional request
+that fails if the object exists: of two processes that commit at the same time, one is refused, and no commit is lost. A
+commit has the form of a line in the manifest of a folder, with its hash.
 
-A long manifest is shortened by a commit that holds all entries; those before it are then removed. A reader that meets
-an object that vanished meanwhile lists them again.
+A commit with all entries shortens a long manifest; the commits before it are then removed. A reader lists the objects
+again if one of them has been removed meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["OTHER_WRITER", "ObjectManifest", "another_writer", "is_dataset"]
 
 _FOLDER: Final = "_manifest"
 _DIGITS: Final = 10
-#: More commits than these are put together at the end of an ingest.
+#: Largest number of commits that is left at the end of an ingest; more are merged into one.
 _MOST_COMMITS: Final = 50
 _TRIES: Final = 5
 OTHER_WRITER: Final = "another ingest is writing to this dataset"
@@ -49,7 +49,7 @@ class ObjectManifest(Manifest):
 
     @classmethod
     def at(cls, place: ObjectPlace, folder: Path) -> ObjectManifest:
-        """Read the manifest of a place; an empty one if it has none yet.
+        """Read the manifest of a place; an empty one if the place has none yet.
 
         Args:
             place: the dataset.
@@ -105,11 +105,11 @@ class ObjectManifest(Manifest):
 
     @property
     def exists(self) -> bool:
-        """Whether the place holds a dataset."""
+        """Whether the place contains a dataset."""
         return self._last > 0
 
     def compact(self) -> None:
-        """Put the commits together where there are many."""
+        """Merge the commits if there are many."""
         if self._last - self._first + 1 <= _MOST_COMMITS:
             return
         first, last = self._first, self._last
@@ -143,12 +143,12 @@ class ObjectManifest(Manifest):
 
 
 def another_writer(place: ObjectPlace) -> DatasetError:
-    """The error of the process that is not the only one."""
+    """The error of a process beside another that writes to the same dataset."""
     return DatasetError(OTHER_WRITER, path=place.url, way_out="wait for it to end")
 
 
 def is_dataset(place: ObjectPlace) -> bool:
-    """Whether a place holds a manifest."""
+    """Whether a place contains a manifest."""
     return bool(place.listed(_FOLDER))
 
 

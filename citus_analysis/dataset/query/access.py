@@ -40,7 +40,7 @@ Kind = Literal["polars", "pandas", "arrow"]
 
 
 class Dataset(Shorthands):
-    """A dataset in the state in which it was opened.
+    """A dataset in its state when it was opened.
 
     The state stays readable for a day after an ingest replaces files; open the dataset again to see the new state.
     Files are verified before they are read: a damaged file raises an error that names it and yields no wrong values.
@@ -67,7 +67,7 @@ class Dataset(Shorthands):
 
     @cached_property
     def content_hash(self) -> str:
-        """Hash over the content of all sources and all else that their rows depend on, but not over their places."""
+        """Hash over the content of all sources and everything else that their rows depend on, except their paths."""
         states = (
             (s.source_id, s.content_hash, s.format, s.parser_version, s.identity, s.run_id)
             for s in self._manifest.sources.values()
@@ -76,9 +76,9 @@ class Dataset(Shorthands):
 
     @cached_property
     def outdated(self) -> str:
-        """Why its tables are not those that an ingest by this version would give, in words; empty where they are.
+        """Why tables differ from those that an ingest by this version would give, in words; empty if they do not.
 
-        That is so where another version of a format's parser read a source, or derived tables are of another version.
+        They differ if another version of a format's parser read a source, or if derived tables are of another version.
         """
         return outdated_tables(self._manifest)
 
@@ -137,7 +137,7 @@ class Dataset(Shorthands):
         return frame.to_pandas() if kind == "pandas" else _arrow(name, frame)
 
     def _collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """The rows; errors of a store's files arise only now."""
+        """The rows; errors of files in a store are raised here."""
         if self._objects is None:
             return rows.collect()
         try:
@@ -171,7 +171,7 @@ class Dataset(Shorthands):
                 of the log record or reject at the offset is used.
 
         Returns:
-            One text per row, in their order; null where the row has no source.
+            One text per row, in their order; null if the row has no source.
 
         Raises:
             DatasetError: a source was moved or removed, or changed since it was read.

@@ -1,9 +1,9 @@
-"""Datasets whose tables are not those that this version would make of their sources.
+"""Datasets whose tables differ from those that this version would make of their sources.
 
 The manifest records of each source which version of its format's parser read it, and of each derived table a hash over
-its inputs, its columns and the version of its computation. After an update of the package these differ where the
-package reads or computes something else: columns that the files lack are null, and reports that depend on them are not
-those of a new ingest.
+its inputs, its columns and the version of its computation. After an update of the package these differ if the
+package reads or computes something else: columns that the files lack are null, and reports that depend on them differ
+from those of a new ingest.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["outdated_tables", "way_to_update"]
 
 
 def outdated_tables(manifest: Manifest) -> str:
-    """Why tables of a dataset are not those that an ingest by this version would give; empty where they are."""
+    """Why tables of a dataset differ from those that an ingest by this version would give; empty if they do not."""
     return "; ".join([*_derived_otherwise(manifest), *_read_otherwise(manifest)])
 
 
 def way_to_update(place: str) -> str:
-    """What to type to bring the dataset in a folder, or at a URL, up to date.
+    """The command that brings the dataset in a folder, or at a URL, up to date.
 
     Example:
         >>> way_to_update("my results")
@@ -39,7 +39,7 @@ def way_to_update(place: str) -> str:
 def _derived_otherwise(manifest: Manifest) -> Iterator[str]:
     """The first derived table that is of another version."""
     derivations = {derivation.name: derivation for derivation in DERIVATIONS}
-    # The table `sources` is made of the manifest whenever it is read.
+    # The table `sources` is computed from the manifest whenever it is read.
     del derivations["sources"]
     by_name = {tables.resource: tables for tables in by_resource(manifest)}
     for state in manifest.derived.values():
@@ -53,12 +53,12 @@ def _derived_otherwise(manifest: Manifest) -> Iterator[str]:
 
 
 def _read_otherwise(manifest: Manifest) -> Iterator[str]:
-    """The formats of which other versions of their parsers read sources, in one sentence."""
+    """The formats whose sources were read by other versions of their parsers, in one sentence."""
     read = Counter((state.format, state.parser_version) for state in manifest.sources.values())
     now = {name: parser_version(name) for name, _ in read if name is not None}
     older: dict[str, tuple[int, list[int]]] = {}
     for (name, version), sources in sorted(read.items(), key=str):
-        # A source that a package read that is no longer installed cannot be read again.
+        # A source read by a package that is no longer installed cannot be read again.
         if name is not None and version is not None and now[name] not in (None, version):
             known, versions = older.get(name, (0, []))
             older[name] = known + sources, [*versions, version]

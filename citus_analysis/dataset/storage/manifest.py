@@ -1,4 +1,4 @@
-"""The manifest of a dataset: one line per commit, appended when the files that it names are in place.
+"""The manifest of a dataset: one line per commit, appended after the files that it names are in place.
 
 The manifest is authoritative: a Parquet file that no line names does not belong to the dataset. A process killed at any
 moment leaves each source in its previous or its new state; a last line without a line end was never committed and is
@@ -51,7 +51,7 @@ class Part:
 
     Attributes:
         path: below the dataset, in the folder of the table.
-        bytes: length of the file, with hashes of its footer and of all of it (hexadecimal); None where an older version
+        bytes: length of the file, with hashes of its footer and of the whole file (hexadecimal); None if an older version
             wrote it.
     """
 
@@ -63,7 +63,7 @@ class Part:
     hash: str | None = None
 
     def __post_init__(self) -> None:
-        # Parts are read and removed by these names, and a dataset may come from somebody else.
+        # Parts are read and removed by these names, and a dataset may come from an untrusted source.
         if ".." in (place := PurePosixPath(self.path)).parts or place.is_absolute():
             raise ValueError(f"{self.path!r} leads out of the dataset")
 
@@ -73,7 +73,7 @@ _PART_FIELDS: Final = tuple(field.name for field in fields(Part))
 
 @dataclass(frozen=True)
 class SourceState:
-    """A source as it was when it was last read.
+    """The state of a source when it was last read.
 
     Attributes:
         location: where the file was then, redacted (file system bytes beyond UTF-8 as surrogates).
@@ -140,7 +140,7 @@ class Manifest:
     folder: Path
     sources: dict[str, SourceState] = field(default_factory=dict)
     derived: dict[tuple[str, str], DerivedState] = field(default_factory=dict)
-    #: Names of derivations, few, by which those of a resource are found among those of thousands.
+    #: Names of the few derivations, by which the tables of one resource among thousands are found.
     _derivations: set[str] = field(default_factory=set)
     _version: int = _VERSION
     _lines: int = 0
@@ -157,14 +157,14 @@ class Manifest:
         """
         manifest = cls(folder)
         try:
-            # Before the file is read: an entry that is appended meanwhile makes the file another one.
+            # Taken before the file is read, so that an entry appended meanwhile is noticed as a change.
             manifest._status = _status_of(manifest.path)
             data = manifest.path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return manifest
         except OSError as error:
             raise DatasetError(f"cannot be read: {error.strerror}", path=manifest.path) from error
-        # Bytes after the last line end were being written when their writer was killed.
+        # Bytes after the last line end are from a writer that was killed.
         manifest._end = data.rfind(b"\n") + 1
         lines = data[: manifest._end].split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
@@ -174,7 +174,7 @@ class Manifest:
         return manifest
 
     def reloaded(self) -> Manifest:
-        """The manifest as it is now; the same object if its file is the one that was read.
+        """The current manifest; the same object if its file has not changed.
 
         Raises:
             DatasetError: the manifest is damaged, or an incompatible version wrote it.
@@ -188,7 +188,7 @@ class Manifest:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder holds a dataset."""
+        """Whether the folder contains a dataset."""
         return self._lines > 0
 
     def states(self) -> list[SourceState | DerivedState]:
@@ -222,7 +222,7 @@ class Manifest:
 
     @property
     def holding(self) -> bool:
-        """Whether commits are being held back."""
+        """Whether commits are being deferred."""
         return self._held is not None
 
     def commit(
@@ -246,11 +246,11 @@ class Manifest:
             self._held += entries
 
     def hold(self) -> None:
-        """Hold further commits back until :meth:`release`, which writes them as one."""
+        """Defer further commits until :meth:`release`, which writes them as one."""
         self._held = []
 
     def release(self) -> None:
-        """Commit the states that were held back, all at once."""
+        """Commit the deferred states at once."""
         held, self._held = self._held, None
         if held:
             self._write(held)
@@ -260,7 +260,7 @@ class Manifest:
         live = self.states()
         if self._lines < 2 * len(live) + 16:
             return
-        # Without space for the shorter manifest the longer one remains, which is equivalent.
+        # If there is no space for the shorter manifest, the longer one remains, which is equivalent.
         with suppress(OSError):
             self._rewrite(live)
 
@@ -280,7 +280,7 @@ class Manifest:
 
     def _write(self, entries: list[Entry]) -> None:
         if self._version != _VERSION:
-            # The entries are already applied, so that they are part of the rewritten manifest.
+            # The entries are already applied and therefore part of the rewritten manifest.
             with writing(self.path, "byte 0"):
                 self._rewrite(self.states())
             return
@@ -387,7 +387,7 @@ def _entries_of(line: bytes) -> bytes:
 
 
 def _holds_more_than_a_line(rest: bytes) -> bool:
-    """Whether other bytes follow a whole line in place of its end, which no killed writer leaves."""
+    """Whether bytes other than a line end follow a whole line, which a killed writer never leaves."""
     try:
         _, end = json.JSONDecoder().raw_decode(rest.decode("ascii", "replace"))
     except ValueError:

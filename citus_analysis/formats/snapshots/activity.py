@@ -6,10 +6,10 @@ Written by the runner each second, or by hand with::
     \watch 1                          -- in `psql --csv`: SELECT now() AS sample_time, * FROM pg_stat_activity
 
 The header has a column with the time (`sample_time`, `snapshot_time`, `captured_at`, `now`, `time`, `ts` ...), `pid`
-and `wait_event`; every other column may be missing, as versions differ (`backend_type` is there from PostgreSQL 10,
+and `wait_event`; every other column may be missing, as versions differ (`backend_type` exists from PostgreSQL 10,
 `leader_pid` from 13, `query_id` from 14). Records with the same time are one snapshot; `sample` counts them from 0.
 
-Not kept: the text of the query, which may hold secrets and data, and columns that the table does not define.
+Not kept: the text of the query, which may contain secrets and data, and columns that the table does not define.
 
 Times without an offset are in the zone of the option `timezone` (default UTC). A record is rejected where its time, its
 process id or another of its numbers and times cannot be read.

@@ -1,12 +1,12 @@
 """Counters of the server that BenchBase keeps beside its results, `.metrics.json`, to `server_counters`.
 
-BenchBase reads the views once, when its run has ended: each row's `note` is `first`, `total` is what the view counted
-since its last reset, and `value` is null. For example::
+BenchBase reads the views once, after its run: each row's `note` is `first`, `total` is the count since the last reset
+of the view, and `value` is null. For example::
 
     {"pg_stat_database": [{"datname": "bb", "xact_commit": "4190", "stats_reset": null, ...}, ...],
      "pg_stat_user_tables": [{"schemaname": "public", "relname": "stock", "n_tup_upd": "18042", ...}, ...]}
 
-The file holds no time: `sample_time` is read off its name (`tpcc_2026-11-22_19-35-56.metrics.json`, the host's local
+The file contains no time: `sample_time` comes from its name (`tpcc_2026-11-22_19-35-56.metrics.json`, the host's local
 time; state its zone with `--meta timezone=`), else null. `key` is the database, the table (`public/stock`) or the
 index. Not kept: texts, times, identifiers.
 """
@@ -73,7 +73,7 @@ class BenchbaseMetrics(Format):
 
 
 def _counters(view: object, entries: object) -> Iterator[tuple[str, str, str, float]]:
-    """View, key, counter and value; a snapshot has some thousand of them."""
+    """View, key, counter and value, of which a snapshot has some thousand."""
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, dict):
             continue

@@ -4,9 +4,9 @@ Written by the runner before and after each run, or by hand with::
 
     SELECT now() AS sample_time, * FROM pg_stat_wal \watch 10          -- in `psql --csv`
 
-One file holds one view: `pg_stat_statements` (with or without the text), `pg_stat_database`, `pg_stat_wal`,
+One file contains one view: `pg_stat_statements` (with or without the text), `pg_stat_database`, `pg_stat_wal`,
 `pg_stat_io` (PostgreSQL 16 and later), `pg_stat_bgwriter`, `pg_stat_checkpointer` (17), or Citus'
-`citus_stat_statements`; it is known by its columns, whatever their order. The header has a column with the time, as
+`citus_stat_statements`; its columns, in any order, identify it. The header has a column with the time, as
 :mod:`citus_analysis.formats.snapshots.activity` describes. Records with the same time are one snapshot.
 
 Two snapshots give one row for each entry of the view and counter: `value` is the growth of the counter. A difference
@@ -50,7 +50,7 @@ class _View:
     keys: tuple[str, ...] = ()
 
 
-#: The first whose columns are all there: later ones have columns that earlier ones have too.
+#: In order of precedence: the columns of a later view may also appear in an earlier one.
 _VIEWS: Final = (
     _View(
         "citus_stat_statements",
@@ -71,7 +71,7 @@ _NO_COUNTER: Final = re.compile(
 
 
 def is_counter(column: str) -> bool:
-    """Whether a column of a view of numbers grows; the others are identifiers, texts, means and extremes.
+    """Whether a column of a view is a growing counter; other columns are identifiers, texts, means and extremes.
 
     Example:
         >>> is_counter("xact_commit"), is_counter("datid")
@@ -161,7 +161,7 @@ def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
 
 def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
     """Why a record is rejected; null for the others."""
-    # A column of reasons for each counter takes long, and hardly any counter needs one.
+    # Columns of reasons are built only for the few counters that have unreadable values, because they take long.
     unread = rows.select(counters).select(~pl.all().is_finite()).select(pl.all().any()).row(0) if counters else ()
     bad = [
         pl.when(~pl.col(name).is_finite()).then(pl.lit(f"{name} is no number"))
@@ -172,14 +172,14 @@ def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
 
 
 def _times(texts: pl.Series, zone: str) -> pl.Series:
-    """Times, of which each is read once: all entries of a snapshot have the same."""
+    """Texts as times; each distinct text is read once, because all entries of a snapshot have the same time."""
     distinct = texts.drop_nulls().unique()
     read = distinct.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
     return texts.replace_strict(distinct, read, default=None, return_dtype=SINCE)
 
 
 def _split(rows: pl.DataFrame, held: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Complete snapshots, and the last one, which may continue in the next block."""
+    """Complete snapshots, and the last snapshot, which may continue in the next block."""
     rows = rows if held is None else pl.concat([held, rows])
     last = pl.col("sample_time") == pl.col("sample_time").tail(1).first()
     return rows.filter(~last), rows.filter(last)

@@ -1,7 +1,8 @@
-"""Lines of the texts of sysstat: as columns of numbers where they are rows that any locale prints, else as texts.
+"""Lines of sysstat's texts: rows that look the same in all locales as columns of numbers, other lines as texts.
 
-A plain row begins with `10:00:01`, with `AM` or `PM` after it or without, or with seconds since 1970, and has a plain
-number after that. Where nothing is compiled, every line is read as a text (:mod:`._lines`), with the same rows.
+A plain row begins with a time such as `10:00:01`, optionally followed by `AM` or `PM`, or with seconds since 1970, and
+has a plain number after that. Without the compiled reader, every line is read as a text (:mod:`._lines`), with the same
+rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def split_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
 
     Returns:
         `offset`, `length`, `terminated`, `kind`, `seconds` (of the day, or since 1970); of plain rows `field` (number
-        of the first field after the time) and `fields` (how many there are), of other lines `text` and `rest` as
+        of the first field after the time) and `fields` (their number), of other lines `text` and `rest` as
         :func:`citus_analysis.formats.sysstat._lines.classified` gives them.
     """
     if not offset and data.startswith(codecs.BOM_UTF8):
@@ -65,7 +66,7 @@ def split_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
 
 
 def _of_others(fields: Fields, bounds: Integers, lines: Integers, timed: Bools, behind: Integers) -> pl.DataFrame:
-    """Columns of lines that are no plain rows, each text read once: most are headers, which differ in their time only.
+    """Columns of lines other than plain rows. Each text is read once: most are headers that differ only in their time.
 
     Lines that begin with a time have no `text`.
     """
@@ -80,7 +81,7 @@ def _of_others(fields: Fields, bounds: Integers, lines: Integers, timed: Bools, 
 
 
 def with_texts(lines: pl.DataFrame, data: bytes, offset: int) -> pl.DataFrame:
-    """Lines of a block with the `text` and `rest` of all of them."""
+    """Lines of a block, with `text` and `rest` of each line."""
     if not lines["text"].null_count():
         return lines
     begin = lines["offset"].to_numpy() - offset
@@ -94,7 +95,7 @@ def _as_texts(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _joined(data: bytes, begin: Integers, end: Integers) -> bytes:
-    """Some lines of the data, one after the other."""
+    """Some lines of the data, joined."""
     lengths = end - begin
     before = np.cumsum(lengths) - lengths
     places = np.repeat(begin - before, lengths) + np.arange(int(lengths.sum()))
@@ -111,7 +112,7 @@ def _plain(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
     half, late = _halves(fields, first, counts)
     clock, value = fields.kind[first] == CLOCK, fields.number[first]
     least = 10.0 ** (np.minimum(fields.length[first], _MOST_EPOCH_DIGITS) - 1)
-    # As many digits as characters: neither a sign nor a point.
+    # The text has as many digits as characters, so it has neither a sign nor a point.
     epoch = (fields.kind[first] == NUMBER) & (value >= np.maximum(least, _LEAST_EPOCH)) & (value < _LEAST_EPOCH * 1000)
     behind = first + 1 + half
     numbers = np.append(0, np.cumsum(fields.kind == NUMBER))
@@ -128,7 +129,7 @@ def _halves(fields: Fields, first: Integers, counts: Integers) -> tuple[Bools, B
     if not (b" AM " in fields.data or b" PM " in fields.data):
         return np.zeros(len(first), np.bool_), np.zeros(len(first), np.bool_)
     one, two = _byte(fields, second), _byte(fields, second, 1)
-    # A leap second at the end of a half would begin it again.
+    # A leap second at the end of a half day would otherwise begin that half again.
     leap = _byte(fields, first, _SECONDS_PLACE) == ord("6")
     half = (counts > 1) & (fields.length[second] == len("AM")) & (two == ord("M")) & ~leap
     late = one == ord("P")
@@ -136,13 +137,13 @@ def _halves(fields: Fields, first: Integers, counts: Integers) -> tuple[Bools, B
 
 
 def _byte(fields: Fields, field: Integers, place: int = 0) -> npt.NDArray[np.uint8]:
-    """A byte of each of some fields, or one after them where they are shorter."""
+    """The byte at a place of each of some fields; a later byte if the field is shorter."""
     text = np.frombuffer(fields.data, np.uint8)
     return text[np.minimum(fields.begin[field] + place, len(text) - 1)]
 
 
 def seconds_of_day(clocks: pl.Series) -> pl.Series:
-    """Seconds since midnight of printed times, or since 1970; null where there is none."""
+    """Seconds since midnight of printed times, or since 1970; null without a time."""
     runs = clocks.rle().struct
     texts = runs.field("value").to_frame("text")
     part = texts.select(part=pl.col("text").str.extract_groups(rf"^{TIME}$"))["part"].struct

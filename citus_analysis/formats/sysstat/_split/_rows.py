@@ -1,4 +1,4 @@
-"""Told rows of the texts of sysstat under one header: their columns, taken from the fields of the block."""
+"""Columns of plain rows of sysstat's texts under one header, from the fields of their block."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _ABSENT: Final = ord("-")
 
 
 def split_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator: str = " ") -> pl.DataFrame | None:
-    """What :func:`citus_analysis.formats.sysstat._rows.read_rows` gives, or None where only that can tell.
+    """The rows of :func:`citus_analysis.formats.sysstat._rows.read_rows`; None if only that function can read them.
 
     Args:
         header: names of the columns, which have a place.
         rows: lines with `field` and `fields` as :func:`citus_analysis.formats.sysstat._split._lines.split_lines` gives
             them, `offset`, `sample`, `sample_time` and `since_boot`.
-        fields: of the block.
-        separator: what stands between two columns.
+        fields: fields of the block.
+        separator: text between two columns.
     """
     names, report = names_of(header, separator)
     last = names[-1] == COMMAND
-    # Commands hold blanks, of which those outside ASCII count in texts.
+    # Commands contain blanks; those outside ASCII are part of a field.
     if fields is None or report is None or set(TOPOLOGY) <= set(names) or (last and not fields.data.isascii()):
         return None
     first, count, most = rows["field"].to_numpy(), len(names) - last, rows["fields"].to_numpy()
@@ -49,7 +49,7 @@ def split_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator
 
 
 def _values(names: list[str], report: Report, first: Integers, fields: Fields) -> dict[str, pl.Series] | None:
-    """The report's numbers under their columns' names; None where one is not plainly printed."""
+    """The report's numbers under their columns' names; None if one of them is not a plain number."""
     found: dict[str, pl.Series] = {}
     for index, (column, factor) in report.numbers.items():
         places = first + index
@@ -79,7 +79,7 @@ def _named(names: list[str], report: Report, first: Integers, fields: Fields) ->
 
 
 def _commands(first: Integers, behind: Integers, fields: Fields) -> pl.Series | None:
-    """The rest of each line; None where more than one blank stands between its words."""
+    """The rest of each line; None if more than one blank separates its words."""
     there = behind > first
     last = np.maximum(behind - 1, 0)
     begin = fields.begin[np.minimum(first, len(fields.begin) - 1)]
