@@ -51,8 +51,8 @@ class Part:
 
     Attributes:
         path: below the dataset, in the folder of the table.
-        bytes: length of the file, with hashes of its footer and of the whole file (hexadecimal); None if an older version
-            wrote it.
+        bytes: length of the file, with hashes of its footer and of the whole file (hexadecimal); None if an older
+            version wrote it.
     """
 
     table: str

@@ -78,7 +78,7 @@ def parser_version(name: str) -> int | None:
     """The version of the format of that name; None if no format has it.
 
     A module of this package that is not imported yet is read as text: to import the nine formats of a study's tree
-    takes 150 ms, a fifth of the time of a command, and whoever opens a dataset parses nothing.
+    takes 150 ms, a fifth of the time of a command, and opening a dataset needs no parser.
 
     Example:
         >>> parser_version("pglog") == format_named("pglog").version, parser_version("nothing")

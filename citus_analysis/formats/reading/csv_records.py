@@ -188,7 +188,7 @@ def _plain(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
 
 
 def _begins_blank(data: bytes) -> bool:
-    """Whether a field begins with a blank, which polars skips before a number (though not behind it)."""
+    """Whether a field begins with a blank, which polars skips before a number (though not after it)."""
     array = np.frombuffer(data, dtype=np.uint8)
     small = np.flatnonzero(array <= _BLANK)
     # The byte before the first one is the last one: a line end.
