@@ -25,7 +25,7 @@ from citus_analysis.bottleneck.evidence.waits import client_sessions, session_wa
 from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.measured_resources import ResourceStudy, study_resources
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks, top_symbols
-from citus_analysis.bottleneck.programs import program_loads
+from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.stacks import stack_tree
 from citus_analysis.bottleneck.study import BottleneckStudy, study_bottleneck

@@ -14,7 +14,7 @@ import polars as pl
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks
-from citus_analysis.bottleneck.programs import program_loads
+from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.stacks import stack_tree

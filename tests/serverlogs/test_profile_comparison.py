@@ -104,6 +104,6 @@ def test_the_method_and_its_limit_are_said(tmp_path: Path) -> None:
     profile = ca.server_profile(ca.open_dataset(tmp_path / "dataset"))
     compared = compare_servers(profile, profile)
     assert "blocks of successive durations" in compared.method
-    assert any("one after the other" in note for note in compared.warnings)
+    assert any("follow each other in time" in note for note in compared.warnings)
     assert compared.statements.filter(pl.col("verdict") == "equivalent").height == compared.n == 1
     assert compared.statements["ratio"].to_list() == pytest.approx([1.0])

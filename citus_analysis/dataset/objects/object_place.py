@@ -134,16 +134,14 @@ class ObjectPlace:
         """An object of the folder as the file system names it."""
         return f"{self.root}/{name}"
 
-    def _asked(self, method: str, *arguments: object, moved: int = 0, **options: object) -> UntypedLibrary:
-        """The answer of the file system, for which it has five minutes, and more for so many bytes."""
-        if self.fs.async_impl:
-            options["timeout"] = _SILENT_S + moved / _SLOWEST_BYTES_S
-        return getattr(self.fs, method)(*arguments, **options)
+    def _limit(self, moved: int = 0) -> dict[str, float]:
+        """The option with the time that the file system has for a request: five minutes, and more for moved bytes."""
+        return {"timeout": _SILENT_S + moved / _SLOWEST_BYTES_S} if self.fs.async_impl else {}
 
     def read(self, name: str) -> bytes:
         """The bytes of an object."""
         with reaching(f"{self.url}/{name}"):
-            return bytes(self._asked("cat_file", self.path(name), moved=_UNKNOWN_BYTES))
+            return bytes(self.fs.cat_file(self.path(name), **self._limit(_UNKNOWN_BYTES)))
 
     def read_range(self, name: str, begin: int, end: int) -> bytes:
         """Bytes of an object."""
@@ -157,12 +155,12 @@ class ObjectPlace:
             ends = [min(end, start + _PIECE_BYTES) for start in some]
             paths, moved = [path] * len(some), ends[-1] - some[0]
             with reaching(f"{self.url}/{name}"):
-                yield from self._asked("cat_ranges", paths, some, ends, on_error="raise", moved=moved)
+                yield from self.fs.cat_ranges(paths, some, ends, on_error="raise", **self._limit(moved))
 
     def length(self, name: str) -> int:
         """Length of an object."""
         with reaching(f"{self.url}/{name}"):
-            return int(self._asked("info", self.path(name))["size"])
+            return int(self.fs.info(self.path(name), **self._limit())["size"])
 
     def read_all(self, names: Sequence[str], ends: Sequence[int] | None = None) -> list[bytes]:
         """The bytes of several objects, fetched at the same time.
@@ -180,12 +178,12 @@ class ObjectPlace:
             paths, whole = [self.path(name) for name in names], [None] * len(names)
             starts, moved = [0] * len(names), sum(ends or [_UNKNOWN_BYTES] * len(names))
             ranges = (whole, whole) if ends is None else (starts, list(ends))
-            return list(map(bytes, self._asked("cat_ranges", paths, *ranges, on_error="raise", moved=moved)))
+            return list(map(bytes, self.fs.cat_ranges(paths, *ranges, on_error="raise", **self._limit(moved))))
 
     def write(self, name: str, data: bytes) -> None:
         """Write an object, whether or not it exists."""
         with reaching(f"{self.url}/{name}"):
-            self._asked("pipe_file", self.path(name), data, moved=len(data))
+            self.fs.pipe_file(self.path(name), data, **self._limit(len(data)))
 
     def create(self, name: str, data: bytes) -> bool:
         """Write an object that does not exist yet, in one step; false if it exists.
@@ -194,7 +192,7 @@ class ObjectPlace:
         """
         try:
             with reaching(f"{self.url}/{name}", exists=True):
-                self._asked("pipe_file", self.path(name), data, mode="create", moved=len(data))
+                self.fs.pipe_file(self.path(name), data, mode="create", **self._limit(len(data)))
         except FileExistsError:
             return self.read(name) == data
         return True
@@ -202,7 +200,7 @@ class ObjectPlace:
     def upload(self, file: Path, name: str) -> None:
         """Write an object with the bytes of a file."""
         with reaching(f"{self.url}/{name}"):
-            self._asked("put_file", str(file), self.path(name), moved=file.stat().st_size)
+            self.fs.put_file(str(file), self.path(name), **self._limit(file.stat().st_size))
 
     def download(self, name: str, file: Path, length: int | None = None) -> None:
         """Write a file with the bytes of an object; of all, or of so many where its length is known."""
@@ -217,7 +215,7 @@ class ObjectPlace:
             self.fs.invalidate_cache()
             top = f"{self.root}/{folder}".rstrip("/")
             try:
-                found = self._asked("find", top, detail=True)
+                found = self.fs.find(top, detail=True, **self._limit())
             except FileNotFoundError:
                 return {}
         begin = len(self.root) + 1
@@ -228,7 +226,7 @@ class ObjectPlace:
         for name in names:
             try:
                 with reaching(f"{self.url}/{name}", missing=True):
-                    self._asked("rm_file", self.path(name))
+                    self.fs.rm_file(self.path(name), **self._limit())
             except FileNotFoundError:
                 continue
 
