@@ -27,7 +27,8 @@ _S_PER_MIN: Final = 60
 _METRIC_SCHEMA: Final = pl.Schema(
     {"section": pl.String(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64()}
 )
-_VALUE: Final = re.compile(rf"([A-Z0-9]+): ({NUMBER})(?:ms|%)?")
+#: A name begins where no letter or digit precedes it: a search from each of thousands of digits would take seconds.
+_VALUE: Final = re.compile(rf"(?<![A-Z0-9])([A-Z0-9]+): ({NUMBER})(?:ms|%)?")
 _RAMP_UP: Final = "Beginning rampup time of"
 
 
