@@ -93,7 +93,8 @@ class _OpenQuotes:
         return "".join(quote for quote, is_open in self._open.items() if is_open)
 
 
-_TOKEN: Final = re.compile(r"\S*://\S*")
+#: It begins after a blank: a search from each character of a long word would take seconds.
+_TOKEN: Final = re.compile(r"(?<!\S)\S*://\S*")
 _AUTHORITY: Final = re.compile(r"://[^\s:/\[]*:")
 #: A port, also if the colon of a message follows: `tcp://host:8786: no worker`.
 _PORT: Final = re.compile(r"\d{0,5}(?!(?!:$)[^/?#,;\s\"')\]}>])|/")
