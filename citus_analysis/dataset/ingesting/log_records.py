@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,7 +22,6 @@ from citus_analysis.core.threads import in_order, work_ahead
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
-from citus_analysis.spans.match.clocks import load_solver
 from citus_analysis.spans.read.divided import Arrays, Bring, held
 from citus_analysis.spans.read.freed_memory import give_back
 from citus_analysis.spans.read.records import FILE_COLUMNS, USED, files_in_order
@@ -81,8 +79,6 @@ def take_in(
     own.sort(key=lambda one: one[0])
     rows = sum(part.rows for _, part in own)
     keep = held if rows <= IN_MEMORY else partial(laid_aside, folder, count())
-    if distributed and rows > IN_MEMORY:
-        Thread(target=load_solver, name="solver", daemon=True).start()
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
     with closing(work_ahead(_columns(dataset, own, iteration, jobs), "records")) as batches:
         records.take_in(batches)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
+from citus_analysis.spans.match.linear_programme import Columns, least_cost
 from citus_analysis.spans.read.ordered_arrays import firsts, stable_order
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "Bounds",
     "ClockLine",
     "fit_clock",
-    "load_solver",
     "most_agreed_offset",
 ]
 
@@ -328,41 +328,25 @@ def _firsts_of_least(values: Floats, first: NDArray[np.intp]) -> NDArray[np.intp
     return np.asarray(at[firsts(group)])
 
 
-def load_solver() -> None:
-    """Import the modules that :func:`fit_clock` needs, which takes a quarter of a second, in another thread."""
-    import scipy.optimize
-    import scipy.sparse  # noqa: F401
-
-
 def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
     """The line with the least weighted sum of violations. Lower bounds weigh more: no delay can falsify them."""
-    # Imported late, because its import takes long, and few ingests need it: contradictions are rare.
-    from scipy.optimize import linprog
-    from scipy.sparse import csc_array
-
     count = len(bounds)
     time = bounds.time - reference
     low, high, shift = bounds.low, bounds.high, float(np.median(bounds.low))
     scale = max(float(np.abs(time).max()), 1.0)
     # Row k says that the line is not above (below) bound k by more than its slack.
     sign, row = np.repeat([-1.0, 1.0], count), np.arange(2 * count)
-    rows = csc_array(
-        (
-            np.concatenate([sign, sign * np.tile(time / scale, 2), np.full(2 * count, -1.0)]),
-            np.concatenate([row, row, row]),
-            np.concatenate([[0, 2 * count], np.arange(4 * count, 6 * count + 1)]),
-        )
+    columns = Columns(
+        starts=np.concatenate([[0, 2 * count], np.arange(4 * count, 6 * count + 1)]),
+        rows=np.concatenate([row, row, row]),
+        values=np.concatenate([sign, sign * np.tile(time / scale, 2), np.full(2 * count, -1.0)]),
     )
-    limits = np.concatenate([-(low - shift), high - shift])
     cost = np.concatenate([[0.0, 0.0], np.full(count, 20.0), np.ones(count)])
     drift = MAX_DRIFT * scale
-    box = np.tile([0.0, np.inf], (2 + 2 * count, 1))
-    box[0], box[1] = (-np.inf, np.inf), (-drift, drift)
-    # The stubs know neither sparse rows nor an array of bounds.
-    solution = linprog(cost, A_ub=rows, b_ub=limits, bounds=box, method="highs")  # type: ignore[call-overload]
-    if solution.x is None:
-        raise ArithmeticError(f"bounds of a clock offset: {solution.message}")
-    offset, slope = float(solution.x[0]) + shift, float(solution.x[1]) / scale
+    least = np.concatenate([[-np.inf, -drift], np.zeros(2 * count)])
+    most = np.concatenate([[np.inf, drift], np.full(2 * count, np.inf)])
+    solution = least_cost(cost, columns, np.concatenate([-(low - shift), high - shift]), least, most)
+    offset, slope = float(solution[0]) + shift, float(solution[1]) / scale
     return ClockLine(reference, offset, offset, offset, slope, slope, slope, count, 0)
 
 
