@@ -12,7 +12,8 @@ overlap of tasks is known to 1 ms only, and P has bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -55,22 +56,28 @@ def statement_profile(
     Returns:
         Columns of table `statements` with `source` in place of `source_id`, and `execution`.
     """
-    parents = sessions.executions.filter(~pl.col("is_child")).with_columns(
-        byte_offset=pl.coalesce("byte_offset", "last_offset")
-    )
+    parents = sessions.executions.filter(_IS_PARENT).with_columns(_CLOSED_OR_LAST)
     parents = parents.with_columns(trace_id=identifiers.of(parents, "trace"))
-    locals_ = sessions.locals.group_by("execution").agg(
-        local_tasks=pl.len().cast(pl.Int32), local_shard=pl.col("shard_id").first()
-    )
-    failed = failures.select("execution", failed_shard="shard_id")
+    locals_ = sessions.locals.group_by("execution").agg(_LOCALS)
+    failed = failures.select(_FAILED)
     joined = parents.drop("shard_id")
     for facts in (_phase_times(sessions.phases), locals_, _task_times(pairs), failed):
         joined = join_executions(joined, facts)
-    counted = joined.with_columns(pl.col("local_tasks", "remote_tasks").fill_null(0))
-    return _finish(counted, distributed=distributed)
+    for columns in _finishing(distributed=distributed):
+        joined = joined.with_columns(columns)
+    return joined.select(_COLUMNS)
 
 
-def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
+# Expressions are made once: a small iteration takes as long to make them as to evaluate them.
+_IS_PARENT: Final = ~pl.col("is_child")
+_CLOSED_OR_LAST: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
+_LOCALS: Final = (pl.len().cast(pl.Int32).alias("local_tasks"), pl.col("shard_id").first().alias("local_shard"))
+_FAILED: Final = (pl.col("execution"), pl.col("shard_id").alias("failed_shard"))
+
+
+@cache
+def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
+    """The columns that are computed from the facts about each statement, in three steps."""
     on_data = pl.col("statement_kind").is_in(kinds(DATA_STATEMENTS))
     alone = on_data & pl.lit(not distributed)
     tasks = pl.col("local_tasks") + pl.col("remote_tasks")
@@ -78,29 +85,31 @@ def _finish(joined: pl.DataFrame, *, distributed: bool) -> pl.DataFrame:
     # The union of task intervals is known to 1 ms only; the busiest lane and T bound it from both sides.
     union = pl.when(pl.col("union_us").is_not_null()).then(pl.min_horizontal("union_us", "execute_us"))
     wait = pl.max_horizontal("lane_us", union)
-    return (
-        joined.with_columns(
-            tasks=tasks,
-            executed=_place_of_execution(tasks, alone),
-            # If the log begins or ends within a statement, not all of its phases are known.
-            total_us=pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
-            wait_us=wait,
-            shard_id=pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
-            match=_match_of_statement(alone),
-            protocol=pl.when("extended").then(pl.lit("extended", _PROTOCOL)).otherwise(pl.lit("simple", _PROTOCOL)),
-        )
-        .with_columns(
-            parent_us=pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
-            **_bounds_of_parent(),
-            # A shorter time cannot be distinguished from the parent's own work.
-            connect_us=pl.when(
-                pl.col("connects"), pl.col("execute_us") - pl.col("wait_us") > RESOLUTION_US, ~pl.col("failed")
-            ).then(pl.col("execute_us") - pl.col("wait_us")),
-            latency_us=pl.col("wait_us") - pl.col("child_us"),
-            includes_commit=_commits_inside(),
-        )
-        .select(_COLUMNS)
-    )
+    counts = pl.col("local_tasks", "remote_tasks").fill_null(0)
+    times = {
+        "tasks": tasks,
+        "executed": _place_of_execution(tasks, alone),
+        # If the log begins or ends within a statement, not all of its phases are known.
+        "total_us": pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
+        "wait_us": wait,
+        "shard_id": pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
+        "match": _match_of_statement(alone),
+        "protocol": pl.when("extended").then(pl.lit("extended", _PROTOCOL)).otherwise(pl.lit("simple", _PROTOCOL)),
+    }
+    besides = pl.col("execute_us") - pl.col("wait_us")
+    parts = {
+        "parent_us": pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
+        **_bounds_of_parent(),
+        # A shorter time cannot be distinguished from the parent's own work.
+        "connect_us": pl.when(pl.col("connects"), besides > RESOLUTION_US, ~pl.col("failed")).then(besides),
+        "latency_us": pl.col("wait_us") - pl.col("child_us"),
+        "includes_commit": _commits_inside(),
+    }
+    return (counts,), _named(times), _named(parts)
+
+
+def _named(columns: Mapping[str, pl.Expr]) -> tuple[pl.Expr, ...]:
+    return tuple(column.alias(name) for name, column in columns.items())
 
 
 def kinds(words: Sequence[str]) -> pl.Expr:
@@ -193,17 +202,21 @@ def _sums(number: Indices, values: NDArray[np.float64], count: int) -> pl.Series
 
 def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
     """Per statement: number of tasks, waiting time by lane and by union, children of the critical lane."""
-    tasks = pairs.select(
-        *("execution", "task_us", "match", "child_node", "shard_id", "end_time", "child_pid", "child_extended"),
-        child_us="child_duration_us",
-    )
+    tasks = pairs.select(_TASK_FACTS)
     alone = pl.Series(single(tasks["execution"].to_numpy()))
     facts = _of_one_task(tasks.filter(alone))
     if not alone.all():
         facts = pl.concat([facts, _of_several_tasks(tasks.filter(~alone))])
     # A connection is made for the first task that its session executes on a shard.
-    connecting = pairs.filter("child_connects").select("execution", connects=pl.lit(value=True)).unique()
+    connecting = pairs.filter("child_connects").select(_CONNECTING).unique()
     return join_executions(facts, connecting)
+
+
+_TASK_FACTS: Final = (
+    pl.col("execution", "task_us", "match", "child_node", "shard_id", "end_time", "child_pid", "child_extended"),
+    pl.col("child_duration_us").alias("child_us"),
+)
+_CONNECTING: Final = (pl.col("execution"), pl.lit(value=True).alias("connects"))
 
 
 def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:
@@ -218,20 +231,23 @@ def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:
 
 def _of_one_task(tasks: pl.DataFrame) -> pl.DataFrame:
     """As :func:`_of_several_tasks`, for statements with one task, whose W is the time of this task."""
-    length, extended = pl.col("task_us").cast(pl.Float64), pl.col("child_extended")
-    return tasks.select(
-        "execution",
-        remote_tasks=pl.lit(1, pl.Int32),
-        remote_shard="shard_id",
-        slowest_task_us=length,
-        median_task_us=length,
-        match="match",
-        child_protocol=_child_protocol(extended, extended.is_not_null()),
-        lane_us=length.fill_null(0.0),
-        child_us="child_us",
-        union_us=pl.lit(None, pl.Float64),
-        longest_us=pl.lit(None, pl.Float64),
-    )
+    return tasks.select(_ONE_TASK)
+
+
+_LENGTH: Final = pl.col("task_us").cast(pl.Float64)
+_ONE_TASK: Final = (
+    pl.col("execution"),
+    pl.lit(1, pl.Int32).alias("remote_tasks"),
+    pl.col("shard_id").alias("remote_shard"),
+    _LENGTH.alias("slowest_task_us"),
+    _LENGTH.alias("median_task_us"),
+    pl.col("match"),
+    _child_protocol(pl.col("child_extended"), pl.col("child_extended").is_not_null()),
+    _LENGTH.fill_null(0.0).alias("lane_us"),
+    pl.col("child_us"),
+    pl.lit(None, pl.Float64).alias("union_us"),
+    pl.lit(None, pl.Float64).alias("longest_us"),
+)
 
 
 def _of_several_tasks(tasks: pl.DataFrame) -> pl.DataFrame:

@@ -28,6 +28,104 @@ _COLUMNS: Final = (
 )  # fmt: skip
 _OWNER: Final = ("execution", "trace_id", "span_id", "gpid", "pid", "session_seq", "includes_commit")
 
+# Expressions are made once: a small iteration takes as long to make them as to evaluate them.
+
+
+def _named(kind: str, name: pl.Expr | None = None, match: pl.Expr = _EXACT) -> tuple[pl.Expr, ...]:
+    """Kind, name and certainty of the spans of one kind; without a name, they have one."""
+    named = (pl.lit(kind, _KIND).alias("kind"), match.alias("match"))
+    return named if name is None else (*named, name.cast(_NAME).alias("name"))
+
+
+def _interval(end: str, *, duration: str = "duration_us") -> tuple[pl.Expr, pl.Expr]:
+    ended = pl.col(end).cast(_US)
+    began = ended - pl.duration(microseconds=pl.col(duration))
+    return began.alias("start_time"), ended.alias("end_time")
+
+
+def _child_commits_inside() -> pl.Expr:
+    """A text child's duration is printed after its commit (outside a transaction), a binary child's before."""
+    kind = pl.col("statement_kind")
+    return (
+        pl.when(kind == "commit")
+        .then(pl.lit(value=True))
+        .when(kind.is_in(kinds(WRITING_STATEMENTS)) & ~pl.col("failed"))
+        .then(~pl.col("extended") & (pl.col("closing_xid") == 0))
+        .alias("includes_commit")
+    )
+
+
+_TYPED: Final = tuple(
+    pl.col(name).cast(TABLES["spans"][name].dtype) if name in TABLES["spans"] else pl.col(name) for name in _COLUMNS
+)
+_NO_SHARD: Final = pl.lit(None).alias("shard_id")
+_KIND_OF_STATEMENT: Final = pl.col("statement_kind").fill_null("other")
+_CLOSED_OR_LAST: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
+_CHILD_COMMITS_INSIDE: Final = _child_commits_inside()
+_ROOT: Final = (
+    *_named("statement", _KIND_OF_STATEMENT),
+    pl.lit(None, pl.UInt64).alias("parent_span_id"),
+    pl.col("total_us").alias("duration_us"),
+)
+_EXECUTES: Final = pl.col("name") == "execute"
+_EXECUTE_SPAN: Final = (pl.col("execution"), pl.col("span_id").alias("execute_span"))
+_BELOW: Final = pl.coalesce("execute_span", "span_id").alias("below")
+_PHASE: Final = (
+    *_named("phase"),
+    *_interval("log_time"),
+    _NO_SHARD,
+    # Only the phase that executes can contain the commit.
+    pl.when(_EXECUTES).then("includes_commit").alias("includes_commit"),
+)
+_TASK: Final = (
+    *_named("task", pl.lit("task")),
+    *_interval("end_time", duration="task_us"),
+    pl.col("task_us").alias("duration_us"),
+    pl.col("match").alias("child_match"),
+)
+_EXECUTE_BEGINS: Final = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
+_CONNECT: Final = (
+    *_named("connect", pl.lit("connect")),
+    _EXECUTE_BEGINS.alias("start_time"),
+    (_EXECUTE_BEGINS + pl.duration(microseconds=pl.col("connect_us"))).alias("end_time"),
+    pl.col("connect_us").alias("duration_us"),
+    _NO_SHARD,
+    pl.lit(None, pl.Boolean).alias("includes_commit"),
+)
+_LOCAL: Final = (
+    *_named("local", pl.col("statement_kind")),
+    pl.col("log_time").cast(_US).alias("start_time"),
+    pl.max_horizontal("log_time", "statement_end").cast(_US).alias("end_time"),
+    pl.lit(None, pl.Float64).alias("duration_us"),
+)
+# Transaction control touches no shard and belongs to no task.
+_REMOTE_MATCH: Final = pl.col("match").fill_null(
+    pl.when(pl.col("shard_id").is_not_null()).then(pl.lit("unmatched", _MATCH))
+)
+_REMOTE: Final = (
+    *_named("remote", _KIND_OF_STATEMENT, _REMOTE_MATCH),
+    pl.col("end_time").cast(_US),
+    pl.col("start_time").fill_null(pl.col("opener_time").cast(_US)),
+    _CHILD_COMMITS_INSIDE,
+    pl.col("session_seq_parent").alias("session_seq"),
+)
+_SENDER: Final = (
+    pl.col("execution", "trace_id"),
+    _CHILD_COMMITS_INSIDE,
+    pl.col("session_seq_parent").alias("session_seq"),
+    pl.col("span_id").alias("below"),
+)
+#: Of a task, the child that it is the owner of.
+_OWNED: Final = (
+    pl.col("child").alias("execution"),
+    pl.col("trace_id"),
+    pl.col("span_id").alias("parent_span_id"),
+    pl.col("session_seq").alias("session_seq_parent"),
+)
+_OWNED_SURELY: Final = (*_OWNED, pl.col("child_match").alias("match"))
+_OWNED_BY_INFERENCE: Final = (*_OWNED, pl.lit("inferred", _MATCH).alias("match"))
+_HAS_CHILD: Final = pl.col("child").is_not_null()
+
 
 def span_tree(
     sessions: Sessions,
@@ -53,8 +151,8 @@ def span_tree(
     """
     roots = _roots(statements, identifiers)
     parent_phases = _phases(sessions, roots, identifiers)
-    executes = parent_phases.filter(pl.col("name") == "execute").select("execution", execute_span="span_id")
-    owners = join_executions(roots.select(_OWNER), executes).with_columns(below=pl.coalesce("execute_span", "span_id"))
+    executes = parent_phases.filter(_EXECUTES).select(_EXECUTE_SPAN)
+    owners = join_executions(roots.select(_OWNER), executes).with_columns(_BELOW)
     tasks = _all_tasks(sessions, pairs, owners, identifiers)
     if owners_of_children is None:
         owners_of_children = pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)])
@@ -63,7 +161,7 @@ def span_tree(
     child_phases = _phases(sessions, remotes.filter(pl.col("phases") > 1), identifiers)
     connects = _connects(statements, owners, identifiers)
     parts = (roots, parent_phases, connects, tasks, local, remotes, child_phases)
-    return pl.concat([part.select(_typed()) for part in parts])
+    return pl.concat([part.select(_TYPED) for part in parts])
 
 
 def owners_of_children(
@@ -80,7 +178,7 @@ def owners_of_children(
     Returns:
         `execution` (of the child), `trace_id`, `parent_span_id`, `session_seq_parent` and `match`.
     """
-    paired = pairs.filter(pl.col("child").is_not_null())
+    paired = pairs.filter(_HAS_CHILD)
     statements = paired.select(source="statement_source", byte_offset="statement_offset")
     tasks = paired.select(
         execution="child",
@@ -91,39 +189,19 @@ def owners_of_children(
     )
     if failures.is_empty():
         return tasks
-    roots = failed.with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset"))
+    roots = failed.with_columns(_CLOSED_OR_LAST)
     named = roots.with_columns(trace_id=identifiers.of(roots, "trace"), span_id=identifiers.of(roots, "statement"))
     return pl.concat([tasks, _owners_of_failures(named, failures)])
 
 
-def _typed() -> list[pl.Expr]:
-    spans = TABLES["spans"]
-    return [pl.col(name).cast(spans[name].dtype) if name in spans else pl.col(name) for name in _COLUMNS]
-
-
 def _roots(statements: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    return statements.with_columns(
-        span_id=identifiers.of(statements, "statement"),
-        parent_span_id=pl.lit(None, pl.UInt64),
-        kind=pl.lit("statement", _KIND),
-        name=pl.col("statement_kind").fill_null("other").cast(_NAME),
-        duration_us=pl.col("total_us"),
-        match=_EXACT,
-    )
+    return statements.with_columns(*_ROOT, span_id=identifiers.of(statements, "statement"))
 
 
 def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     named = owners.select(_OWNER).rename({"span_id": "parent_span_id"})
     phases = join_executions(sessions.phases, named, known_only=True)
-    return phases.with_columns(
-        *_interval("log_time"),
-        span_id=identifiers.of(phases, "phase"),
-        kind=pl.lit("phase", _KIND),
-        shard_id=None,
-        match=_EXACT,
-        # Only the phase that executes can contain the commit.
-        includes_commit=pl.when(pl.col("name") == "execute").then("includes_commit"),
-    )
+    return phases.with_columns(*_PHASE, span_id=identifiers.of(phases, "phase"))
 
 
 def _all_tasks(sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
@@ -144,45 +222,20 @@ def _all_tasks(sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, id
 
 def _senders(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """The owners of tasks that children sent: their own executions."""
-    return _children(sessions, owners, identifiers).select(
-        "execution",
-        "trace_id",
-        includes_commit=_child_commits_inside(),
-        session_seq="session_seq_parent",
-        below="span_id",
-    )
+    return _children(sessions, owners, identifiers).select(_SENDER)
 
 
 def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     named = owners.select("execution", "trace_id", "session_seq", "includes_commit", parent_span_id="below")
     tasks = join_executions(pairs, named, known_only=True)
-    return tasks.with_columns(
-        *_interval("end_time", duration="task_us"),
-        span_id=identifiers.of(tasks, "task"),
-        kind=pl.lit("task", _KIND),
-        name=pl.lit("task", _NAME),
-        duration_us="task_us",
-        match=_EXACT,
-        child_match="match",
-    )
+    return tasks.with_columns(*_TASK, span_id=identifiers.of(tasks, "task"))
 
 
 def _connects(statements: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """Spans of the times that statements waited for connections, from the begin of their execute phase."""
     connecting = statements.filter(pl.col("connect_us").is_not_null())
     made = join_executions(connecting, owners.select("execution", parent_span_id="below"))
-    start = pl.col("end_time").cast(_US) - pl.duration(microseconds=pl.col("execute_us"))
-    return made.with_columns(
-        span_id=identifiers.of(made, "connect"),
-        kind=pl.lit("connect", _KIND),
-        name=pl.lit("connect", _NAME),
-        start_time=start,
-        end_time=start + pl.duration(microseconds=pl.col("connect_us")),
-        duration_us="connect_us",
-        shard_id=None,
-        match=_EXACT,
-        includes_commit=pl.lit(None, pl.Boolean),
-    )
+    return made.with_columns(*_CONNECT, span_id=identifiers.of(made, "connect"))
 
 
 def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
@@ -192,74 +245,27 @@ def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
         "execution", "trace_id", "session_seq", "includes_commit", "gpid", "pid", parent_span_id="below"
     )
     local = join_executions(join_executions(sessions.locals, named, known_only=True), ends)
-    return local.with_columns(
-        span_id=identifiers.of(local, "local"),
-        kind=pl.lit("local", _KIND),
-        name=pl.col("statement_kind").cast(_NAME),
-        start_time=pl.col("log_time").cast(_US),
-        end_time=pl.max_horizontal("log_time", "statement_end").cast(_US),
-        duration_us=pl.lit(None, pl.Float64),
-        match=_EXACT,
-    )
+    return local.with_columns(*_LOCAL, span_id=identifiers.of(local, "local"))
 
 
 def _owners_of_children(tasks: pl.DataFrame) -> pl.DataFrame:
-    return tasks.filter(pl.col("child").is_not_null()).select(
-        execution="child",
-        trace_id="trace_id",
-        parent_span_id="span_id",
-        session_seq_parent="session_seq",
-        match="child_match",
-    )
+    return tasks.filter(_HAS_CHILD).select(_OWNED_SURELY)
 
 
 def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
     """A failed task has no record and so no span: its child is directly below the statement."""
-    return failures.join(roots, on="execution", how="inner").select(
-        execution="child",
-        trace_id="trace_id",
-        parent_span_id="span_id",
-        session_seq_parent="session_seq",
-        match=pl.lit("inferred", _MATCH),
-    )
+    return failures.join(roots, on="execution", how="inner").select(_OWNED_BY_INFERENCE)
 
 
 def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """All executions of children; those without a known task are roots of traces of their own."""
-    on_shard = pl.col("shard_id").is_not_null()
-    return _children(sessions, owners, identifiers).with_columns(
-        kind=pl.lit("remote", _KIND),
-        name=pl.col("statement_kind").fill_null("other").cast(_NAME),
-        end_time=pl.col("end_time").cast(_US),
-        start_time=pl.col("start_time").fill_null(pl.col("opener_time").cast(_US)),
-        # Transaction control touches no shard and belongs to no task.
-        match=pl.col("match").fill_null(pl.when(on_shard).then(pl.lit("unmatched", _MATCH))),
-        includes_commit=_child_commits_inside(),
-        session_seq=pl.col("session_seq_parent"),
-    )
+    return _children(sessions, owners, identifiers).with_columns(_REMOTE)
 
 
 def _children(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """The executions of children with their trace and span."""
     executions = sessions.executions.filter(pl.col("is_child"))
-    children = join_executions(executions.with_columns(byte_offset=pl.coalesce("byte_offset", "last_offset")), owners)
+    children = join_executions(executions.with_columns(_CLOSED_OR_LAST), owners)
     return children.with_columns(
         trace_id=pl.coalesce("trace_id", identifiers.of(children, "trace")), span_id=identifiers.of(children, "remote")
     )
-
-
-def _child_commits_inside() -> pl.Expr:
-    """A text child's duration is printed after its commit (outside a transaction), a binary child's before."""
-    kind = pl.col("statement_kind")
-    return (
-        pl.when(kind == "commit")
-        .then(pl.lit(value=True))
-        .when(kind.is_in(kinds(WRITING_STATEMENTS)) & ~pl.col("failed"))
-        .then(~pl.col("extended") & (pl.col("closing_xid") == 0))
-    )
-
-
-def _interval(end: str, *, duration: str = "duration_us") -> tuple[pl.Expr, pl.Expr]:
-    ended = pl.col(end).cast(_US)
-    began = ended - pl.duration(microseconds=pl.col(duration))
-    return began.alias("start_time"), ended.alias("end_time")

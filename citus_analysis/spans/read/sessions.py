@@ -159,23 +159,32 @@ def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame
     """Executions with these numbers, as in :class:`Sessions`."""
     named = ("source", "session", "pid", "phases", "duration_us", "last_offset", "session_seq")
     facts = frame_of(items, (*named, *_FLAGS, "other_shards", "statement_kind", "statement_fingerprint"), _OPTIONAL)
-    flags = facts.with_columns(pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
-    return flags.with_columns(
-        execution=pl.Series(numbers.astype(np.uint32)),
-        node=files["node"].cast(_NODE).gather(facts["source"]),
-        extended=pl.when("opened").then("extended"),
-        duration_us=pl.when(pl.col("phases") > 0).then("duration_us"),
-        statement_kind=_kinds(facts["statement_kind"]),
-        statement_fingerprint=pl.when("has_fingerprint").then("statement_fingerprint"),
-        other_shards=texts.shards.named(facts["other_shards"], pl.String),
-    ).drop("has_fingerprint")
+    return (
+        facts.with_columns(_TYPED)
+        .with_columns(
+            *_WHERE_KNOWN,
+            execution=pl.Series(numbers.astype(np.uint32)),
+            node=files["node"].cast(_NODE).gather(facts["source"]),
+            statement_kind=_kinds(facts["statement_kind"]),
+            other_shards=texts.shards.named(facts["other_shards"], pl.String),
+        )
+        .drop("has_fingerprint")
+    )
+
+
+# Expressions are made once: a small iteration takes as long to make them as to evaluate them.
+_TYPED: Final = (pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
+_WHERE_KNOWN: Final = (
+    pl.when("opened").then("extended").alias("extended"),
+    pl.when(pl.col("phases") > 0).then("duration_us").alias("duration_us"),
+    pl.when("has_fingerprint").then("statement_fingerprint").alias("statement_fingerprint"),
+)
+# The values under nulls must be valid codes, too, or sessions that were laid aside could not be read back.
+_KNOWN_CODE: Final = pl.when(pl.col("code") != NO_CODE).then(pl.col("code") % NO_CODE)
 
 
 def _kinds(codes: pl.Series) -> pl.Series:
-    # The values under nulls must be valid codes, too, or sessions that were laid aside could not be read back.
-    code = pl.col("code") % NO_CODE
-    known = codes.to_frame("code").select(pl.when(pl.col("code") != NO_CODE).then(code)).to_series()
-    return known.cat.to(_STATEMENT_KIND)
+    return codes.to_frame("code").select(_KNOWN_CODE).to_series().cat.to(_STATEMENT_KIND)
 
 
 def tasks_of(
@@ -192,36 +201,39 @@ def tasks_of(
     """
     facts = frame_of(items, ("execution", "source", "host", "port"), ("byte_offset", "shard_id", "task_us", "end_time"))
     owner = frame_of(owners, ("anchored", "session", "failed", "pid", "is_child"), ("gpid",)).with_columns(
-        pl.col("anchored", "failed", "is_child").cast(pl.Boolean),
+        _FLAGS_OF_OWNERS,
         statement_source=pl.Series(owners["source"]),
         statement_offset=pl.Series(np.where(owners["closed"] == 1, owners["byte_offset"], owners["last_offset"])),
         statement_seq=pl.Series(owners["session_seq"]),
     )
     tasks = facts.hstack(owner).with_columns(
-        pl.col("end_time").cast(_US),
+        *_OF_TASKS,
         parent_node=files["node"].cast(_NODE).gather(facts["source"]),
         host=texts.hosts.named(facts["host"], pl.Categorical),
-        port=pl.when(pl.col("port") != np.iinfo(np.int32).min).then("port"),
     )
-    hosts = (
-        nodes.select(pl.col("host").cast(pl.Categorical), "port", child_node=pl.col("node").cast(_NODE))
-        .drop_nulls("host")
-        .unique(["host", "port"], keep="first")
-    )
+    hosts = nodes.select(_HOSTS).drop_nulls("host").unique(["host", "port"], keep="first")
     return tasks.join(hosts, on=["host", "port"], how="left", maintain_order="left")
+
+
+_FLAGS_OF_OWNERS: Final = pl.col("anchored", "failed", "is_child").cast(pl.Boolean)
+_OF_TASKS: Final = (
+    pl.col("end_time").cast(_US),
+    pl.when(pl.col("port") != np.iinfo(np.int32).min).then("port").alias("port"),
+)
+_HOSTS: Final = (pl.col("host").cast(pl.Categorical), pl.col("port"), pl.col("node").cast(_NODE).alias("child_node"))
+_LOGGED: Final = pl.col("log_time").cast(_US)
+_CLOSES: Final = pl.col("closes").cast(pl.Boolean)
 
 
 def _locals(items: NDArray[np.void]) -> pl.DataFrame:
     """Executions on the parent's own shards."""
     facts = frame_of(items, ("execution", "source", "statement_kind", "byte_offset"), ("shard_id", "log_time"))
-    return facts.with_columns(pl.col("log_time").cast(_US), statement_kind=_kinds(facts["statement_kind"]))
+    return facts.with_columns(_LOGGED, statement_kind=_kinds(facts["statement_kind"]))
 
 
 def _phases(items: NDArray[np.void]) -> pl.DataFrame:
     facts = frame_of(items, ("execution", "source", "byte_offset", "duration_us", "closes", "name"), ("log_time",))
-    return facts.with_columns(
-        pl.col("log_time").cast(_US), pl.col("closes").cast(pl.Boolean), name=facts["name"].cat.to(_PHASES)
-    )
+    return facts.with_columns(_LOGGED, _CLOSES, name=facts["name"].cat.to(_PHASES))
 
 
 def place(offset: str) -> pl.Expr:
