@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["filled", "integers_of", "nulls", "repeated_text", "text_array", "texts_of"]
+__all__ = ["arrow_numbers", "filled", "integers_of", "nulls", "repeated_text", "text_array", "texts_of"]
 
 #: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
 _MOST_NULLS: Final = 2**18
@@ -57,24 +57,37 @@ def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:
     return np.where(valid, values, values.dtype.type(value))
 
 
-def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Numbers as Arrow integers of 64 bits, built from buffers: `pyarrow.array` would import pandas.
+def arrow_numbers(numbers: NDArray[np.number], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Numbers as Arrow numbers of the same type, built from buffers: `pyarrow.array` would import pandas.
 
     Args:
-        numbers: one number per row.
+        numbers: one number per row; the array is not copied if its numbers are adjacent.
         valid: False for rows that are null; None: no row is null.
 
     Example:
         >>> import numpy as np
-        >>> integers_of(np.array([7, 0]), valid=np.array([True, False])).to_pylist()
-        [7, None]
+        >>> arrow_numbers(np.array([7.5, 0.0]), valid=np.array([True, False])).to_pylist()
+        [7.5, None]
     """
     import numpy as np
     import pyarrow as pa
 
     known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    values = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [known, values])
+    values = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [known, pa.py_buffer(values)])
+
+
+def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """As :func:`arrow_numbers`, of 64 bits.
+
+    Example:
+        >>> import numpy as np
+        >>> str(integers_of(np.array([7], np.int8)).type)
+        'int64'
+    """
+    import numpy as np
+
+    return arrow_numbers(np.asarray(numbers, np.int64), valid)
 
 
 def texts_of(words: Iterable[str]) -> pa.Array:

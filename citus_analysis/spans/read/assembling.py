@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from citus_analysis.core.arrow_arrays import filled
+from citus_analysis.core.arrow_arrays import arrow_numbers, filled
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
@@ -121,7 +121,10 @@ def _looked_up(array: pa.Array, number: Callable[[str], int], missing: int) -> N
 
 def frame_of(items: NDArray[np.void], names: Sequence[str], optional: Sequence[str] = ()) -> pl.DataFrame:
     """Some members of an array of structures as columns; missing values of `optional` members are null."""
-    values = {name: items[name].copy() for name in (*names, *optional)}
-    absent = [name for name in optional if (values[name] == NOTHING_THERE).any()]
-    frame = pl.DataFrame(values)
-    return frame.with_columns(pl.when(pl.col(name) != NOTHING_THERE).then(name) for name in absent) if absent else frame
+    # Copied in any case, because the array may be a view of memory that is used again.
+    columns = [arrow_numbers(items[name].copy()) for name in names]
+    for name in optional:
+        values = items[name].copy()
+        there = values != NOTHING_THERE
+        columns.append(arrow_numbers(values, None if there.all() else there))
+    return pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=[*names, *optional]))
