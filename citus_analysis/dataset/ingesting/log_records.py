@@ -69,8 +69,6 @@ def take_in(
     Raises:
         NotInOrder: the records must be sorted by session.
     """
-    # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
-    give_back()
     resource, iteration = chosen
     heads = [_head(dataset, part, resource, iteration) for part in parts]
     files = files_in_order(pl.concat(heads))
@@ -78,11 +76,16 @@ def take_in(
     own = [(numbers[head["source_id"][0]], part) for head, part in zip(heads, parts, strict=True) if head.height]
     own.sort(key=lambda one: one[0])
     rows = sum(part.rows for _, part in own)
-    keep = held if rows <= IN_MEMORY else partial(laid_aside, folder, count())
+    is_large = rows > IN_MEMORY
+    if is_large:
+        # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
+        give_back()
+    keep = partial(laid_aside, folder, count()) if is_large else held
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
     with closing(work_ahead(_columns(dataset, own, iteration, jobs), "records")) as batches:
         records.take_in(batches)
-    give_back()
+    if is_large:
+        give_back()
     return records
 
 

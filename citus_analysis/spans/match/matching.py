@@ -317,7 +317,7 @@ def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
     rows = tasks.row[ordered.task[exact]]
     child[rows] = executions[children.row[ordered.child[exact]]]
     match[rows] = _EXACT
-    inferred = _aligned(ordered.rest(exact), clocks)
+    inferred = _NONE if len(rows) == count else _aligned(ordered.rest(exact), clocks)
     rows = inferred["task"].to_numpy()
     child[rows], match[rows], ambiguous[rows] = inferred["child"], _INFERRED, inferred["ambiguous"]
     only = ordered.between(clocks.doubtful & clocks.undecided, verdict.doubtful)
