@@ -24,6 +24,7 @@ from typing import Final, Literal
 import polars as pl
 
 from citus_analysis.bottleneck.evidence.balance import Balance
+from citus_analysis.bottleneck.evidence.program_shares import ProgramShares
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.displays import Shown
 
@@ -57,6 +58,7 @@ class RunFacts:
         rate_limited: whether the client was limited to a rate.
         reached_share: throughput over that rate; None if the rate is not known.
         missing_threads: number of threads that never connected.
+        programs: the programs that used the nodes; None without samples of programs.
     """
 
     values: dict[tuple[str, str], float]
@@ -65,6 +67,7 @@ class RunFacts:
     rate_limited: bool = False
     reached_share: float | None = None
     missing_threads: int = 0
+    programs: ProgramShares | None = None
 
     def value(self, part: str, metric: str) -> float | None:
         """A value; None if it was not measured."""
@@ -74,6 +77,11 @@ class RunFacts:
         """` of node N`, or nothing."""
         node = self.nodes.get((part, metric))
         return "" if node is None else f" of node {node}"
+
+    def users(self, part: str, metric: str) -> list[str]:
+        """The programs that used the part of a value's node, in words; empty if they are not known."""
+        words = None if self.programs is None else self.programs.words(part, self.nodes.get((part, metric)))
+        return [] if words is None else [words]
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,12 +229,15 @@ def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
         stalled = facts.value(part, "stalled")
         if stalled is not None:
             evidence.append(f"tasks were stalled for it {stalled:.0f} % of the time")
+        users = facts.users(part, metric)
+        evidence += users
         outside = facts.values.get(_OUTSIDE)
         strong = stalled is not None and stalled >= limits.stalled_percent and part == "CPU"
         decide: tuple[str, ...] = ()
         if outside is not None and outside >= limits.outside_percent:
             evidence.append(f"the clients' sessions had nothing to do {outside:.0f} % of the time")
-            decide = ("the load generator on a host of its own shows whether it or the servers need the CPU",)
+            beside = "" if users else ", or pidstat beside it,"
+            decide = (f"the load generator on a host of its own{beside} shows whether it or the servers need the CPU",)
         return _Found(
             part, tuple(evidence), "high" if strong and not decide else "medium", facts.nodes[part, metric], decide
         )
@@ -241,6 +252,7 @@ def _some_processors(facts: RunFacts, limits: Thresholds) -> _Found | None:
     evidence = (
         f"tasks were stalled for the CPU{facts.at(*key)} {stalled:.0f} % of the time, though only {busy:.0f} % of it "
         "was in use: they may use some of its processors only, or one process has the work",
+        *facts.users("CPU", "stalled"),
     )
     decide = ("samples of each processor (mpstat -P ALL) show which is busy, and with what",)
     return _Found("CPU", evidence, "medium", facts.nodes.get(key), decide)

@@ -13,6 +13,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.contrasts import CpuContrast, cpu_contrasts
+from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks
 from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
@@ -28,6 +29,7 @@ __all__ = ["ResourceStudy", "study_resources"]
 
 _RUN: Final = ("resource", "run_id")
 _CONFIGURATION: Final = ("operation", "set_up", "workers", "threads")
+_SAMPLES: Final = ("cpu_samples", "device_samples", "process_samples")
 #: Number of functions from perf that are kept for each resource and event.
 _MOST_SYMBOLS: Final = 40
 
@@ -51,6 +53,7 @@ class ResourceStudy:
             recorded, else the one with the most connections.
         throttling: result of :func:`throttling_over_time` for all runs.
         detail: one run over time; None if no run has samples with times.
+        warnings: samples that could not be placed in a run.
     """
 
     cpu: pl.DataFrame
@@ -64,6 +67,7 @@ class ResourceStudy:
     connections: pl.DataFrame
     throttling: pl.DataFrame
     detail: Detail | None
+    warnings: tuple[str, ...] = ()
 
     @property
     def busy(self) -> pl.DataFrame:
@@ -101,16 +105,19 @@ def study_resources(
     check_known(table, resources)
     settings = as_polars(dataset.table("settings"))
     runs = described(matching(table, resources).filter(pl.col("status") == "ok"), settings)
-    cpu = _within(_chosen(dataset, "cpu_samples", runs), runs, by=("node",))
-    single = _chosen(dataset, "device_samples", runs).filter(~pl.col("is_group").fill_null(value=False))
+    samples = {name: _chosen(dataset, name, runs) for name in _SAMPLES}
+    cpu = _within(samples["cpu_samples"], runs, by=("node",))
+    single = samples["device_samples"].filter(~pl.col("is_group").fill_null(value=False))
     devices = _within(single, runs, by=("node", "device"))
     stacks = _chosen(dataset, "perf_stacks", runs)
     symbols = _with_symbols_of_stacks(_chosen(dataset, "perf_symbols", runs), stacks)
-    programs = program_loads(_chosen(dataset, "process_samples", runs), runs)
+    programs = program_loads(samples["process_samples"], runs)
+    unplaced = unplaced_samples(samples, runs)
     if cpu.is_empty() and devices.is_empty() and programs.is_empty() and symbols.is_empty():
         raise InsufficientDataError(
             f"no samples of CPU, devices, processes or perf within runs of resources {resources!r}",
-            way_out="see the tables cpu_samples, device_samples, process_samples and perf_symbols",
+            way_out=" ".join(unplaced).removesuffix(".")
+            or "see the tables cpu_samples, device_samples, process_samples and perf_symbols",
         )
     checkpoints = _overlapping(_chosen(dataset, "checkpoints", runs), runs)
     marked = _in_checkpoint(devices, checkpoints)
@@ -118,7 +125,7 @@ def study_resources(
     return ResourceStudy(
         cpu=_cpu_summary(cpu, runs),
         programs=programs,
-        contrasts=cpu_contrasts(_chosen(dataset, "cpu_samples", runs), _of_main_set_up(runs)),
+        contrasts=cpu_contrasts(samples["cpu_samples"], _of_main_set_up(runs)),
         devices=_device_summary(devices),
         checkpoints=_checkpoint_summary(checkpoints, marked),
         symbols=mean_symbols(symbols, n=_MOST_SYMBOLS),
@@ -127,6 +134,7 @@ def study_resources(
         connections=_connections(_chosen(dataset, "activity_samples", runs), runs, shown),
         throttling=throttling_over_time(_chosen(dataset, "throttle_samples", runs), runs),
         detail=shown,
+        warnings=tuple(unplaced),
     )
 
 

@@ -12,12 +12,15 @@ from citus_analysis.bottleneck.evidence.balance import Balance, balance
 from citus_analysis.bottleneck.evidence.measured_errors import clients_measured, log_errors, log_errors_measured
 from citus_analysis.bottleneck.evidence.measurements import checkpoints_measured, hosts_measured, sessions_measured
 from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes, node_loads, shard_skew
+from citus_analysis.bottleneck.evidence.program_shares import ProgramShares, program_shares
 from citus_analysis.bottleneck.evidence.resource_matrix import matrix_of
 from citus_analysis.bottleneck.evidence.run_factors import run_factors, run_variance
 from citus_analysis.bottleneck.evidence.run_variance import RunVariance
+from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
 from citus_analysis.bottleneck.evidence.variance import separators, variance_of
 from citus_analysis.bottleneck.evidence.waits import client_sessions, session_waits
 from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
+from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import Shown
@@ -35,7 +38,7 @@ _RUN: Final = ["resource", "run_id"]
 CONFIGURATION: Final = ("resource", "workers", *LOAD)
 _SAMPLES: Final = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples"),
-    *("activity_samples", "checkpoints", "settings", "nodes"),
+    *("process_samples", "activity_samples", "checkpoints", "settings", "nodes"),
     *("clients", "client_errors", "operation_latencies", "sources"),
 )
 _STATEMENTS: Final = (
@@ -52,6 +55,7 @@ class BottleneckStudy(Shown):
         verdicts: one per configuration.
         matrix: per configuration, node, resource and aspect (utilisation, saturation, errors): the metric's mean over
             runs with its interval and source file, or the recording that is missing (`not_measured`).
+        programs: result of :func:`citus_analysis.bottleneck.program_loads` for each configuration.
         waits: average active sessions by node, role and wait event, for each run.
         balance: client sessions over nodes for each configuration that has several nodes.
         node_loads: connections, statements, network and CPU of each node over time.
@@ -69,6 +73,7 @@ class BottleneckStudy(Shown):
 
     verdicts: tuple[Verdict, ...]
     matrix: pl.DataFrame
+    programs: pl.DataFrame
     waits: pl.DataFrame
     balance: pl.DataFrame
     node_loads: pl.DataFrame
@@ -132,6 +137,7 @@ def study_bottleneck(
     sessions = client_sessions(tables["activity_samples"], runs)
     measured = _measured(dataset, tables, runs, sessions)
     matrix = matrix_of(measured, runs, CONFIGURATION, level, tables["sources"])
+    programs = program_loads(tables["process_samples"], runs, CONFIGURATION)
     splits = _balances(sessions, tables["nodes"], runs)
     statements = _statements(dataset, runs)
     loads = node_loads(tables, statements, runs)
@@ -139,8 +145,9 @@ def study_bottleneck(
     repeated = runs.drop_nulls("operation")
     factors = run_factors(repeated, measured, sessions, _autovacuum(dataset, runs), tables["settings"], CONFIGURATION)
     return BottleneckStudy(
-        verdicts=tuple(_verdicts(matrix, splits, runs, limits)),
+        verdicts=tuple(_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,
+        programs=programs,
         waits=session_waits(sessions, tables["nodes"]),
         balance=_balance_frame(splits),
         node_loads=loads,
@@ -151,7 +158,7 @@ def study_bottleneck(
         run_factors=factors,
         run_variance=_run_variance(factors, level),
         thresholds=limits,
-        warnings=tuple(_warnings(matrix, sessions)),
+        warnings=(*_warnings(matrix, sessions), *_unplaced(tables, runs)),
         n=runs.height,
     )
 
@@ -249,19 +256,24 @@ def _balance_frame(splits: list[tuple[dict[str, object], Balance]]) -> pl.DataFr
 
 
 def _verdicts(
-    matrix: pl.DataFrame, splits: list[tuple[dict[str, object], Balance]], runs: pl.DataFrame, limits: Thresholds
+    matrix: pl.DataFrame,
+    programs: pl.DataFrame,
+    splits: list[tuple[dict[str, object], Balance]],
+    runs: pl.DataFrame,
+    limits: Thresholds,
 ) -> list[Verdict]:
     verdicts = []
     values = matrix.filter(pl.col("value").is_not_null())
     for key, group in runs.group_by(CONFIGURATION, maintain_order=True):
         configuration = dict(zip(CONFIGURATION, key, strict=True))
-        mine = values.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.lit(v)) for c, v in configuration.items()))
+        same = pl.all_horizontal(pl.col(c).eq_missing(pl.lit(v)) for c, v in configuration.items())
         split = next((one for known, one in splits if known == configuration), None)
-        verdicts.append(judge(_facts(mine, group, split), limits, configuration, group.height))
+        facts = _facts(values.filter(same), group, split, program_shares(programs.filter(same)))
+        verdicts.append(judge(facts, limits, configuration, group.height))
     return verdicts
 
 
-def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None) -> RunFacts:
+def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None, programs: ProgramShares) -> RunFacts:
     # The largest value of all nodes; for the time between checkpoints, the smallest.
     smallest = pl.when(pl.col("unit") == "s").then(-pl.col("value")).otherwise("value")
     top = values.sort(smallest, descending=True).unique(["part", "metric"], keep="first", maintain_order=True)
@@ -275,6 +287,7 @@ def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None) -> R
         rate_limited=bool(runs["rate_limited"].fill_null(value=False).all()),
         reached_share=float(reached) if isinstance(reached, float) else None,
         missing_threads=max(0, int(missing)) if isinstance(missing, int) else 0,
+        programs=programs,
     )
 
 
@@ -289,6 +302,13 @@ def _warnings(matrix: pl.DataFrame, sessions: pl.DataFrame) -> list[str]:
             "while they run, so shares of session time are biased towards waiting for the client."
         )
     return warnings
+
+
+def _unplaced(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> list[str]:
+    """Samples that enter no mean. Those of CPUs and devices without a time do, if their file names its run."""
+    placed = pl.col("sample_time").is_null() & pl.col("run_id").is_not_null()
+    used = {name: tables[name].filter(~placed) for name in ("cpu_samples", "device_samples")}
+    return unplaced_samples({**tables, **used}, runs)
 
 
 def _words(configuration: dict[str, object]) -> list[str]:

@@ -2,6 +2,7 @@
 from .bottleneck_tables import absent_measurements as absent_measurements
 from .bottleneck_tables import demand_rows as demand_rows
 from .bottleneck_tables import node_spread as node_spread
+from .bottleneck_tables import program_rows as program_rows
 from .bottleneck_tables import separator_rows as separator_rows
 from .bottleneck_tables import session_spread as session_spread
 from .bottleneck_tables import shard_spread as shard_spread

@@ -17,6 +17,7 @@ __all__ = [
     "absent_measurements",
     "demand_rows",
     "node_spread",
+    "program_rows",
     "separator_rows",
     "session_spread",
     "shard_spread",
@@ -28,6 +29,8 @@ _CONFIGURATION: Final = ("resource", "operation", "threads")
 #: Systems named in a row; of more, the number is given.
 _NAMED: Final = 3
 _SWITCHES: Final = "switches"
+#: Share of a node's CPU time or disk traffic from which a program has a row.
+_LEAST_PERCENT: Final = 1.0
 
 
 def threshold_rows(thresholds: pl.DataFrame) -> pl.DataFrame:
@@ -80,6 +83,17 @@ def demand_rows(demands: pl.DataFrame) -> pl.DataFrame:
     named = demands.with_columns(demand=pl.col("demand") + unit)
     keys = [*_CONFIGURATION, "node", "throughput_ops_s", "runs"]
     return named.pivot("demand", index=keys, values="per_operation", maintain_order=True)
+
+
+def program_rows(programs: pl.DataFrame) -> pl.DataFrame:
+    """Programs of each configuration's nodes, without those that hardly used the CPU or the disks.
+
+    Args:
+        programs: result of :func:`citus_analysis.bottleneck.program_loads` by the columns of a configuration.
+    """
+    used = pl.max_horizontal("cpu_share_percent", "disk_share_percent") >= _LEAST_PERCENT
+    columns = programs.columns[programs.columns.index("node") :]
+    return programs.filter(used).select(*_CONFIGURATION, *columns)
 
 
 def node_spread(balance: pl.DataFrame) -> pl.DataFrame:

@@ -21,11 +21,30 @@ from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, 
 LIMITS = Path(__file__).parents[1] / "data" / "limits"
 
 
+def pidstat_of_hog() -> str:
+    """`pidstat -u -d 1` during the run `hog`."""
+    lines = ["Linux 6.18.5 (vm) \t2026-11-22 \t_x86_64_\t(2 CPU)", ""]
+    for second in range(4, 13):
+        # A heading has the time at which the interval began.
+        begin, at = f"19:24:{second - 1:02}", f"19:24:{second:02}"
+        lines += [f"{begin}      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command"]
+        lines += [f"{at}      101       70   40.00    0.00    0.00    2.00   40.00     1  postgres"]
+        lines += [f"{at}      101       71   40.00   10.00    0.00    2.00   50.00     1  postgres"]
+        lines += [f"{at}        0       901  100.00    0.00    0.00    2.00  100.00     0  hog", ""]
+        lines += [f"{begin}      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command"]
+        lines += [f"{at}      101       70      0.00    300.00      0.00       0  postgres", ""]
+    return "\n".join([*lines, ""])
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("limits") / "dataset"
-    ingest([LIMITS], out)
-    return out
+    above = tmp_path_factory.mktemp("limits")
+    programs = above / "programs"
+    programs.mkdir()
+    (programs / "pidstat.txt").write_text(pidstat_of_hog())
+    (programs / "runs.csv").write_text("file,resource,node,iteration\npidstat.txt,hog-w0-t8-count,0,1\n")
+    ingest([LIMITS, programs], above / "dataset")
+    return above / "dataset"
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +107,14 @@ def test_the_page_is_written_with_its_tables(folder: Path, tmp_path: Path) -> No
     render_report("bottleneck", folder, tmp_path)
     page = (tmp_path / "bottleneck.html").read_text(encoding="utf-8")
     assert "the first limit is locks" in page
+    of_hog = "of the CPU time of the programs that pidstat listed on node 0, hog used 53 % and postgres 47 %"
     written = {path.name for path in (tmp_path / "bottleneck").iterdir()}
     assert {"verdicts.csv", "percentages.csv", "not_measured.csv", "demands.csv", "balance.csv", "waits.csv"} <= written
+    programs = pl.read_csv(tmp_path / "bottleneck" / "programs.csv").select("program", "samples", "cpu_percent")
+    assert programs.rows() == [("hog", 6, 100.0), ("postgres", 6, 90.0)]
     verdicts = pl.read_csv(tmp_path / "bottleneck" / "verdicts.csv")
     assert verdicts.height == 8
+    assert of_hog in verdicts.filter(resource="hog-w0-t8-count")["evidence"].item()
 
 
 def test_unknown_resources_are_refused_before_the_page_is_made(folder: Path, tmp_path: Path) -> None:
