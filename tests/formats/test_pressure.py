@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, detect_format
 from citus_analysis.formats.samplers import pressure
 from citus_analysis.formats.sources.content import Block
@@ -49,6 +50,27 @@ def test_shares_are_those_of_the_time_between_samples(tmp_path: Path) -> None:
     assert rows["sample_time"][0] == datetime(2026, 3, 1, 11, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("line", "zone", "expected"),
+    [
+        ("Mon Nov 23 04:26:37 PM UTC 2026", {}, 16),
+        ("Mon 23 Nov 17:26:37 CET 2026", {}, 16),
+        ("Thu  5 Nov 16:26:37 +02 2026", {}, 14),
+        ("Mon 23 Nov 2026 12:26:37 AM GMT", {}, 0),
+        ("== Mon Nov 23 11:26:37 AM EST 2026 ==", {"timezone": "America/New_York"}, 16),
+    ],
+)
+def test_times_of_date_are_read_in_english(line: str, zone: dict[str, str], expected: int, tmp_path: Path) -> None:
+    rows = read_bytes(FORMAT, tmp_path, f"{line}\n{value('some', 1)}".encode(), **zone)["pressure_samples"]
+    (time,) = rows["sample_time"]
+    assert (time.hour, time.minute, time.second) == (expected, 26, 37)
+
+
+def test_zones_with_several_meanings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="America/New_York, Australia/Sydney"):
+        read_bytes(FORMAT, tmp_path, f"Mon Nov 23 11:26:37 AM EST 2026\n{value('some', 1)}".encode())
+
+
 def test_the_second_full_in_a_row_is_that_of_interrupts(tmp_path: Path) -> None:
     # Linux 6.1 and later with CONFIG_IRQ_TIME_ACCOUNTING; the first kernels with pressure have no `full` of the CPU.
     once = "".join(value(scope, 1) for scope in ("some", "some", "full", "full", "some", "full"))
@@ -58,7 +80,9 @@ def test_the_second_full_in_a_row_is_that_of_interrupts(tmp_path: Path) -> None:
     assert rows["sample"].to_list() == [0] * 6 + [1] * 6
 
 
-@pytest.mark.parametrize("name", ["cat-date", "grep-epoch", "tail-date", "irq"])
+@pytest.mark.parametrize(
+    "name", ["cat-date", "cat-date-us", "grep-stamped", "named-epoch", "grep-epoch", "tail-date", "irq"]
+)
 def test_blocks_may_end_behind_any_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = DATA / "pressure" / f"{name}.out"
     if name == "irq":

@@ -11,9 +11,14 @@ times::
     /proc/pressure/cpu:some avg10=18.59 avg60=9.37 avg300=23.04 total=195225869
     /proc/pressure/cpu:full avg10=0.00 avg60=0.00 avg300=0.00 total=0
 
-A line with a time (ISO 8601, seconds since 1970, or `date` in English with UTC or an offset) begins a sample. Without
-times, a line begins a sample unless it comes after the previous line in the order cpu, io, irq, memory. Times without
-an offset are in the zone of the option `timezone` (default UTC). Without times, `sample_time` is null, and so is
+A line with a time (ISO 8601, seconds since 1970, or `date` in English) begins a sample, also if signs surround it
+(`=== 2026-11-22 14:19:54 ===`). A time may stand before each line instead, and so may the name of the file::
+
+    1763821194 cpu some avg10=18.59 avg60=9.37 avg300=23.04 total=195225869
+
+Then, and without times, a line begins a sample unless it comes after the previous line in the order cpu, io, irq,
+memory. Times without an offset are in the zone of the option `timezone` (default UTC), and so are those with an
+abbreviation of several meanings (`IST`), which is refused without it. Without times, `sample_time` is null, and so is
 `stalled_percent`, the growth of the total divided by the time between two samples; it is only as accurate as the times.
 
 `cat` prints no names. If the dump's own name contains exactly one of the four words (`io.out`), its lines are of that
@@ -37,6 +42,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.samplers._dump_times import TIME, times_of
 from citus_analysis.formats.samplers._pressure_lines import (
     PERCENT_OF_US,
     PRESSURE_VALUES,
@@ -45,22 +51,19 @@ from citus_analysis.formats.samplers._pressure_lines import (
     seconds_passed,
 )
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.formats.times.snapshot_times import time_expr
-from citus_analysis.formats.times.zones import timezone_of
+from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import PRESSURES, TABLES
 
 __all__ = ["FORMAT", "Pressure"]
 
 _WORDS: Final = "|".join(PRESSURES)
+#: A line as `cat` and `grep` print it, and one with other text before it.
 _VALUE: Final = rf"^(?:(?:/proc/pressure/)?(?:{_WORDS}):)?{PRESSURE_VALUES}$"
-_NAMED: Final = rf"^(?:/proc/pressure/)?({_WORDS}):"
+_PREFIXED: Final = rf"^(.*?)[\s,;|]*((?:(?:/proc/pressure/)?\b(?:{_WORDS})[: ]\s*)?{PRESSURE_VALUES})$"
+_NAMED: Final = rf"^(?:/proc/pressure/)?({_WORDS})[: ]\s*"
 _TITLE: Final = rf"^==> (?:/proc/pressure/)?({_WORDS}) <==$"
-_ISO: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9:]{2,6})?)$"
-_EPOCH: Final = r"^([0-9]{9,10}(?:\.[0-9]{1,9})?)$"
-_DATE: Final = (
-    r"^[A-Z][a-z]{2} ([A-Z][a-z]{2} [0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}) (?:UTC|GMT|([+-][0-9]{2})) ([0-9]{4})$"
-)
-_TIME: Final = re.compile("|".join((_ISO, _EPOCH, _DATE)))
+#: Signs that people put around times.
+_AROUND: Final = "=#*-[]() "
 _FIRST_LINES: Final = 8
 #: Place of each file in the order in which a shell lists them, and the files that unnamed `some` lines belong to.
 _PLACES: Final = {name: place for place, name in enumerate(sorted(PRESSURES))}
@@ -96,7 +99,7 @@ class Pressure(Format):
     """Dumps of `/proc/pressure` by cat, grep, head or tail, with or without times between them."""
 
     name: ClassVar[str] = "pressure"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("pressure_samples",)
     noise: ClassVar[str] = "empty lines, titles (`==> /proc/pressure/cpu <==`), times"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
@@ -105,14 +108,15 @@ class Pressure(Format):
         """By the first lines, each of which must be a value of the kernel, a title or a time."""
         if b" avg300=" not in head[:4096]:
             return 0.0
-        lines = compact_lines(head[: head.rfind(b"\n") + 1]).filter(pl.col("text") != "")["text"].head(_FIRST_LINES)
-        values = lines.str.contains(_VALUE)
-        known = values | lines.str.contains(_TITLE) | lines.str.contains(_TIME.pattern)
-        return 0.95 if known.all() and values.any() else 0.0
+        lines = compact_lines(head[: head.rfind(b"\n") + 1]).filter(pl.col("text") != "").head(_FIRST_LINES)
+        values, before = _divided(lines["text"])
+        known = values.is_not_null() & (before.str.contains(TIME) | (before == ""))
+        known |= values.is_null() & (before.str.contains(TIME) | lines["text"].str.contains(_TITLE))
+        return 0.95 if known.all() and values.is_not_null().any() else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per block."""
-        zone = timezone_of(hints.options)
+        local = LocalTime.of(content.path, hints.options)
         words = set(re.findall(rf"(?<![a-z])({_WORDS})(?![a-z])", hints.name.rpartition("/")[2].lower()))
         only = words.pop() if len(words) == 1 else None
         state = _State()
@@ -120,19 +124,34 @@ class Pressure(Format):
             if block.oversized:
                 yield reject_oversized(block)
                 continue
-            parsed, state = _parsed(block, state, zone, only)
+            parsed, state = _parsed(block, state, local, only)
             yield parsed
 
 
-def _parsed(block: Block, state: _State, zone: str, only: str | None) -> tuple[Parsed, _State]:
+def _divided(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The value of each line (null if it has none), and what stands before it or instead of it, without signs."""
+    plain = texts.str.contains(_VALUE)
+    text = pl.col("text")
+    parts = pl.when(~plain).then(text).str.extract_groups(_PREFIXED).struct
+    value = pl.when(plain).then(text).otherwise(parts.field("2"))
+    before = pl.when(plain).then(pl.lit("")).otherwise(pl.coalesce(parts.field("1"), text)).str.strip_chars(_AROUND)
+    found = texts.alias("text").to_frame().select(value=value, before=before)
+    return found["value"], found["before"]
+
+
+def _parsed(block: Block, state: _State, local: LocalTime, only: str | None) -> tuple[Parsed, _State]:
     lines = compact_lines(block.data, block.offset)
     text = pl.col("text")
+    values, before = _divided(lines["text"])
     lines = lines.with_columns(
-        value=text.str.contains(_VALUE),
+        values.is_not_null().alias("value"),
+        values.alias("shown"),
+        times_of(before, local).alias("time"),
         title=text.str.extract(_TITLE),
-        time=_time(text, zone),
     )
-    known = pl.col("value") | (text == "") | pl.col("title").is_not_null() | pl.col("time").is_not_null()
+    # Text before a value must be a time.
+    lines = lines.with_columns(pl.col("value") & ((before == "") | pl.col("time").is_not_null()))
+    known = (text == "") | pl.any_horizontal("value", pl.col("title", "time").is_not_null())
     lines = lines.with_columns(
         reason=pl.when(~pl.col("terminated") & (text != ""))
         .then(pl.lit(UNTERMINATED))
@@ -141,32 +160,23 @@ def _parsed(block: Block, state: _State, zone: str, only: str | None) -> tuple[P
     )
     good = lines.filter(pl.col("reason").is_null())
     rows, state = _numbered(good, state, only)
-    rows, before = _with_growth(rows, state.before)
+    rows, newest = _with_growth(rows, state.before)
     read = int(good.filter("value")["length"].sum())
     parsed = Parsed({"pressure_samples": rows}, read, int(good["length"].sum()) - read, reject_runs(lines))
-    return parsed, _State(state.samples, state.time, state.place, state.somes, state.title, before)
-
-
-def _time(text: pl.Expr, zone: str) -> pl.Expr:
-    iso = text.str.extract(_ISO).str.replace(",", ".", literal=True)
-    epoch = (text.str.extract(_EPOCH).cast(pl.Float64) * 1e6).round().cast(pl.Int64)
-    offset = pl.when(text.str.contains(_DATE)).then(text.str.extract(_DATE, 2).fill_null("+00"))
-    said = pl.format("{} {} {}00", text.str.extract(_DATE, 3), text.str.extract(_DATE, 1), offset)
-    date = said.str.to_datetime("%Y %b %e %H:%M:%S %z", time_unit="us", time_zone="UTC", strict=False)
-    return pl.coalesce(time_expr(iso, zone), epoch.cast(pl.Datetime("us", "UTC")), date)
+    return parsed, _State(state.samples, state.time, state.place, state.somes, state.title, newest)
 
 
 def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.DataFrame, _State]:
     """Lines with values as rows with `sample`, `sample_time`, `pressure` and the columns of :func:`pressure_fields`."""
-    part = pl.col("time").is_not_null().cum_sum()
+    part = (pl.col("time").is_not_null() & ~pl.col("value")).cum_sum()
     marked = good.with_columns(
         part=part,
         time=pl.col("time").forward_fill().fill_null(pl.lit(state.time, pl.Datetime("us", "UTC"))),
         title=pl.col("title").forward_fill().over(part).fill_null(pl.when(part == 0).then(pl.lit(state.title))),
     )
     values = marked.filter("value")
-    fields = pressure_fields(values["text"].str.replace(_NAMED, ""))
-    named = pl.coalesce(pl.col("text").str.extract(_NAMED), "title", pl.lit(only, pl.String))
+    fields = pressure_fields(values["shown"].str.replace(_NAMED, ""))
+    named = pl.coalesce(pl.col("shown").str.extract(_NAMED), "title", pl.lit(only, pl.String))
     rows = values.select("part", sample_time="time", pressure=named).hstack(fields)
     somes = ((pl.col("scope") == "some") & pl.col("pressure").is_null()).cast(pl.Int64).cum_sum().over("part")
     rows = rows.with_columns(somes=somes + pl.when(pl.col("part") == 0).then(state.somes).otherwise(0))
