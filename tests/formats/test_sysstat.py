@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from citus_analysis.formats import Content, Format
+from citus_analysis.formats import Content, Format, detect_format
 from citus_analysis.formats.reading import lines as _lines
 from citus_analysis.formats.sysstat import mpstat, pidstat, sar
 from tests.formats.sampling import DATA, Read, read, read_bytes
@@ -28,6 +28,16 @@ def test_all_locales_give_equal_rows(locale: str) -> None:
     for table in sar.FORMAT.tables:
         assert_frame_equal(plain[table], other[table])
         assert plain[table].height > 0
+
+
+@pytest.mark.parametrize("locale", ["en_IN", "ko_KR", "th_TH"])
+def test_times_of_rarer_locales_are_those_of_the_others(locale: str) -> None:
+    """A zone behind AM or PM, blanks within times, and years of the Buddhist era."""
+    plain, other = (SYSSTAT / f"sar-un-{name}.out" for name in ("C", locale))
+    assert detect_format(Content(other)) is sar.FORMAT
+    for table in ("cpu_samples", "net_samples"):
+        assert_frame_equal(read(sar.FORMAT, plain)[table], read(sar.FORMAT, other)[table])
+        assert read(sar.FORMAT, plain)[table].height > 0
 
 
 def test_a_restart_begins_a_new_part() -> None:

@@ -27,9 +27,10 @@ from citus_analysis.formats.reading.compact_lines import compact_lines
 __all__ = ["BANNER", "KINDS", "TIME", "classified"]
 
 #: A time of day in any locale that prints digits; groups: leading half of the day, hour, minute, second, trailing half.
+#: English in India has the abbreviation of the zone after the half of the day.
 TIME: Final = (
     r"(?:(上午|下午|오전|오후) ?)?([0-9]{1,2})[:.時时點点시] ?([0-9]{2})[:.分분] ?([0-9]{2})[秒초]?"
-    r"(?: ([AaPp])\.?[Mm]\.?)?"
+    r"(?: ([AaPp])\.?[Mm]\.?(?: (?:UTC|[A-Z]{1,4}T))?)?"
 )
 #: System, version, host, date (the group), architecture, CPUs.
 BANNER: Final = r"^\S+ \S+ \(.*\) (\S*[0-9]\S*(?: [^_\s]\S*){0,3}) _\S+_ \([0-9]+ CPUs?\)$"

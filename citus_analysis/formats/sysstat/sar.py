@@ -35,14 +35,16 @@ _OWN: Final = frozenset(
 )
 
 #: A time of day in any locale, followed by names: matches every header of sar, and few lines of other files.
-_TIMED: Final = re.compile(rb"^[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^0-9\r\n]{1,3}[0-9]{2}[^\r\n]*[A-Za-z%]", re.MULTILINE)
+_TIMED: Final = re.compile(
+    rb"^(?:[^\s0-9]{1,12} ?)?[0-9]{1,2}[^0-9\r\n]{1,4}[0-9]{2}[^0-9\r\n]{1,4}[0-9]{2}[^\r\n]*[A-Za-z%]", re.MULTILINE
+)
 
 
 class Sar(Format):
     """Text of `sar` (sysstat)."""
 
     name: ClassVar[str] = "sar"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = (
         *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
     )

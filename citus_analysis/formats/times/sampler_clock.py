@@ -4,7 +4,8 @@ iostat prints dates and times in the recorder's locale (`11/20/26 21:10:57`, `20
 `11/20/2026 09:10:57 PM`) or in ISO 8601 with an offset (`S_TIME_FORMAT=ISO`). The output does not name the
 locale, so the order of day and month is decided from evidence, in this sequence: a leading year of four digits;
 the option `date_order`; a number above 12 in one of the two places; dots or dashes between the numbers, or a
-decimal comma elsewhere in the file (locales with the month first use neither). Otherwise, the month is first.
+decimal comma elsewhere in the file (locales with the month first use neither). Otherwise, the month is first. The
+abbreviation of a zone behind AM or PM (English in India) does not count: the zone is that of the option `timezone`.
 
 Example:
     >>> import polars as pl
@@ -30,11 +31,14 @@ __all__ = ["DATE", "TIME", "date_order", "parse_times"]
 
 #: A date of three numbers, and a time of day; capture groups as :func:`parse_times` uses them.
 DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
-TIME: Final = r"([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})(\.[0-9]+)?\s*([AaPp])?\.?[Mm]?\.?"
+TIME: Final = r"([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})(\.[0-9]+)?\s*([AaPp])?\.?[Mm]?\.?(?: (?:UTC|[A-Z]{1,4}T))?"
 
 _LAST_MONTH: Final = 12
 _YEAR_DIGITS: Final = 4
 _CENTURY: Final = 2000
+#: Years of the Buddhist era, which Thai locales print, begin this many before those of the common era.
+_BUDDHIST: Final = 543
+_MOST_YEAR: Final = 2400
 
 
 #: Pattern -> form of times that need no evidence.
@@ -106,6 +110,7 @@ def _time_of_parts(order: str, timezone: str) -> pl.Expr:
         pl.when(year_first).then(part["ymd".index(unit)]).otherwise(part[order.index(unit)]) for unit in "ymd"
     )
     year_number = year.cast(pl.Int32) + pl.when(year.str.len_chars() < _YEAR_DIGITS).then(_CENTURY).otherwise(0)
+    year_number -= pl.when(year_number > _MOST_YEAR).then(_BUDDHIST).otherwise(0)
     hour = _hour_of_day(part[3].cast(pl.Int32), part[7].str.to_lowercase())
     date = pl.format("{}-{}-{}", year_number, month, day).str.to_date("%Y-%m-%d", strict=False)
     seconds = part[6].cast(pl.Float64, strict=False).fill_null(0.0)
