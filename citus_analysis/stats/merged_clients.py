@@ -29,7 +29,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.stats.estimate.histograms import histogram_percentiles, overlapping_buckets
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
-__all__ = ["MERGE_RULES", "derive_operation_latencies", "derive_runs", "merge_clients"]
+__all__ = ["MERGE_RULES", "derive_operation_latencies", "derive_runs", "merge_clients", "with_standard_error"]
 
 Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
 
@@ -64,6 +64,9 @@ MERGE_RULES: Final[dict[str, Rule]] = {
 }
 
 _RUN: Final = ("run_id", "resource")
+_OUTPUT: Final = (*_RUN, "role", "part")
+#: Tool that says only on standard error that its run was aborted; the others print no summary then.
+_ABORTS: Final = "pgbench"
 _OPERATION: Final = (*_RUN, "iteration", "role", "section")
 _CLIENT: Final = ("source_id", "part")
 _QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
@@ -108,6 +111,45 @@ def _merged(name: str) -> pl.Expr:
             return ((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None).alias(name)
         case "never":
             return pl.when(pl.len() == 1).then(column.first()).alias(name)
+
+
+def with_standard_error(clients: pl.DataFrame, errors: Sequence[str]) -> pl.DataFrame:
+    """Clients with one row for each load generator whose standard error was kept in a file of its own.
+
+    What the standard output lacks, such as the times of status lines, comes from the standard error.
+
+    Args:
+        clients: the table `clients`.
+        errors: `source_id` of files of standard error. One without a standard output beside it stays a client.
+
+    Example:
+        >>> facts = {"run_id": "r", "resource": "s", "role": "main", "part": None, "tool": "pgbench"}
+        >>> output = {**facts, "source_id": "a", "threads": 4, "completed": True, "rate_limited": False}
+        >>> error = {**facts, "source_id": "b", "threads": None, "completed": None, "rate_limited": False}
+        >>> times = [{"start_time": None}, {"start_time": 7}]
+        >>> rows = pl.DataFrame([one | time for one, time in zip([output, error], times)])
+        >>> with_standard_error(rows, ["b"]).select("source_id", "threads", "completed", "start_time").rows()
+        [('a', 4, True, 7)]
+    """
+    of_errors = pl.col("source_id").is_in(list(errors))
+    outputs, found = clients.filter(~of_errors), clients.filter(of_errors)
+    if found.is_empty():
+        return clients
+    alone = found.join(outputs, on=_OUTPUT, how="anti", nulls_equal=True)
+    first = found.unique(_OUTPUT, keep="first", maintain_order=True)
+    joined = outputs.join(first, on=_OUTPUT, how="left", nulls_equal=True, maintain_order="left", suffix="_error")
+    aborted = (pl.col("tool_error") == _ABORTS) & ~pl.col("completed_error")
+    values = [name for name in clients.columns if name not in _OUTPUT]
+    whole = joined.with_columns(
+        *(
+            pl.coalesce(name, f"{name}_error").alias(name)
+            for name in values
+            if name not in ("completed", "rate_limited")
+        ),
+        completed=pl.col("completed") & ~aborted.fill_null(value=False),
+        rate_limited=pl.col("rate_limited") | pl.col("rate_limited_error").fill_null(value=False),
+    )
+    return pl.concat([whole.select(clients.columns), alone])
 
 
 def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFrame:

@@ -25,7 +25,7 @@ from citus_analysis.schema import PHASES, ROLES
 from citus_analysis.study_tree import ClientName, NodeName
 from citus_analysis.texts.printable import printable
 
-__all__ = ["FACTS", "Identity", "convert_facts", "name_facts", "plain_name"]
+__all__ = ["FACTS", "STANDARD_ERROR", "Identity", "convert_facts", "name_facts", "plain_name"]
 
 #: Name of a fact, or of an option of a format -> its value.
 Facts: TypeAlias = dict[str, str | int]
@@ -121,6 +121,9 @@ _NUMBERS: Final = frozenset(
     {"threads", "records", "operations", "iteration", "workers", "drivers", "part"},
 )
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"phase": PHASES, "role": ROLES}
+
+#: Ends of names under which people keep the standard error of a program beside its standard output.
+STANDARD_ERROR: Final = (".err", ".stderr")
 
 _COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2)$", re.IGNORECASE)
 

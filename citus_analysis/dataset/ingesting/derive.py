@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.dataset.discover.identity import FACTS, Identity
+from citus_analysis.dataset.discover.identity import FACTS, STANDARD_ERROR, Identity, plain_name
 from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns
 from citus_analysis.dataset.discover.source_file import columns_of
 from citus_analysis.dataset.ingesting.session_groups import records_by_group
@@ -93,13 +93,26 @@ class ResourceTables:
 
 
 def claimed_twice(sources: Iterable[SourceState]) -> list[list[SourceState]]:
-    """Pairs of sources that claim to be the same load generator of the same run; their numbers would be summed."""
+    """Pairs of sources that claim to be the same load generator of the same run; their numbers would be summed.
+
+    The standard output and the standard error of a load generator are not such a pair.
+    """
     claims: dict[tuple[object, ...], list[SourceState]] = {}
     for state in sorted(sources, key=lambda s: (s.resource, s.path, s.source_id)):
         if any(part.table == "clients" for part in state.parts):
             claim = (state.run_id, state.identity.get("role"), state.identity.get("part"))
             claims.setdefault(claim, []).append(state)
-    return [states for states in claims.values() if len(states) > 1]
+    outputs = (_without_standard_error(states) for states in claims.values())
+    return [states for states in outputs if len(states) > 1]
+
+
+def _without_standard_error(states: list[SourceState]) -> list[SourceState]:
+    others = [state for state in states if not _is_standard_error(state)]
+    return others if len(states) == len(others) + 1 else states
+
+
+def _is_standard_error(source: SourceState) -> bool:
+    return plain_name(source.path).endswith(STANDARD_ERROR)
 
 
 @dataclass(frozen=True)
@@ -146,12 +159,14 @@ def _runs(resources: Sequence[ResourceTables], _jobs: int) -> list[Pieces]:
 def _runs_of(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.DataFrame]]:
     """Table -> resource -> rows. All rows name their resource, so one pass serves all: each starts many queries."""
     from citus_analysis.runs.run_status import with_verdicts
-    from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs
+    from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs, with_standard_error
 
     def rows(name: str) -> pl.DataFrame:
         return _scan_all(name, resources).collect()
 
-    runs = derive_runs(rows("clients"), pl.concat(map(run_identity, resources)))
+    errors = [source.source_id for one in resources for source in one.sources if _is_standard_error(source)]
+    clients = with_standard_error(rows("clients"), errors)
+    runs = derive_runs(clients, pl.concat(map(run_identity, resources)))
     latencies = derive_operation_latencies(rows("client_metrics"), rows("client_histogram"))
     tables = {"runs": with_verdicts(runs, rows("outcomes")), "operation_latencies": latencies}
     return {
@@ -232,7 +247,7 @@ _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 DERIVATIONS: Final = (
     Derivation(
         "runs",
-        4,
+        5,
         ("clients", "client_metrics", "client_histogram", "outcomes"),
         ("runs", "operation_latencies"),
         _runs,

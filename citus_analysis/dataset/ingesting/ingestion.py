@@ -35,6 +35,7 @@ from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
 from citus_analysis.dataset.ingesting.recognise import (
     find_duplicates,
+    join_logs,
     name_sources,
     recognise,
     registry_key,
@@ -272,7 +273,7 @@ class _Ingest:
     def run(self, plan: list[SourceFile], *, strict: bool) -> IngestSummary:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
-        plan = find_duplicates(name_sources(plan, known), known.values())
+        plan = find_duplicates(join_logs(name_sources(plan, known)), known.values())
         self.counts["unseen"] = self.counts["failed"] = len(self.messages)
         if strict:
             self.manifest.hold()

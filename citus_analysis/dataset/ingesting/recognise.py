@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.dataset.discover.foreign import way_out_of
-from citus_analysis.dataset.discover.identity import plain_name
+from citus_analysis.dataset.discover.identity import STANDARD_ERROR, plain_name
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.discover.walk import is_there, unreadable
@@ -22,9 +22,11 @@ from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, Hints, detect_format, formats
 from citus_analysis.formats.api.cuttable import CuttableFormat
 
-__all__ = ["find_duplicates", "name_sources", "recognise", "registry_key", "unrecognised_reason"]
+__all__ = ["find_duplicates", "join_logs", "name_sources", "recognise", "registry_key", "unrecognised_reason"]
 
-_PID_SUFFIX: Final = (".log", ".out", ".txt", ".json")
+_PID_SUFFIX: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
+#: Format of transaction logs that do not name their run -> format of the reports beside them.
+_REPORT_OF: Final = {"pgbench_log": "pgbench"}
 
 
 def unrecognised_reason(file: SourceFile) -> str:
@@ -142,6 +144,33 @@ def _run_name(key: str) -> str:
         name = stem
         stem, _, number = name.rpartition(".")
     return name
+
+
+def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """Give transaction logs the run of the report in their folder, if there is exactly one.
+
+    pgbench names its logs `pgbench_log.PID`, whatever the name of its report. Files whose run somebody states, and logs
+    that are named after a report, keep their run.
+    """
+    reports: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
+    for file in files:
+        if file.format is not None and _is_named_by_path(file):
+            folder = file.location.rpartition("/")[0]
+            reports[file.identity.resource, folder, file.format.name].add(file.identity.run)
+    joined = []
+    for file in files:
+        wanted = "" if file.format is None else _REPORT_OF.get(file.format.name, "")
+        found = reports.get((file.identity.resource, file.location.rpartition("/")[0], wanted), set())
+        if len(found) == 1 and _is_named_by_path(file):
+            joined.append(replace(file, identity=replace(file.identity, run=next(iter(found)))))
+        else:
+            joined.append(file)
+    return joined
+
+
+def _is_named_by_path(file: SourceFile) -> bool:
+    known = file.identity
+    return known.run is not None and replace(known, run=None).run_id is None and known.run == _run_name(file.key)
 
 
 def name_sources(files: Iterable[SourceFile], known: Mapping[str, SourceState]) -> list[SourceFile]:

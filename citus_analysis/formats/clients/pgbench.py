@@ -98,11 +98,15 @@ _THROUGHPUT: Final = (
 )
 
 
+#: Kinds of lines that pgbench prints on standard error.
+_OF_STANDARD_ERROR: Final = frozenset({"noise", "progress", "error", "continuation", _REJECTED})
+
+
 class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -251,7 +255,8 @@ class _Report:
             "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,
             "start_time": _time(self._start),
             "end_time": _time(self._end),
-            "completed": completed,
+            # Standard error alone has no report, and says nothing unless the run was aborted.
+            "completed": completed if self._aborted or not self._kinds <= _OF_STANDARD_ERROR else None,
         }
         return pl.DataFrame({name: [fact] for name, fact in facts.items()})
 
