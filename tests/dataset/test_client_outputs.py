@@ -18,8 +18,8 @@ latency average = 10.000 ms
 tps = 200.000000 (without initial connection time)
 """
 PROGRESS = """starting vacuum...end.
-progress: 1795449671.0 s, 190.0 tps, lat 10.500 ms stddev 1.000, 0 failed
-progress: 1795449672.0 s, 210.0 tps, lat 9.500 ms stddev 1.000, 0 failed
+progress: 1795449671.004 s, 190.0 tps, lat 10.500 ms stddev 1.000, 0 failed
+progress: 1795449672.004 s, 210.0 tps, lat 9.500 ms stddev 1.000, 0 failed
 """
 LOG = "0 1 10000 0 1795449671 100000\n0 2 10000 0 1795449671 200000\n"
 

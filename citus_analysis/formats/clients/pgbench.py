@@ -67,7 +67,7 @@ __all__ = ["FORMAT", "Pgbench"]
 _SIGNS: Final = Signs(
     re.compile(
         rb"^pgbench \(\d+[^\n]*\)\r?$"
-        rb"|^(?:progress: \d+\.\d s, \d+\.\d tps)"
+        rb"|^(?:progress: \d+\.\d+ s, \d+\.\d tps)"
         rb"|^transaction type: [^\n]*\r?\n(?:scaling factor|query mode|number of clients): "
         rb"|^tps = \d+\.\d+ \((?:in|ex)cluding connections establishing\)\r?$"
         rb"|^tps = \d+\.\d+ \((?:without initial connection time|including reconnection times)\)\r?$"
