@@ -7,7 +7,7 @@ The rules are applied in this order, and the first that is true determines the l
 3. the client was limited to a rate and reached it;
 4. the clients' sessions waited for locks, or for WAL (for checkpoints if these follow each other closely);
 5. all clients' sessions were on one of several nodes;
-6. a CPU or a device was saturated;
+6. a CPU, a device or a network interface was saturated;
 7. tasks were stalled for a CPU that had idle time: they may use some of its processors only;
 8. the clients' sessions had nothing to do most of the time: the load generator, or the network to it.
 
@@ -42,6 +42,7 @@ LIMITS: Final = (
     "one node",
     "CPU",
     "device",
+    "network",
     "none found",
     "undecided",
 )
@@ -220,12 +221,19 @@ def _one_node(facts: RunFacts, limits: Thresholds) -> _Found | None:
     return _Found("one node", (f"client sessions: {split}",), "medium", node, decide)
 
 
+_HOSTS: Final = (
+    ("CPU", "busy", "the CPU{at} was busy {share:.0f} % of the time"),
+    ("device", "busy (busiest device)", "the busiest device{at} was busy {share:.0f} % of the time"),
+    ("network", "of its speed (busiest interface)", "the busiest interface{at} was used to {share:.0f} % of its speed"),
+)
+
+
 def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
-    for part, metric, noun in (("CPU", "busy", "CPU"), ("device", "busy (busiest device)", "busiest device")):
+    for part, metric, words in _HOSTS:
         value = facts.value(part, metric)
         if value is None or value < limits.saturated_percent:
             continue
-        evidence = [f"the {noun}{facts.at(part, metric)} was busy {value:.0f} % of the time"]
+        evidence = [words.format(at=facts.at(part, metric), share=value)]
         stalled = facts.value(part, "stalled")
         if stalled is not None:
             evidence.append(f"tasks were stalled for it {stalled:.0f} % of the time")
@@ -236,8 +244,10 @@ def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
         decide: tuple[str, ...] = ()
         if outside is not None and outside >= limits.outside_percent:
             evidence.append(f"the clients' sessions had nothing to do {outside:.0f} % of the time")
-            beside = "" if users else ", or pidstat beside it,"
-            decide = (f"the load generator on a host of its own{beside} shows whether it or the servers need the CPU",)
+            beside = "" if users or part == "network" else ", or pidstat beside it,"
+            decide = (
+                f"the load generator on a host of its own{beside} shows whether it or the servers need the {part}",
+            )
         return _Found(
             part, tuple(evidence), "high" if strong and not decide else "medium", facts.nodes[part, metric], decide
         )

@@ -52,6 +52,7 @@ _WORDS: Final = {
     "one node": "the one node that has all sessions",
     "CPU": "the CPU",
     "device": "a device",
+    "network": "the network",
 }
 _GENERATOR: Final = "load generator"
 #: Units of the predicted quantities, as names of columns have them.

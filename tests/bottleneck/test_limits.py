@@ -172,6 +172,7 @@ _OUTSIDE = ("load generator", "session time outside the servers")
     [
         ({("CPU", "busy"): 95.0}, {}, "CPU"),
         ({("device", "busy (busiest device)"): 95.0}, {}, "device"),
+        ({("network", "of its speed (busiest interface)"): 93.0}, {}, "network"),
         ({("WAL and checkpoints", "session time in WAL waits"): 40.0}, {}, "WAL"),
         ({("load generator", "threads outside operations (Little)"): 60.0}, {}, "load generator"),
         ({("CPU", "busy"): 60.0, ("CPU", "stalled"): 76.0, _OUTSIDE: 99.0}, {}, "CPU"),

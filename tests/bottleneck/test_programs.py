@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
+from citus_analysis.bottleneck.evidence.measurements import hosts_measured
 from citus_analysis.bottleneck.evidence.program_shares import ProgramShares, program_shares
 from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
 from citus_analysis.bottleneck.first_limits import RunFacts, judge
@@ -17,6 +18,9 @@ USED = ProgramShares(
     {("CPU", "1"): (("postgres", 71.0), ("pgbench", 25.0)), ("device", "1"): (("postgres", 93.0), ("tar", 4.0))}
 )
 BUSY, DISK, STALLED = ("CPU", "busy"), ("device", "busy (busiest device)"), ("CPU", "stalled")
+HOST_TABLES = (
+    *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples", "settings"),
+)
 OUTSIDE = ("load generator", "session time outside the servers")
 OF_CPU = "of the CPU time of the programs that pidstat listed on node 1, postgres used 71 % and pgbench 25 %"
 OF_DISK = "of what the programs that pidstat listed on node 1 read and wrote, postgres had 93 %"
@@ -112,3 +116,20 @@ def test_samples_that_cannot_be_placed_are_named_with_the_reason(
     else:
         (sentence,) = sentences
         assert sentence.startswith(f"Samples of pressure and programs of r enter no mean, because {reason}")
+
+
+def test_the_interface_closest_to_its_speed_is_measured() -> None:
+    common = {"resource": "r", "node": "1", "source_id": "s", "since_boot": False, "receive_kb_s": 1.0}
+    rows = [
+        {**common, "sample": at, "sample_time": START + timedelta(seconds=at), "interface": name} | values
+        for at in (1, 2, 3)
+        for name, values in (
+            ("eth0", {"transmit_kb_s": 1.0, "utilization_percent": 90.0 + at}),
+            ("eth0", {"transmit_kb_s": None, "utilization_percent": None}),
+            ("lo", {"transmit_kb_s": 9.0, "utilization_percent": 0.0}),
+        )
+    ]
+    tables = {name: TABLES[name].empty() for name in HOST_TABLES}
+    tables["net_samples"] = TABLES["net_samples"].conform(pl.DataFrame(rows, infer_schema_length=None))
+    found = pl.concat(hosts_measured(tables, runs())).filter(part="network", unit="%")
+    assert found.select("run_id", "node", "value", "samples").rows() == [("r/0", "1", 92.0, 3)]

@@ -128,9 +128,22 @@ def _network(net: pl.DataFrame) -> list[pl.DataFrame]:
     rate = pl.col("receive_kb_s") + pl.col("transmit_kb_s")
     return [
         measured(_means(net, rate, total_by="interface"), "network", "utilisation", "received and sent", "kB/s"),
+        measured(_busiest(net), "network", "utilisation", "of its speed (busiest interface)", "%"),
         measured(_means(net, both["drops"], total_by="interface"), "network", "saturation", "dropped", "packets/s"),
         measured(_means(net, both["errors"], total_by="interface"), "network", "errors", "errors", "packets/s"),
     ]
+
+
+def _busiest(net: pl.DataFrame) -> pl.DataFrame:
+    """The interface of each run and node that came closest to its speed; none if no speed is known.
+
+    sar prints 0 for an interface whose speed it does not know.
+    """
+    seen = net.drop_nulls("utilization_percent").group_by(*_NODE, "interface", maintain_order=True)
+    used = seen.agg(
+        value=pl.col("utilization_percent").mean(), samples=pl.len(), source_id=pl.col("source_id").first()
+    ).filter(pl.col("value") > 0)
+    return used.sort("value", descending=True, maintain_order=True).unique(_NODE, keep="first", maintain_order=True)
 
 
 def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]:
