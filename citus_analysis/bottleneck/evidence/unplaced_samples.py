@@ -24,7 +24,7 @@ _OF: Final = {
 _NAMED: Final = 3
 _REASONS: Final = {
     "run": "because it is not known when its runs took place: have the load generator print times (pgbench: "
-    "--progress-timestamp)",
+    "--progress-timestamp), or state `start_time` at ingest",
     "outside": "because none was taken while its clients ran",
     "untimed": "because the sampler printed no times",
 }

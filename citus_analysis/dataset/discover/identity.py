@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from citus_analysis.errors import UnknownNameError, UsageError
@@ -25,7 +26,7 @@ from citus_analysis.schema import PHASES, ROLES
 from citus_analysis.study_tree import ClientName, NodeName
 from citus_analysis.texts.printable import printable
 
-__all__ = ["FACTS", "STANDARD_ERROR", "Identity", "convert_facts", "name_facts", "plain_name"]
+__all__ = ["FACTS", "STANDARD_ERROR", "TIMES", "Identity", "convert_facts", "name_facts", "plain_name"]
 
 #: Name of a fact, or of an option of a format -> its value.
 Facts: TypeAlias = dict[str, str | int]
@@ -43,6 +44,8 @@ class Identity:
             series. If unknown, reports derive it from the resource's name.
         run: explicit name of the run within the resource, where runs have the same configuration.
         part: number of the load generator within the run, from 0.
+        start_time: when the load generator began (ISO 8601, UTC), for tools that print no times.
+        end_time: when it ended; unless stated, its run time after the begin.
     """
 
     resource: str
@@ -60,6 +63,8 @@ class Identity:
     role: str | None = None
     node: str | None = None
     run: str | None = None
+    start_time: str | None = None
+    end_time: str | None = None
 
     def __post_init__(self) -> None:
         """Redact every text and make it printable."""
@@ -88,6 +93,8 @@ class Identity:
             role=texts.get("role"),
             node=texts.get("node"),
             run=texts.get("run"),
+            start_time=texts.get("start_time"),
+            end_time=texts.get("end_time"),
         )
 
     @property
@@ -120,11 +127,14 @@ FACTS: Final = tuple(field.name for field in fields(Identity))
 _NUMBERS: Final = frozenset(
     {"threads", "records", "operations", "iteration", "workers", "drivers", "part"},
 )
+#: Facts that say when a load generator ran.
+TIMES: Final = ("start_time", "end_time")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"phase": PHASES, "role": ROLES}
 
 #: Ends of names under which people keep the standard error of a program beside its standard output.
 STANDARD_ERROR: Final = (".err", ".stderr")
 
+_EPOCH: Final = re.compile(r"[0-9]{9,10}(?:\.[0-9]{1,9})?")
 _COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2)$", re.IGNORECASE)
 
 
@@ -173,10 +183,24 @@ def _converted(name: str, text: str, where: str) -> str | int:
         if not (text.isascii() and text.isdecimal() and len(text) <= 18):
             raise UsageError(f"{name} must be a whole number, not {text!r}", place=where)
         return int(text)
+    if name in TIMES:
+        return _time(name, text, where)
     choices = _CHOICES.get(name)
     if choices and text not in choices:
         raise UsageError(f"{name} must be {' or '.join(choices)}, not {text!r}", place=where)
     return text
+
+
+def _time(name: str, text: str, where: str) -> str:
+    """A time as ISO 8601 in UTC."""
+    try:
+        time = datetime.fromtimestamp(float(text), UTC) if _EPOCH.fullmatch(text) else datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        example = "a time with its offset (2026-03-01T12:00:00+01:00), or seconds since 1970"
+        raise UsageError(f"{name} must be {example}, not {text!r}", place=where)
+    return time.astimezone(UTC).isoformat()
 
 
 def _option(name: str, text: str, where: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -102,6 +103,8 @@ class Tagger:
         import pyarrow as pa
 
         table = TABLES[name]
+        if name == "clients":
+            batch = _with_stated_times(batch, self.identity)
         facts = self.identity.to_dict() | {"source_id": self.source_id, "run_id": self.run_id}
         own = {*batch.schema.names, PARTITION_KEY}
         added = {c.name: _uniform(c, facts.get(c.name), len(batch)) for c in table if c.name not in own}
@@ -124,6 +127,28 @@ def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
         return Tagger(source_id, identity, shared[0].run_id)
     timed = [run for run in shared if run.start_ms is not None and run.end_ms is not None]
     return Tagger(source_id, identity, None, tuple(sorted(timed, key=lambda run: (run.start_ms, run.run_id))))
+
+
+def _with_stated_times(clients: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:
+    """Clients that print no times, with those that are stated; without a stated end, it follows from the run time."""
+    if identity.start_time is None:
+        return clients
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = TABLES["clients"]["start_time"].type.arrow
+    start = compute.fill_null(
+        clients.column("start_time"), pa.scalar(datetime.fromisoformat(identity.start_time), kind)
+    )
+    if identity.end_time is None:
+        us = compute.round(compute.multiply(clients.column("runtime_ms"), 1000.0)).cast(pa.int64())
+        end = compute.add(start, us.cast(pa.duration("us"))).cast(kind)
+    else:
+        end = pa.array([datetime.fromisoformat(identity.end_time)] * len(clients), kind)
+    times = {"start_time": start, "end_time": compute.coalesce(clients.column("end_time"), end)}
+    for name, values in times.items():
+        clients = clients.set_column(clients.schema.get_field_index(name), clients.schema.field(name), values)
+    return clients
 
 
 def _uniform(column: Column, value: object, rows: int) -> pa.Array:

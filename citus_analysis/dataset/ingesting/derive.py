@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.dataset.discover.identity import FACTS, STANDARD_ERROR, Identity, plain_name
+from citus_analysis.dataset.discover.identity import FACTS, STANDARD_ERROR, TIMES, Identity, plain_name
 from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns
 from citus_analysis.dataset.discover.source_file import columns_of
 from citus_analysis.dataset.ingesting.session_groups import records_by_group
@@ -263,7 +263,8 @@ DERIVATIONS: Final = (
 
 def run_identity(tables: ResourceTables) -> pl.DataFrame:
     """One row per run with the facts from its main clients' files, in order of the run's name."""
-    columns = tuple(name for name in TABLES["runs"].names() if name in FACTS and name != "resource")
+    # Times that are stated are in the table of the clients.
+    columns = tuple(name for name in TABLES["runs"].names() if name in FACTS and name not in ("resource", *TIMES))
     rows: dict[str, dict[str, object]] = {}
     # Main clients first: a monitor's file describes the same run, but states its own number of operations.
     for run_id, identity in sorted(tables.identities(), key=lambda pair: (pair[0], pair[1].role or "")):
