@@ -53,7 +53,7 @@ _INTERVAL: Final = rf"^[0-9]{{9,11}} {_N} [0-9]+ [0-9]+ {_N} {_N}(?:(?: [0-9]+){
 _DECIMAL: Final = r"[0-9]{1,15}(?:\.[0-9]+)?"
 _EXPORTED: Final = rf"^[0-9]{{9,11}},{_N},{_DECIMAL},{_DECIMAL},{_DECIMAL}$"
 _PATTERNS: Final = (_TRANSACTION, _INTERVAL, _EXPORTED)
-_BEGINNING: Final = re.compile(rb"^[0-9]+[ ,][0-9]", re.MULTILINE)
+_BEGINNING: Final = re.compile(rb"^[0-9]+ [0-9]|^[0-9]{9,11},[0-9]", re.MULTILINE)
 #: A few damaged lines do not change the file's format.
 _MOST: Final = 0.5
 _EXPORTED_HEADER: Final = "collected,samples,min_latency,avg_latency,max_latency"
@@ -85,7 +85,7 @@ class PgbenchLog(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """High if every whole line of the head has the form of one of the logs, lower if only most have."""
-        # A fast test that excludes most other files: every form begins with a number, a separator and a number.
+        # A fast test that excludes most other files: every form begins with two numbers.
         if len(_BEGINNING.findall(head)) <= _MOST * (head.count(b"\n") - head.count(_EXPORTED_HEADER.encode())):
             return 0.0
         _, share = _kind_of(head)

@@ -37,13 +37,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from io import BytesIO
 from typing import ClassVar, Final
 
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import (
+    UNTERMINATED,
+    beginning,
+    chunks,
+    line_frame,
+    reject_oversized,
+    reject_runs,
+)
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
 
@@ -61,6 +67,10 @@ _HEADER: Final = (
 _HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
 #: The same for bytes, and less strict: data without a match are not decoded.
 _MAY_BE_MARKED: Final = re.compile(rb"[0-9\]:] +[A-Za-z][^ \n]*:")
+#: What follows the command of a header, in ASCII; texts of other tools, such as server logs, have marks without it.
+_AFTER_COMMAND: Final = re.compile(
+    rb"\s[0-9]{1,9}(?:/[0-9]+)?\s+(?:\[[0-9]+\]\s+)?(?:[0-9]+\.[0-9]+:\s+)?(?:[0-9]{1,15}\s+)?[A-Za-z][^\s:]*:"
+)
 _FRAME: Final = r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s+\((?P<object>[^()]*(?:\(deleted\))?)\)$"
 _OFFSET: Final = r"\+0x[0-9a-f]+$"
 _STRAY: Final = "neither a sample nor a frame of perf script"
@@ -78,10 +88,10 @@ class PerfScript(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects a first sample: its header, followed by a frame on the same or the next line."""
-        beginning = _beginning(head)
-        if not _MAY_BE_MARKED.search(beginning):
+        first = beginning(head, 2, ("#",))
+        if not _MAY_BE_MARKED.search(first) or (first.isascii() and not _AFTER_COMMAND.search(first)):
             return 0.0
-        lines = _classified(line_frame(beginning)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
+        lines = _classified(line_frame(first)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
         if not lines.height or not lines["is_header"][0]:
             return 0.0
         rest = lines["text"].str.extract_groups(_HEADER).struct.field("rest").str.contains(_FRAME)
@@ -100,18 +110,6 @@ class PerfScript(Format):
                 stacks = _no_stacks()
         if stacks.height:
             yield Parsed({"perf_stacks": _shared(stacks, _sums(stacks) if totals is None else totals)}, 0)
-
-
-def _beginning(head: bytes) -> bytes:
-    """The lines up to the second that is neither empty nor a comment, which are enough for detection."""
-    end = lines = 0
-    for line in BytesIO(head):
-        end += len(line)
-        text = line.decode("utf-8", "replace").strip()
-        lines += bool(text) and not text.startswith("#")
-        if lines > 1:
-            break
-    return head[:end]
 
 
 def _no_stacks() -> pl.DataFrame:

@@ -56,6 +56,10 @@ _FIELDS: Final = (
     r"SEP[0-9]{1,3}[.,][0-9]{2}(?:SEP|$)"
 )
 _SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")
+#: Value, unit and event of a line that matches `_FIELDS`, by separator: lines of other tools seldom contain the like.
+_COUNTED: Final = {
+    sep: re.compile(r"[0-9>]SEP[\w/%]*SEP[A-Za-z_]".replace("SEP", re.escape(sep))) for sep in _SEPARATORS
+}
 #: Minimum number of separators in a line that matches `_FIELDS`.
 _FEWEST_SEPARATORS: Final = 4
 
@@ -96,7 +100,7 @@ def _separator(head: bytes) -> str | None:
     lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
     # The regular expressions of polars take linear time for any text; those of Python do not.
     line = next(lines, "")
-    likely = [sep for sep in _SEPARATORS if line.count(sep) >= _FEWEST_SEPARATORS]
+    likely = [sep for sep in _SEPARATORS if line.count(sep) >= _FEWEST_SEPARATORS and _COUNTED[sep].search(line)]
     if not likely or not any(map(str.isdigit, line)):
         return None
     first = pl.Series([line])

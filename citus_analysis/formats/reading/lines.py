@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from citus_analysis.formats.api.redacted_columns import redact_expr
 from citus_analysis.formats.sources.content import BLOCK_BYTES, Block, Content
 from citus_analysis.schema import TABLES
 
-__all__ = ["UNTERMINATED", "chunks", "line_frame", "reject_oversized", "reject_runs"]
+__all__ = ["UNTERMINATED", "beginning", "chunks", "line_frame", "reject_oversized", "reject_runs"]
 
 #: Reason to reject a last line without a line end: a truncated number is still a valid number.
 UNTERMINATED: Final = "the file ends inside this line"
@@ -46,6 +47,30 @@ def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
             "terminated": np.arange(len(bounds) - 1) < len(ends),
         }
     ).with_columns(_first_without_mark(data, offset).str.strip_chars_end())
+
+
+def beginning(data: bytes, lines: int, comments: tuple[str, ...] = ()) -> bytes:
+    r"""The bytes up to the end of the nth line that is not empty and no comment; all if there are fewer.
+
+    The first lines often suffice to recognise a file, and other files are then not divided into lines as a whole.
+
+    Args:
+        data: a text.
+        lines: n.
+        comments: what comments begin with.
+
+    Example:
+        >>> beginning(b"# a\n\nb\nc\n", 1, ("#",))
+        b'# a\n\nb\n'
+    """
+    end = found = 0
+    for line in BytesIO(data):
+        end += len(line)
+        text = line.decode("utf-8", "replace").strip()
+        found += bool(text) and not text.startswith(comments)
+        if found >= lines:
+            break
+    return data[:end]
 
 
 def _first_without_mark(data: bytes, offset: int) -> pl.Expr:

@@ -25,13 +25,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.lines import chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
@@ -43,6 +43,8 @@ from citus_analysis.formats.times.zones import timezone_of
 __all__ = ["FORMAT", "Iostat"]
 
 _DAY_MS = 86_400_000
+#: Lines, of those that are not blank, by which a file is recognised.
+_TELLING: Final = 4
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ class Iostat(Format):
         """Detects the CPU and device headers, which no other sampler prints."""
         if b"avg-cpu:" not in head and b"Device" not in head:
             return 0.0
-        lines = iostat_lines.classified(line_frame(head))
-        kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(4).to_list()
+        # Whether most lines are stamped decides how they are read; a stamp is followed by a tab.
+        lines = iostat_lines.classified(line_frame(head if b"\t" in head else beginning(head, _TELLING)))
+        kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
         known = {"cpu_header", "device_header"} & set(kinds)
         if not known or kinds[0] not in {"banner", *iostat_lines.MARKERS}:
             return 0.0

@@ -31,7 +31,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
 from citus_analysis.formats.samplers._columns import VM
 from citus_analysis.formats.sources.content import Block, Content
@@ -90,7 +90,8 @@ class Vmstat(Format):
         """Detects the title and header among the first lines."""
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0
-        lines = _lines(head, 0, stamped=None)
+        # A stamp is followed by a tab.
+        lines = _lines(head if b"\t" in head else beginning(head, 2), 0, stamped=None)
         first = lines.filter(pl.col("text") != "")["text"].head(2)
         return 0.95 if first.str.contains(_HEADER).any() else 0.0
 

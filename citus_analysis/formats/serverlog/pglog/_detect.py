@@ -30,6 +30,8 @@ _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
 #: Two spaces follow a severity; after the process in brackets and a colon (RDS), copies may have one.
 _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: ?" + _SEVERITY + rb": ")
+#: The end of a severity and the bytes after it.
+_MARK_END: Final = re.compile(rb"[A-Z1-5]: ")
 _TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
 _MOSTLY: Final = 0.9
 _SYSLOG: Final = re.compile(f"(?m){SYSLOG_HEADER}".encode())
@@ -40,7 +42,7 @@ _SHOWN: Final = 160
 
 def may_be_log(head: bytes) -> bool:
     """Whether a line may have a severity: the text has the bytes that surround one. Fast, true of few other files."""
-    return b":  " in head or b":[" in head
+    return (b":  " in head and _MARK_END.search(head) is not None) or b":[" in head
 
 
 def looks_like_log(head: bytes) -> bool:
@@ -50,8 +52,8 @@ def looks_like_log(head: bytes) -> bool:
 
 
 def _mark(line: bytes) -> re.Match[bytes] | None:
-    """The severity of a line. Most lines of other files have none; a search for fixed bytes excludes them faster."""
-    return _MARK.search(line[:1000]) if b": " in line else None
+    """The severity of a line. Most lines of other files have none; searches for fewer bytes exclude them faster."""
+    return _MARK.search(line[:1000]) if b": " in line and _MARK_END.search(line) else None
 
 
 def is_server_log(head: bytes, prefix: Prefix) -> bool:
@@ -71,15 +73,22 @@ def is_server_log(head: bytes, prefix: Prefix) -> bool:
 def best_prefix(head: bytes) -> Prefix | None:
     """The common prefix that fits the most lines; None if none fits any line."""
     head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
-    marked = sum(1 for line in head.split(b"\n") if _mark(line) and not line.startswith(b"\t"))
-    best, most = None, 0
+    lines = [line for line in head.split(b"\n") if line]
+    marks = (bool(_mark(line)) for line in lines if not line.startswith(b"\t"))
+    if not any(marks):
+        return None
+    # The number of marks is needed only if there are lines that begin no record.
+    marked, best, most = None, None, 0
     # A line that looks like syslog's may be part of a statement, so the prefixes are tried without that header, too.
-    headers = () if not marked else (True, False) if _is_syslog(head) else (False,)
+    headers = (True, False) if _is_syslog(head) else (False,)
     for syslog, text in product(headers, COMMON_PREFIXES):
         prefix = replace(compile_prefix(text), syslog=syslog)
         fits = _fitting(head, prefix)
         if fits > most:
             best, most = prefix, fits
+        if most == len(lines):
+            break
+        marked = 1 + sum(marks) if marked is None else marked
         if most == marked:
             break
     return best
