@@ -76,10 +76,12 @@ def worker_id(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def tiny_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiny formats stand beside those that describe a resource; the real ones are tested elsewhere."""
-    described = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")}
+    found = {name: _registry.formats()[name] for name in ("config", "pg_dist_node", "pg_dist_shard")} | TINY
+    versions = tuple((name, one.version) for name, one in found.items())
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.format_versions", lambda: versions)
     # The registry is last: a module imported after it was replaced would keep the tiny formats for good.
-    for module in ("dataset.ingesting.recognise", "dataset.ingesting.ingestion", "formats.api.registry"):
-        monkeypatch.setattr(f"citus_analysis.{module}.formats", lambda: described | TINY)
+    for module in ("dataset.ingesting.ingestion", "formats.api.registry"):
+        monkeypatch.setattr(f"citus_analysis.{module}.formats", lambda: found)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from citus_analysis.formats.api.registry import (
     _check_measures,
     _modules,
     _options_of,
+    format_versions,
     parser_version,
 )
 from citus_analysis.formats.samplers.iostat import Iostat
@@ -79,6 +80,16 @@ def test_the_version_of_a_parser_is_known_before_its_module_is_imported(
     module = _modules()[found.name]
     monkeypatch.delitem(sys.modules, module)
     assert parser_version(found.name) == found.version
+    assert module not in sys.modules
+
+
+def test_the_versions_of_all_formats_are_known_before_their_modules_are_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = tuple((name, found.version) for name, found in formats().items())
+    module = _modules()["pidstat"]
+    monkeypatch.delitem(sys.modules, module)
+    assert format_versions.__wrapped__() == expected
     assert module not in sys.modules
 
 

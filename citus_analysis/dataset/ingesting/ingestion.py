@@ -229,6 +229,9 @@ def _recognised(
         new = [file for file in files if file.recorded not in locations]
         old = [file for file in files if file.recorded in locations]
         there = partial(recognise_task, named, None)
+        if new:
+            # Imported here, because several threads are about to need them.
+            formats()
         at_once = _RECOGNISED_AT_ONCE
         looked = chain(pool.each(here, old, at_once), pool.each_helped(here, there, new, at_once))
     plan: list[SourceFile] = []

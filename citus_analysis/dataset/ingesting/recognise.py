@@ -19,8 +19,9 @@ from citus_analysis.dataset.ingesting.read_source import content_hash
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
-from citus_analysis.formats import Content, Format, Hints, detect_format, formats
+from citus_analysis.formats import Content, Format, Hints, detect_format, format_named
 from citus_analysis.formats.api.cuttable import CuttableFormat
+from citus_analysis.formats.api.registry import format_versions
 
 __all__ = ["find_duplicates", "join_logs", "name_sources", "recognise", "registry_key", "unrecognised_reason"]
 
@@ -53,7 +54,7 @@ def _recode(encoding: str) -> str:
 
 def registry_key() -> str:
     """Hash over the registered formats; as long as it is equal, a file is recognised as the same format."""
-    return _registry_digest(tuple((name, found.version) for name, found in formats().items()))
+    return _registry_digest(format_versions())
 
 
 @lru_cache
@@ -95,7 +96,7 @@ def _recognised(
         hash_ = content_hash(path)
         key = (path.name, hash_)
         name = remembered.get(key)
-        detected = detect_format(content) if key not in remembered else formats()[name] if name else None
+        detected = detect_format(content) if key not in remembered else format_named(name) if name else None
         if forced is not None and content.wide_encoding is not None:
             encoding = content.wide_encoding
             return replace(file, hash=hash_, problem=f"is in {encoding}: {_recode(encoding)}")

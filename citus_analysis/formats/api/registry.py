@@ -23,7 +23,16 @@ from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
 
-__all__ = ["GROUP", "detect_format", "format_named", "formats", "known_options", "parser_version", "summary_measures"]
+__all__ = [
+    "GROUP",
+    "detect_format",
+    "format_named",
+    "format_versions",
+    "formats",
+    "known_options",
+    "parser_version",
+    "summary_measures",
+]
 
 #: Entry points of this group name instances of :class:`Format`.
 GROUP: Final = "citus_analysis.formats"
@@ -31,7 +40,9 @@ GROUP: Final = "citus_analysis.formats"
 FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
 #: Files below this confidence are ignored rather than misread.
 _SURE_ENOUGH: Final = 0.5
-_VERSION: Final = re.compile(r"^    version: ClassVar\[int\] = (\d+)$", re.MULTILINE)
+_DECLARED: Final = re.compile(
+    r'^    name: ClassVar\[str\] = "(\w+)"\n    version: ClassVar\[int\] = (\d+)$', re.MULTILINE
+)
 _Declared = TypeVar("_Declared")
 
 
@@ -88,8 +99,7 @@ def parser_version(name: str) -> int | None:
     if module is None:
         found = formats().get(name)
         return found.version if found else None
-    declared = [] if module in sys.modules else _VERSION.findall(_source(module))
-    return int(declared[0]) if len(declared) == 1 else _built_in(module).version
+    return _declared(module)[1]
 
 
 def _source(module: str) -> str:
@@ -97,6 +107,33 @@ def _source(module: str) -> str:
     spec = find_spec(module)
     loader = spec.loader if spec else None
     return (loader.get_source(module) or "") if isinstance(loader, InspectLoader) else ""
+
+
+@cache
+def format_versions() -> tuple[tuple[str, int], ...]:
+    """Name and version of each format, in the order of :func:`formats`.
+
+    Formats of this package are not imported for this where no other package adds any (see :func:`parser_version`).
+
+    Example:
+        >>> dict(format_versions())["pglog"] == format_named("pglog").version
+        True
+    """
+    from importlib.metadata import entry_points
+
+    if entry_points(group=GROUP):
+        return tuple((name, found.version) for name, found in formats().items())
+    return tuple(sorted(_declared(module) for module in _modules().values()))
+
+
+def _declared(module: str) -> tuple[str, int]:
+    """Name and version of the format of a module of this package."""
+    found = _DECLARED.findall(_source(module)) if module not in sys.modules else []
+    if len(found) == 1:
+        name, version = found[0]
+        return name, int(version)
+    one = _built_in(module)
+    return one.name, one.version
 
 
 @cache
