@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, profile
+from citus_analysis.core.array_types import Floats
+from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Logarithms, Samples, profile
 from citus_analysis.scaling.queueing._structures import Change, Layout, Parameters
-from citus_analysis.scaling.queueing.networks import solve_closed
+from citus_analysis.scaling.queueing.networks import throughputs
 from citus_analysis.scaling.queueing.whatif_results import Gain
 
 __all__ = ["DECIDED", "gain_of"]
@@ -40,22 +41,32 @@ class _Question:
         return self.network.layout
 
     def log_gain(self, numbers: Parameters) -> float:
-        """Logarithm of throughput after the change over throughput before it."""
-        changed = self.layout.stations(numbers, self.change)
-        if not any(one.demand > 0 for one in changed):
-            return math.inf
-        after = solve_closed(changed, [self.threads * self.change.threads]).throughput[0]
-        return math.log(after / solve_closed(self.layout.stations(numbers), [self.threads]).throughput[0])
+        """The logarithm of the gain of one network; see :meth:`log_gains`."""
+        return self.log_gains([numbers])[0]
 
-    def log_limit(self, numbers: Parameters) -> float:
-        """Logarithm of the asymptotic bound after the change over the throughput before it."""
+    def log_gains(self, numbers: Sequence[Parameters]) -> list[float]:
+        """Logarithms of throughput after the change over throughput before it."""
+        changed = [self.layout.stations(one, self.change) for one in numbers]
+        if not any(one.demand > 0 for one in changed[0]):
+            return [math.inf] * len(numbers)
+        after = throughputs(changed, self.threads * self.change.threads)
+        return [math.log(gain) for gain in after / self._now(numbers)]
+
+    def log_limits(self, numbers: Sequence[Parameters]) -> list[float]:
+        """Logarithms of the asymptotic bound after the change over the throughput before it."""
+        before = self._now(numbers)
+        return [math.log(self._bound(one) / now) for one, now in zip(numbers, before, strict=True)]
+
+    def _now(self, numbers: Sequence[Parameters]) -> Floats:
+        return throughputs([self.layout.stations(one) for one in numbers], self.threads)
+
+    def _bound(self, numbers: Parameters) -> float:
+        """The asymptotic bound of throughput after the change."""
         left = self.layout.stations(replace(numbers, servers=self.optimistic(numbers)), self.change)
         whole = sum(one.demand for one in left)
         if whole <= 0:
             return math.inf
-        bound = min(self.threads * self.change.threads / whole, *(one.capacity() for one in left))
-        now = solve_closed(self.layout.stations(numbers), [self.threads]).throughput[0]
-        return math.log(bound / now)
+        return min(self.threads * self.change.threads / whole, *(one.capacity() for one in left))
 
     def cautious(self) -> Parameters:
         """The best numbers, but with a queue beyond the trusted throughput where none is assumed."""
@@ -79,7 +90,7 @@ class _Question:
             for shape, servers, station in zip(self.layout.shapes, numbers.servers, stations, strict=True)
         )
 
-    def off(self, log_of: Callable[[Parameters], float], reach: float) -> float:
+    def off(self, log_of: Logarithms, reach: float) -> float:
         """The largest deviation of a logarithm that the runs allow."""
         return profile(self.network, self.samples, log_of, reach)
 
@@ -129,11 +140,11 @@ def _ends(question: _Question) -> tuple[float, float]:
     low, high = math.exp(min(assumed[0], best)), math.exp(max(assumed[1], best))
     if not (_near(low, math.exp(best)) and _near(high, math.exp(best))):
         return low, high
-    down = question.off(question.log_gain, -_REACH)
+    down = question.off(question.log_gains, -_REACH)
     lowest = min(low, math.exp(best + down)) if math.isfinite(down) else 1.0
-    return lowest, max(high, math.exp(best + question.off(question.log_gain, _REACH)))
+    return lowest, max(high, math.exp(best + question.off(question.log_gains, _REACH)))
 
 
 def _limit(question: _Question) -> float:
-    best = question.log_limit(question.network.numbers)
-    return math.exp(best + question.off(question.log_limit, math.log(_FARTHEST))) if math.isfinite(best) else math.inf
+    best = question.log_limits([question.network.numbers])[0]
+    return math.exp(best + question.off(question.log_limits, math.log(_FARTHEST))) if math.isfinite(best) else math.inf

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -22,8 +23,10 @@ from scipy.optimize import least_squares
 from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.queueing._structures import Layout, Parameters, Prediction
 
-__all__ = ["FittedNetwork", "Samples", "fit_network"]
+__all__ = ["FittedNetwork", "Logarithms", "Samples", "fit_network", "profile"]
 
+#: The logarithm of a predicted quantity for each of several networks.
+Logarithms = Callable[[Sequence[Parameters]], list[float]]
 
 #: Least relative error of measured means and of the network's assumptions.
 _NOISE: Final = 0.02
@@ -91,7 +94,7 @@ class FittedNetwork:
 def fit_network(layout: Layout, samples: Samples) -> FittedNetwork | None:
     """Fit the numbers of a layout; None if there are more numbers than the samples determine."""
     problem = _Problem(layout, samples)
-    observations = len(problem.residuals(problem.start(1.0))) - len(problem.queues)
+    observations = problem.residuals(problem.start(1.0)[None, :]).shape[1] - len(problem.queues)
     if problem.size >= observations:
         return None
     point, deviance = problem.solve(problem.start(1.0))
@@ -101,22 +104,22 @@ def fit_network(layout: Layout, samples: Samples) -> FittedNetwork | None:
     return FittedNetwork(layout, problem.numbers(point), point, deviance, observations - problem.size, problem.size)
 
 
-def profile(fitted: FittedNetwork, samples: Samples, log_of: Callable[[Parameters], float], reach: float) -> float:
+def profile(fitted: FittedNetwork, samples: Samples, log_of: Logarithms, reach: float) -> float:
     """The distance by which a logarithm can move in the direction of `reach` at a deviance that the data allow.
 
     The distance has the sign of `reach`, and is infinite if the data allow all of `reach`.
     """
-    problem, best = _Problem(fitted.layout, samples), log_of(fitted.numbers)
+    problem, best = _Problem(fitted.layout, samples), log_of([fitted.numbers])[0]
     allowed = _PROFILE * fitted.scale
 
-    def pull(numbers: Parameters) -> float:
-        return _PULL * (log_of(numbers) - best - reach)
+    def pull(numbers: Sequence[Parameters]) -> list[float]:
+        return [_PULL * (one - best - reach) for one in log_of(numbers)]
 
     farthest = 0.0
     starts = [fitted.point] if reach > 0 else [fitted.point, problem.widened(fitted.point, allowed)]
     for start in starts:
         point, _ = problem.solve(start, pull)
-        moved = (log_of(problem.numbers(point)) - best) * math.copysign(1.0, reach)
+        moved = (log_of([problem.numbers(point)])[0] - best) * math.copysign(1.0, reach)
         cost = problem.deviance(point) - fitted.deviance
         if cost <= allowed and moved > 0.9 * abs(reach):
             return math.copysign(math.inf, reach)
@@ -138,6 +141,7 @@ class _Problem:
         self.counts = (len(self.parts), len(self.open), len(self.batches), len(self.shared), len(self.queues))
         # The calmness of queues has a prior expectation, so it takes no degrees of freedom.
         self.size = sum(self.counts[:-1])
+        self.ends = (0, *accumulate(self.counts))
         self.most = float(max(samples.threads))
         cycle = np.sum([samples.parts[part] for part in self.parts], axis=0)
         self.weights = {part: 1 / self._tolerance(samples.parts[part], cycle) for part in self.parts}
@@ -149,7 +153,7 @@ class _Problem:
 
     def numbers(self, point: Floats) -> Parameters:
         """A point of the search as demands, servers and shares."""
-        demands, servers, waits, shares, calm = np.split(point, np.cumsum(self.counts)[:-1])
+        demands, servers, waits, shares, calm = (point[start:end] for start, end in pairwise(self.ends))
         known = [shape.servers or math.inf for shape in self.layout.shapes]
         batch_waits, calms = [0.0] * len(known), [0.0] * len(known)
         for place, value in zip(self.open, servers, strict=True):
@@ -192,21 +196,23 @@ class _Problem:
         high = np.repeat([math.log(1e10), math.log(max(self.most, 1.2)), 1.2, 3.0, _CALM_MOST], self.counts)
         return low, high
 
-    def solve(self, start: Floats, pull: Callable[[Parameters], float] | None = None) -> tuple[Floats, float]:
+    def solve(self, start: Floats, pull: Logarithms | None = None) -> tuple[Floats, float]:
         """The best point from a start, and its weighted sum of squares (with the pull)."""
         low, high = self.bounds()
 
         def errors(point: Floats) -> Floats:
-            own = self.residuals(point)
-            return own if pull is None else np.append(own, pull(self.numbers(point)))
+            return self.residuals(point[None, :], pull)[0]
+
+        def slopes(point: Floats) -> Floats:
+            return _slopes(lambda points: self.residuals(points, pull), point, low, high)
 
         inside = np.clip(start, low + 1e-6, high - 1e-6)
-        found = least_squares(errors, inside, bounds=(low, high), max_nfev=25, xtol=1e-5, ftol=1e-4, gtol=1e-6)
+        found = least_squares(errors, inside, slopes, bounds=(low, high), max_nfev=25, xtol=1e-5, ftol=1e-4, gtol=1e-6)
         return np.asarray(found.x, dtype=np.float64), float(2 * found.cost)
 
     def deviance(self, point: Floats) -> float:
         """Weighted sum of squared errors."""
-        return float(np.sum(self.residuals(point) ** 2))
+        return float(np.sum(self.residuals(point[None, :])[0] ** 2))
 
     def widened(self, point: Floats, allowed: float) -> Floats:
         """The point with the fewest servers of each station that the data allow.
@@ -223,10 +229,14 @@ class _Problem:
             found[place] = near
         return found
 
-    def residuals(self, point: Floats) -> Floats:
-        """Errors of times, throughput and utilisation, each divided by its tolerance."""
-        found = self._errors(self.layout.predict(self.numbers(point), self.samples.threads))
-        return np.append(found, point[self.size :] / _CALM)
+    def residuals(self, points: Floats, pull: Logarithms | None = None) -> Floats:
+        """Per point, errors of times, throughput and utilisation, each divided by its tolerance, and the pull."""
+        numbers = [self.numbers(point) for point in points]
+        predicted = self.layout.predictions(numbers, self.samples.threads)
+        parts = [np.array([self._errors(one) for one in predicted]), points[:, self.size :] / _CALM]
+        if pull is not None:
+            parts.append(np.array(pull(numbers))[:, None])
+        return np.concatenate(parts, axis=1)
 
     def _errors(self, found: Prediction) -> Floats:
         samples = self.samples
@@ -239,6 +249,17 @@ class _Problem:
             if threads in samples.threads
         ]
         return np.concatenate([*times, rates, np.array(busy)])
+
+
+def _slopes(residuals: Callable[[Floats], Floats], point: Floats, low: Floats, high: Floats) -> Floats:
+    """Differences of the residuals, forwards or, at a bound, away from it, shape (residuals, numbers).
+
+    scipy would evaluate each point of the differences alone; solving all of their networks at once is faster.
+    """
+    steps = math.sqrt(np.finfo(np.float64).eps) * np.where(point >= 0, 1.0, -1.0) * np.maximum(1.0, np.abs(point))
+    steps = np.where((point + steps < low) | (point + steps > high), -steps, steps)
+    found = residuals(np.vstack([point, point + np.diag(steps)]))
+    return np.asarray(((found[1:] - found[0]) / ((point + steps) - point)[:, None]).T, dtype=np.float64)
 
 
 def relative_errors(counts: Sequence[int], deviations: Sequence[float]) -> Floats:

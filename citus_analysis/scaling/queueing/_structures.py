@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.scaling.queueing.networks import Station, solve_closed
+from citus_analysis.scaling.queueing.networks import ClosedSolution, Station, solve_networks
 
 __all__ = ["CLIENT", "EVERY_PART", "PARTS", "Change", "Layout", "Parameters", "Prediction", "Shape", "layouts"]
 
@@ -128,13 +128,28 @@ class Layout:
         ]
 
     def predict(self, numbers: Parameters, threads: Sequence[int], change: Change | None = None) -> Prediction:
-        """Throughput (operations per us), time of each part and utilisation of each station per number of threads.
+        """Throughput (operations per us), time of each part and utilisation of each station per number of threads."""
+        return self.predictions([numbers], threads, change)[0]
+
+    def predictions(
+        self, numbers: Sequence[Parameters], threads: Sequence[int], change: Change | None = None
+    ) -> list[Prediction]:
+        """The predictions of several networks with these stations.
 
         The waiting at a station that several parts share is divided by `wait_shares`. It is proportional to demands if
         the parts take turns in short slices, and to visits if they are served first come, first served.
         """
-        stations, factors = self.stations(numbers, change), dict(change.demands) if change else {}
-        solved = solve_closed(stations, threads)
+        factors = dict(change.demands) if change else {}
+        networks = [self.stations(one, change) for one in numbers]
+        solutions = solve_networks(networks, threads)
+        return [
+            self._prediction(own, stations, solved, factors)
+            for own, stations, solved in zip(numbers, networks, solutions, strict=True)
+        ]
+
+    def _prediction(
+        self, numbers: Parameters, stations: Sequence[Station], solved: ClosedSolution, factors: Mapping[str, float]
+    ) -> Prediction:
         parts: dict[str, Floats] = {}
         for place, (shape, station) in enumerate(zip(self.shapes, stations, strict=True)):
             waits = solved.residence_time[:, place] - station.demand

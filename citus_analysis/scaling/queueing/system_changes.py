@@ -11,7 +11,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,9 +21,9 @@ from citus_analysis.core.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.queueing._gains import gain_of
-from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, profile
+from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Logarithms, Samples, profile
 from citus_analysis.scaling.queueing._structures import CLIENT, PARTS, Change, Parameters
-from citus_analysis.scaling.queueing.networks import solve_closed
+from citus_analysis.scaling.queueing.networks import throughputs
 from citus_analysis.scaling.queueing.whatif_results import RunTimes, WhatIf
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.estimate.intervals import mean_method
@@ -231,8 +231,8 @@ def _of_network(found: WhatIf, grid: Sequence[int]) -> pl.DataFrame:
     rows = []
     error = math.log1p((found.held_out_error_percent or 0.0) / 100)
     for threads in grid:
-        logs = [_log_rate(network, threads) for network in found.networks]
-        best = logs[0](found.networks[0].numbers)
+        logs = [_log_rates(network, threads) for network in found.networks]
+        best = logs[0]([found.networks[0].numbers])[0]
         allowed = [_allowed(one, found.samples, log) for one, log in zip(found.networks, logs, strict=True)]
         sides = ((-1, min(low for low, _ in allowed)), (1, max(high for _, high in allowed)))
         ends = [math.copysign(math.hypot(end - best, error), sign) for sign, end in sides]
@@ -241,11 +241,14 @@ def _of_network(found: WhatIf, grid: Sequence[int]) -> pl.DataFrame:
     return _rows(rows)
 
 
-def _log_rate(network: FittedNetwork, threads: int) -> Callable[[Parameters], float]:
-    return lambda numbers: math.log(solve_closed(network.layout.stations(numbers), [threads]).throughput[0])
+def _log_rates(network: FittedNetwork, threads: int) -> Logarithms:
+    def log_rates(numbers: Sequence[Parameters]) -> list[float]:
+        return [math.log(rate) for rate in throughputs([network.layout.stations(one) for one in numbers], threads)]
+
+    return log_rates
 
 
-def _allowed(network: FittedNetwork, samples: Samples, log_of: Callable[[Parameters], float]) -> tuple[float, float]:
-    best, reach = log_of(network.numbers), math.log(_FARTHEST)
+def _allowed(network: FittedNetwork, samples: Samples, log_of: Logarithms) -> tuple[float, float]:
+    best, reach = log_of([network.numbers])[0], math.log(_FARTHEST)
     down, up = (profile(network, samples, log_of, sign * reach) for sign in (-1, 1))
     return best + down, best + up
