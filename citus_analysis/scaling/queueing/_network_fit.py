@@ -201,7 +201,7 @@ class _Problem:
         low, high = self.bounds()
 
         def errors(point: Floats) -> Floats:
-            return self.residuals(point[None, :], pull)[0]
+            return np.asarray(self.residuals(point[None, :], pull)[0], dtype=np.float64)
 
         def slopes(point: Floats) -> Floats:
             return _slopes(lambda points: self.residuals(points, pull), point, low, high)

@@ -60,7 +60,7 @@ class Station:
 
     def rates(self, customers: int) -> Floats:
         """Departures per time unit with 1 to `customers` customers at the station."""
-        return _rates([self], customers)[0]
+        return np.asarray(_rates([self], customers)[0], dtype=np.float64)
 
     def capacity(self) -> float:
         """The largest possible number of departures per time unit."""
