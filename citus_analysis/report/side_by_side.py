@@ -311,7 +311,7 @@ def _server(selection: Selection, dataset: TableSource, where: pl.DataFrame, ski
     placed = statements.join(where, on=["run_id", "resource"])
     if placed.is_empty():
         return pl.DataFrame(schema=empty)
-    profile = coarse_profile(placed, by=["cell"], skip_first=skip_first).filter(pl.col("quantity") == "T")
+    profile = coarse_profile(placed, by=["cell"], quantities=["T"], skip_first=skip_first)
     return profile.select("cell", server_mean_us="mean_us", server_p99_us="p99_us")
 
 

@@ -13,9 +13,9 @@ import polars as pl
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.runs import setting_text
-from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile
-from citus_analysis.spans.analyse.profile import PROFILED, SENT_BY, ProfileStudy
-from citus_analysis.spans.analyse.profile_percentiles import profile_percentiles
+from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
+from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
+from citus_analysis.spans.analyse.profile_percentiles import IN_ORDER, profile_percentiles
 from citus_analysis.units import US_PER_MS
 
 __all__ = ["beside_clients", "in_milliseconds", "parts_by_configuration", "sampled_percent"]
@@ -128,9 +128,10 @@ def beside_clients(study: ProfileStudy, dataset: TableSource, *, level: float = 
     """
     shares = sampled_percent(as_polars(dataset.table("runs")))
     group = [*_CONFIGURATION, "sampled_percent"]
-    kept = after_warm_up(study.statements, study.skip_first, PROFILED)
+    wanted = [*_RUN, *_CONFIGURATION, "executed", "failed", *IN_ORDER, *summarised("T")]
+    kept = after_warm_up(study.statements, study.skip_first, wanted)
     statements = kept.join(shares, on=_RUN, how="left", maintain_order="left")
-    profile = coarse_profile(statements, by=group).filter(pl.col("quantity") == "T")
+    profile = coarse_profile(statements, by=group, quantities=["T"])
     means = in_milliseconds(profile.select(*group, "n", "mean_us"))
     found = profile_percentiles(statements, by=group, quantities=["T"], level=level)
     table = means.join(_wide(found, group), on=group, how="left", nulls_equal=True)

@@ -23,8 +23,6 @@ QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "ch
 
 _BOUNDS: Final = ("parent_low_us", "parent_high_us")
 _PERCENTILES: Final = (25, 50, 75, 95, 99)
-#: Columns that the summary of a group needs besides those to group by.
-SUMMARISED: Final = (*QUANTITIES.values(), *_BOUNDS, "connect_us", "includes_commit", "child_protocol")
 #: The place of a statement in its session.
 _PLACE: Final = ("resource", "iteration", "source_id", "pid", "byte_offset", "session_seq")
 
@@ -34,6 +32,7 @@ def coarse_profile(
     statements: Frame,
     *,
     by: Sequence[str] = ("statement_kind", "executed"),
+    quantities: Sequence[str] = tuple(QUANTITIES),
     skip_first: int = 0,
 ) -> pl.DataFrame:
     """Mean and percentiles of T, P, W, C and L per group of statements.
@@ -41,20 +40,27 @@ def coarse_profile(
     Args:
         statements: rows of table `statements`. Statements that failed or touched no shard are left out.
         by: columns of `statements` to group by.
+        quantities: symbols of the times.
         skip_first: this many statements at the beginning of each session are left out (plans and connections are
             made there); statements that touched no shard do not count.
 
     Returns:
-        Per group and quantity (`T`, `P`, `W`, `C`, `L`): `n`, `mean_us`, `p25_us` ... `p99_us` (of all runs together;
+        Per group and quantity: `n`, `mean_us`, `p25_us` ... `p99_us` (of all runs together;
         null if n is too small; see :mod:`citus_analysis.spans.analyse.profile_percentiles` for intervals), `warning`:
         why a comparison with another group may mislead, and `note`: the part of P that made connections, and the
         bounds of P if statements have several tasks.
     """
-    kept = after_warm_up(as_polars(statements), skip_first, [*by, *SUMMARISED])
-    parts = [_summary(kept, by, symbol, column) for symbol, column in QUANTITIES.items()]
+    kept = after_warm_up(as_polars(statements), skip_first, [*by, *summarised(quantities)])
+    parts = [_summary(kept, by, symbol, QUANTITIES[symbol]) for symbol in quantities]
     order = pl.Enum(list(QUANTITIES))
     profile = pl.concat(parts).with_columns(pl.col("quantity").cast(order)).filter(pl.col("n") > 0)
     return profile.sort(*by, "quantity", nulls_last=True)
+
+
+def summarised(quantities: Sequence[str] = tuple(QUANTITIES)) -> tuple[str, ...]:
+    """Columns that the summary of some quantities needs besides those to group by."""
+    of_parents = (*_BOUNDS, "connect_us") if "P" in quantities else ()
+    return (*(QUANTITIES[symbol] for symbol in quantities), *of_parents, "includes_commit", "child_protocol")
 
 
 def after_warm_up(statements: pl.DataFrame, skip_first: int, columns: Sequence[str]) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
-from citus_analysis.spans.analyse.coarse import SUMMARISED, after_warm_up, coarse_profile
+from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
 from citus_analysis.spans.analyse.profile_percentiles import (
     ESTIMATES,
     IN_ORDER,
@@ -30,14 +30,14 @@ from citus_analysis.spans.analyse.profile_percentiles import (
 from citus_analysis.stats import Comparison, compare, compare_many
 from citus_analysis.texts.counted_words import size_expr, threads_text
 
-__all__ = ["PROFILED", "SENT_BY", "ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
+__all__ = ["SENT_BY", "ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
 
 _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
 SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
 #: Columns of statements that profiles need.
-PROFILED: Final = (*_SETUP, "statement_kind", "executed", "failed", *IN_ORDER, *SUMMARISED)
+_PROFILED: Final = (*_SETUP, "statement_kind", "executed", "failed", *IN_ORDER, *summarised())
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
 
 
@@ -153,7 +153,7 @@ def study_profile(
     main = _main_family(found)
     # Percentiles of all runs together are dropped: they have no interval, unlike those of `percentiles`.
     of_main = found.lazy().filter(family=main).select(*_SETUP, "statement_kind", "executed", "total_us").collect()
-    kept = after_warm_up(found, skip_first, PROFILED)
+    kept = after_warm_up(found, skip_first, _PROFILED)
     profile = coarse_profile(kept, by=_GROUP).select(pl.exclude(r"^p\d+_us$"))
     latencies = _of_monitors(found, selection, as_polars(dataset.table("operation_latencies")))
     quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
@@ -233,7 +233,7 @@ def _of_monitors(statements: pl.DataFrame, selection: Selection, latencies: pl.D
 
 def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
     """The server's T over all places of execution, and the latency of the client that sent the same statements."""
-    server = coarse_profile(statements, by=_OF_CLIENT).filter(pl.col("quantity") == "T")
+    server = coarse_profile(statements, by=_OF_CLIENT, quantities=["T"])
     client = latencies.group_by(_OF_CLIENT).agg(
         pl.len().alias("client_runs"),
         ((pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()).alias("client_mean_us"),

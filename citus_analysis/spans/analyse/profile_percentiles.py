@@ -67,13 +67,23 @@ def profile_percentiles(
     needed = [*by, *_RUN, *in_order, *(QUANTITIES[symbol] for symbol in quantities)]
     kept = after_warm_up(given, skip_first, needed)
     rows: list[dict[str, object]] = []
-    for key, part in strata_of(kept.sort(in_order, nulls_last=True).drop(set(in_order) - set(by)), by):
+    # Only places are sorted and divided: copies of all columns would be most of the memory of a report.
+    places = kept.select(*by, place=pl.int_range(pl.len(), dtype=pl.UInt32))
+    for key, part in strata_of(places[_time_order(kept, in_order)], by):
         for symbol in quantities:
-            runs = _runs(part.select(*_RUN, QUANTITIES[symbol]).drop_nulls(QUANTITIES[symbol]), QUANTITIES[symbol])
+            values = kept.select(*_RUN, QUANTITIES[symbol])[part["place"]].drop_nulls(QUANTITIES[symbol])
+            runs = _runs(values, QUANTITIES[symbol])
             rows += [{**key, "quantity": symbol, **percentile_columns(runs, q, level)} for q in percentiles if runs]
     names = {name: kept.schema[name] for name in by}
     schema = {**names, "quantity": pl.Enum(list(QUANTITIES)), "percentile": pl.Float64(), **ESTIMATES}
     return pl.DataFrame(rows, schema=schema)
+
+
+def _time_order(statements: pl.DataFrame, in_order: Sequence[str]) -> pl.Series:
+    """The places of the statements in the order of time."""
+    if not in_order:
+        return pl.int_range(statements.height, dtype=pl.UInt32, eager=True)
+    return statements.select(pl.arg_sort_by(in_order, nulls_last=True)).to_series()
 
 
 def _runs(part: pl.DataFrame, column: str) -> list[RunValues]:

@@ -90,14 +90,15 @@ def autocorrelation(x: ArrayLike) -> Floats:
     from scipy import fft
 
     sample = as_sample(x, 2, "the sequence")
-    centred = sample - sample.mean()
     size = fft.next_fast_len(2 * sample.size, real=True)
-    spectrum = fft.rfft(centred, size)
-    covariance = np.asarray(fft.irfft(spectrum * np.conj(spectrum), size), dtype=np.float64)[: sample.size]
+    spectrum = fft.rfft(sample - sample.mean(), size)
+    # In place, because a sequence may be millions of values long.
+    np.multiply(spectrum, np.conj(spectrum), out=spectrum)
+    covariance = np.asarray(fft.irfft(spectrum, size, overwrite_x=True)[: sample.size], dtype=np.float64)
+    if covariance[0] > 0:
+        return np.asarray(covariance / covariance[0], dtype=np.float64)
     rho = np.zeros(sample.size)
     rho[0] = 1.0
-    if covariance[0] > 0:
-        rho = covariance / covariance[0]
     return rho
 
 
