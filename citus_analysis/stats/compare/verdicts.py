@@ -26,7 +26,6 @@ from citus_analysis.stats.compare.evidence import Evidence, Summary, moments, wo
 from citus_analysis.stats.compare.mixed import estimate_iterations
 from citus_analysis.stats.compare.rank_checks import rank_notes, size_notes
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
-from citus_analysis.stats.estimate._student import t_tail
 from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import noun_for
@@ -371,7 +370,6 @@ def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
         return math.nan
     if a[1] == b[1] == 0:
         return float(a[0] == b[0])
-    # Not by `scipy.stats`, whose import takes longer than all tests of a report.
-    squared = [sd**2 / n for _, sd, n in (a, b)]
-    freedom = sum(squared) ** 2 / sum(one**2 / (n - 1) for one, n in zip(squared, (a[2], b[2]), strict=True))
-    return 2 * t_tail(abs(a[0] - b[0]) / math.sqrt(sum(squared)), freedom)
+    from scipy import stats
+
+    return float(stats.ttest_ind_from_stats(*a, *b, equal_var=False).pvalue)

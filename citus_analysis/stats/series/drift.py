@@ -21,7 +21,6 @@ from citus_analysis.core.defaults import LEVEL, POWER, SEED
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level
-from citus_analysis.stats.series.rank_correlation import kendall, median_slope
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["Drift", "are_interleaved", "detect_drift"]
@@ -71,6 +70,8 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
         >>> detect_drift([100, 98, 97, 95, 94, 90]).detected
         True
     """
+    from scipy import stats
+
     sample = as_sample(values, 1)
     times = np.arange(sample.size, dtype=float) if order is None else as_sample(order, 1, "the order")
     if times.size != sample.size:
@@ -80,17 +81,17 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
         return Drift(None, float("nan"), 1.0, float("nan"), sample.size, warnings=(note,))
     if np.ptp(sample) == 0 or np.ptp(times) == 0:
         return Drift(False, 0.0, 1.0, 0.0, sample.size)
-    tau, p_value = kendall(times, sample)
-    slope = median_slope(times, sample)
+    test = stats.kendalltau(times, sample)
+    slope = float(stats.theilslopes(sample, times).slope)
     change = slope * float(np.ptp(times)) / abs(float(sample.mean())) * 100 if sample.mean() else float("nan")
-    detected = p_value <= 1 - check_level(level)
+    detected = bool(test.pvalue <= 1 - check_level(level))
     direction = "rises" if change > 0 else "falls"
     notes = (f"the metric {direction} by {abs(change):.1f} % over the order of the runs",) if detected else ()
     residuals = sample - slope * times
     detectable = _detectable(sample.size, 1 - level) * float(residuals.std(ddof=2)) / abs(float(sample.mean())) * 100
     if not detected:
         notes = (f"no drift detected; {counted(sample.size, 'run')} show one of {detectable:.1f} % in 80 % of cases",)
-    return Drift(detected, tau, p_value, change, sample.size, detectable, notes)
+    return Drift(detected, float(test.statistic), float(test.pvalue), change, sample.size, detectable, notes)
 
 
 @lru_cache(maxsize=64)
