@@ -113,6 +113,8 @@ def study_resources(
     symbols = _with_symbols_of_stacks(_chosen(dataset, "perf_symbols", runs), stacks)
     programs = program_loads(samples["process_samples"], runs)
     unplaced = unplaced_samples(samples, runs)
+    if runs.is_empty():
+        unplaced = ["The runs failed or lost operations, and such runs enter only the report bottleneck."]
     if cpu.is_empty() and devices.is_empty() and programs.is_empty() and symbols.is_empty():
         raise InsufficientDataError(
             f"no samples of CPU, devices, processes or perf within runs of resources {resources!r}",
