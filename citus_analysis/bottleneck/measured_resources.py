@@ -29,7 +29,7 @@ __all__ = ["ResourceStudy", "study_resources"]
 
 _RUN: Final = ("resource", "run_id")
 _CONFIGURATION: Final = ("operation", "set_up", "workers", "threads")
-_SAMPLES: Final = ("cpu_samples", "device_samples", "process_samples")
+_SAMPLES: Final = ("cpu_samples", "device_samples", "process_samples", "pressure_samples")
 #: Number of functions from perf that are kept for each resource and event.
 _MOST_SYMBOLS: Final = 40
 
@@ -41,6 +41,8 @@ class ResourceStudy:
     Attributes:
         cpu: per resource: operation, set-up, workers, threads, runs, samples, mean shares and `busy_percent`.
         programs: result of :func:`program_loads`: CPU time and disk traffic of the programs that pidstat listed.
+        pressure: per resource, node, awaited resource and scope: runs, samples, mean and largest share of the time in
+            which tasks were stalled (pressure stall information).
         contrasts: CPU time under few and under many client threads, of the set-up with the most runs.
         devices: per resource and device: runs, samples, mean and largest await, utilisation and write rate.
         checkpoints: per resource: number of checkpoints that were under way during a run, number of their nodes, their
@@ -58,6 +60,7 @@ class ResourceStudy:
 
     cpu: pl.DataFrame
     programs: pl.DataFrame
+    pressure: pl.DataFrame
     contrasts: tuple[CpuContrast, ...]
     devices: pl.DataFrame
     checkpoints: pl.DataFrame
@@ -89,8 +92,8 @@ def study_resources(
     """Summaries of all chosen resources, and one run over time.
 
     Args:
-        dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `process_samples`, `checkpoints`,
-            `perf_symbols`, `perf_stacks`, `activity_samples` and `throttle_samples`.
+        dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `process_samples`, `pressure_samples`,
+            `checkpoints`, `perf_symbols`, `perf_stacks`, `activity_samples` and `throttle_samples`.
         resources: glob patterns, separated by commas. Runs that failed or lost operations are left out.
         detail: resource that is shown over time; empty: the resource with the most checkpoints within its runs, or
             with the busiest device.
@@ -112,14 +115,12 @@ def study_resources(
     stacks = _chosen(dataset, "perf_stacks", runs)
     symbols = _with_symbols_of_stacks(_chosen(dataset, "perf_symbols", runs), stacks)
     programs = program_loads(samples["process_samples"], runs)
+    pressure = _pressure_summary(samples["pressure_samples"], runs)
     unplaced = unplaced_samples(samples, runs)
-    if runs.is_empty():
-        unplaced = ["The runs failed or lost operations, and such runs enter only the report bottleneck."]
-    if cpu.is_empty() and devices.is_empty() and programs.is_empty() and symbols.is_empty():
+    if all(one.is_empty() for one in (cpu, devices, programs, pressure, symbols)):
         raise InsufficientDataError(
-            f"no samples of CPU, devices, processes or perf within runs of resources {resources!r}",
-            way_out=" ".join(unplaced).removesuffix(".")
-            or "see the tables cpu_samples, device_samples, process_samples and perf_symbols",
+            f"no samples of CPU, devices, processes, pressure or perf within runs of resources {resources!r}",
+            way_out=_way_out(unplaced, runs),
         )
     checkpoints = _overlapping(_chosen(dataset, "checkpoints", runs), runs)
     marked = _in_checkpoint(devices, checkpoints)
@@ -127,6 +128,7 @@ def study_resources(
     return ResourceStudy(
         cpu=_cpu_summary(cpu, runs),
         programs=programs,
+        pressure=pressure,
         contrasts=cpu_contrasts(samples["cpu_samples"], _of_main_set_up(runs)),
         devices=_device_summary(devices),
         checkpoints=_checkpoint_summary(checkpoints, marked),
@@ -138,6 +140,13 @@ def study_resources(
         detail=shown,
         warnings=tuple(unplaced),
     )
+
+
+def _way_out(unplaced: list[str], runs: pl.DataFrame) -> str:
+    if runs.is_empty():
+        return "the runs failed or lost operations, and such runs enter only the report bottleneck"
+    tables = f"see the tables {', '.join(_SAMPLES)} and perf_symbols"
+    return " ".join(unplaced).removesuffix(".") or tables
 
 
 def _of_main_set_up(runs: pl.DataFrame) -> pl.DataFrame:
@@ -237,6 +246,23 @@ def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
             pl.col("write_kb_s").mean(),
         )
         .sort("utilization_percent", descending=True)
+    )
+
+
+def _pressure_summary(pressure: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    of = ["resource", "node", "pressure", "scope"]
+    placed = align_to_runs(pressure.drop_nulls("stalled_percent"), runs)
+    # `full` of the CPU is always 0 for a whole machine.
+    counted = one_source(placed, ["run_id", *of]).filter((pl.col("pressure") != "cpu") | (pl.col("scope") == "some"))
+    return (
+        counted.group_by(of, maintain_order=True)
+        .agg(
+            pl.col("run_id").n_unique().alias("runs"),
+            pl.len().alias("samples"),
+            pl.col("stalled_percent").mean(),
+            pl.col("stalled_percent").max().alias("largest_stalled_percent"),
+        )
+        .sort("stalled_percent", *of, descending=[True, *(False for _ in of)])
     )
 
 

@@ -18,6 +18,9 @@ __all__ = ["resource_sentences", "shown_throttling", "throttling_warnings"]
 _ENOUGH: Final = 5
 #: Busy CPU time from which a sentence states that hardly any was idle.
 _NEARLY_ALL_PERCENT: Final = 90.0
+#: Share of the time in which tasks were stalled from which a sentence states it.
+_STALLED_PERCENT: Final = 10.0
+_AWAITED: Final = {"cpu": "CPU", "io": "disks", "memory": "memory", "irq": "interrupts"}
 _PARTS: Final = {"kernel": "the kernel", "other": "other code"}
 #: A time or share during checkpoints that differs by less than this factor is not called longer or shorter.
 _CLEARLY: Final = 1.1
@@ -27,7 +30,7 @@ def resource_sentences(study: ResourceStudy) -> list[str]:
     """CPU, devices, checkpoints and perf: one or two sentences each, also for missing recordings."""
     contrasts = [_contrast(one) for one in study.contrasts][:1]
     machines = [_device(study.devices), _checkpoints(study.checkpoints), _perf(study)]
-    used = [*_cpu(study.cpu), *_programs(study.programs), *contrasts]
+    used = [*_cpu(study.cpu), *_programs(study.programs), *_pressure(study.pressure), *contrasts]
     return [*used, *_connections(study.connections), *machines]
 
 
@@ -77,6 +80,18 @@ def _programs(programs: pl.DataFrame) -> list[str]:
     return [
         f"Of the programs that pidstat listed, {row['program']}{where} of {row['resource']} used most CPU time: "
         f"{row['cpu_percent']:.0f} % of one CPU, all its processes together."
+    ]
+
+
+def _pressure(pressure: pl.DataFrame) -> list[str]:
+    some = pressure.filter((pl.col("scope") == "some") & (pl.col("stalled_percent") >= _STALLED_PERCENT))
+    if some.is_empty():
+        return []
+    row = some.row(0, named=True)
+    where = f" on node {row['node']}" if row["node"] is not None else ""
+    return [
+        f"At least one task{where} of {row['resource']} was stalled for the {_AWAITED[row['pressure']]} "
+        f"{row['stalled_percent']:.0f} % of the time, and {row['largest_stalled_percent']:.0f} % at most."
     ]
 
 

@@ -174,6 +174,32 @@ def test_programs_are_sums_over_their_processes() -> None:
     assert any(sentence.startswith(expected) for sentence in resource_sentences(study))
 
 
+def test_pressure_alone_is_enough() -> None:
+    common = {"resource": "r", "run_id": "r/1", "iteration": 1, "node": "0", "source_id": "p", "since_boot": False}
+    rows = [
+        {
+            **common,
+            "sample": second,
+            "sample_time": at(second),
+            "pressure": kind,
+            "scope": scope,
+            "stalled_percent": share,
+        }
+        for second in range(-5, 16)
+        for kind, scope, share in (
+            ("cpu", "some", 80.0 if second == 5 else 60.0),
+            ("cpu", "full", 0.0),
+            ("io", "some", None if second == 5 else 2.0),
+        )
+    ]
+    nothing = {name: TABLES[name].empty() for name in ("cpu_samples", "device_samples")}
+    study = study_resources(tables(**nothing, pressure_samples=pl.DataFrame(rows)))
+    values = study.pressure.select("pressure", "scope", "samples", "stalled_percent", "largest_stalled_percent").rows()
+    assert values == [("cpu", "some", 10, 62.0, 80.0), ("io", "some", 9, 2.0, 2.0)]
+    expected = "At least one task on node 0 of r was stalled for the CPU 62 % of the time, and 80 % at most."
+    assert expected in resource_sentences(study)
+
+
 def test_processes_alone_are_enough() -> None:
     nothing = TABLES["cpu_samples"].empty()
     given = tables(cpu_samples=nothing, device_samples=TABLES["device_samples"].empty(), process_samples=processes())
