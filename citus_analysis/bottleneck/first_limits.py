@@ -8,7 +8,7 @@ The rules are applied in this order, and the first that is true determines the l
 4. the clients' sessions waited for locks, or for WAL (for checkpoints if these follow each other closely);
 5. all clients' sessions were on one of several nodes;
 6. a CPU, a device or a network interface was saturated;
-7. tasks were stalled for a CPU that had idle time: they may use some of its processors only;
+7. tasks were stalled for a CPU that had idle time (they may use some of its processors only), or whose use is unknown;
 8. the clients' sessions had nothing to do most of the time: the load generator, or the network to it.
 
 Waits come before utilisation, because a session that waits for a lock needs no CPU time, even if other programs use the
@@ -257,12 +257,17 @@ def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
 def _some_processors(facts: RunFacts, limits: Thresholds) -> _Found | None:
     key = ("CPU", "stalled")
     stalled, busy = facts.value(*key), facts.value("CPU", "busy")
-    if stalled is None or busy is None or stalled < limits.stalled_percent:
+    if stalled is None or stalled < limits.stalled_percent:
         return None
+    waited = f"tasks were stalled for the CPU{facts.at(*key)} {stalled:.0f} % of the time"
+    users = facts.users(*key)
+    if busy is None:
+        confirm = ("samples of the CPU show whether all of it was busy",)
+        return _Found("CPU", (waited, *users), "low", facts.nodes.get(key), confirm)
     evidence = (
-        f"tasks were stalled for the CPU{facts.at(*key)} {stalled:.0f} % of the time, though only {busy:.0f} % of it "
-        "was in use: they may use some of its processors only, or one process has the work",
-        *facts.users("CPU", "stalled"),
+        f"{waited}, though only {busy:.0f} % of it was in use: they may use some of its processors only, or one "
+        "process has the work",
+        *users,
     )
     decide = ("samples of each processor (mpstat -P ALL) show which is busy, and with what",)
     return _Found("CPU", evidence, "medium", facts.nodes.get(key), decide)

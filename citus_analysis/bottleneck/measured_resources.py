@@ -82,6 +82,8 @@ class ResourceStudy:
         noun = pl.when(pl.col("threads") == 1).then(pl.lit("thread")).otherwise(pl.lit("threads"))
         named = self.cpu.sort("threads").with_columns(column=pl.format("{}_{}_percent", "threads", noun))
         wide = named.pivot("column", index=index, values="busy_percent", aggregate_function="mean", maintain_order=True)
+        if self.cpu.is_empty():
+            return wide
         measured = pl.sum_horizontal(pl.exclude(index).is_not_null())
         return wide.sort(-measured.cast(pl.Int32), *index, nulls_last=True)
 
@@ -260,7 +262,8 @@ def _pressure_summary(pressure: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFram
             pl.col("run_id").n_unique().alias("runs"),
             pl.len().alias("samples"),
             pl.col("stalled_percent").mean(),
-            pl.col("stalled_percent").max().alias("largest_stalled_percent"),
+            # Dumps whose times are whole seconds may show more.
+            pl.col("stalled_percent").max().clip(upper_bound=100.0).alias("largest_stalled_percent"),
         )
         .sort("stalled_percent", *of, descending=[True, *(False for _ in of)])
     )

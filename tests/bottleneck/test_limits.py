@@ -176,6 +176,7 @@ _OUTSIDE = ("load generator", "session time outside the servers")
         ({("WAL and checkpoints", "session time in WAL waits"): 40.0}, {}, "WAL"),
         ({("load generator", "threads outside operations (Little)"): 60.0}, {}, "load generator"),
         ({("CPU", "busy"): 60.0, ("CPU", "stalled"): 76.0, _OUTSIDE: 99.0}, {}, "CPU"),
+        ({("CPU", "stalled"): 94.0}, {}, "CPU"),
         ({("CPU", "busy"): 10.0, ("CPU", "stalled"): 2.0, _OUTSIDE: 99.0}, {}, "load generator"),
         ({("CPU", "busy"): 95.0}, {"missing_threads": 3}, "connections"),
         ({("CPU", "busy"): 95.0}, {"rate_limited": True, "reached_share": 0.99}, "none found"),

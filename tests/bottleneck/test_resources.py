@@ -198,6 +198,7 @@ def test_pressure_alone_is_enough() -> None:
     assert values == [("cpu", "some", 10, 62.0, 80.0), ("io", "some", 9, 2.0, 2.0)]
     expected = "At least one task on node 0 of r was stalled for the CPU 62 % of the time, and 80 % at most."
     assert expected in resource_sentences(study)
+    assert study.busy.is_empty()
 
 
 def test_processes_alone_are_enough() -> None:
