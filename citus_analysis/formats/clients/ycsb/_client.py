@@ -71,7 +71,7 @@ class Client:
             wanted.head(_MAX_VALUES - len(self.values)).select("section", "metric", "value").iter_rows()
         ):
             self.values.setdefault((section, metric), value)
-        if "LatencyVariance" in metrics["metric"]:
+        if (metrics["metric"] == "LatencyVariance").any():
             self.saw(["histogram"])
 
     def add_status(self, status: pl.DataFrame, series: pl.DataFrame) -> None:

@@ -107,7 +107,7 @@ class Parser:
             .when(unknown | stray.fill_null(value=False))
             .then(pl.lit(_UNKNOWN))
         )
-        self._failing = self._failing or "error" in lines["kind"]
+        self._failing = self._failing or bool((lines["kind"] == "error").any())
         judged = lines.with_columns(reason=reason)
         return judged.with_columns(
             kind=pl.when(pl.col("reason").is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind").fill_null("label")
@@ -118,8 +118,8 @@ class Parser:
             return pl.lit(value=True)
         few = lines.filter(pl.col("kind").is_in(["command", "version", "noise", "summary"]))
         repeated: list[int] = []
-        for text, is_it in _ONCE.items():
-            offsets = few.filter(is_it)["offset"].to_list()
+        found = few.select(pl.col("offset").filter(is_it).implode().alias(text) for text, is_it in _ONCE.items())
+        for text, offsets in found.row(0, named=True).items():
             repeated += offsets if text in self._once else offsets[1:]
             self._once |= {text} if offsets else set()
         self._ended = bool(repeated)
