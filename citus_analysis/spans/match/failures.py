@@ -19,6 +19,8 @@ __all__ = ["link_failures"]
 def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
     """Pairs of failed statements without a task and failed children: `execution`, `child`, `shard_id`."""
     failed = sessions.executions.filter(pl.col("failed") & pl.col("opened") & pl.col("gpid").is_not_null())
+    if failed.is_empty():
+        return _no_links()
     without_task = failed.filter(~pl.col("is_child") & ~pl.col("has_tasks") & ~pl.col("has_locals"))
     statements = without_task.select(
         "gpid",
@@ -38,12 +40,16 @@ def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
         child_end=_microseconds(pl.col("end_time")),
     )
     if statements.is_empty() or children.is_empty():
-        return pl.DataFrame(schema={"execution": pl.UInt32, "child": pl.UInt32, "shard_id": pl.Int64})
+        return _no_links()
     by_time = _by_time(statements, children, clocks)
     rest = children.join(by_time, on="child", how="anti").join(_known_nodes(clocks), on="child_node", how="anti")
     links = pl.concat([by_time, _by_order(statements, rest)])
     # A statement that two children claim is claimed by neither.
     return links.filter(pl.len().over("execution") == 1, pl.len().over("child") == 1).sort("execution")
+
+
+def _no_links() -> pl.DataFrame:
+    return pl.DataFrame(schema={"execution": pl.UInt32, "child": pl.UInt32, "shard_id": pl.Int64})
 
 
 def _microseconds(time: pl.Expr) -> pl.Expr:
