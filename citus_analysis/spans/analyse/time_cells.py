@@ -50,12 +50,12 @@ def percentiles_over_time(statements: Frame, *, percentile: float = 95.0, bins: 
         `node` (in natural order), `bin` (from 0), `elapsed_s` (the middle of the stretch, since the first statement
         ended), `value_ms`, and `n`, the number of statements; stretches without a statement have no row.
     """
-    frame = as_polars(statements)
-    known = frame.filter(pl.col("executed").is_not_null() & pl.col("total_us").is_not_null())
+    known = pl.col("executed").is_not_null() & pl.col("total_us").is_not_null()
+    shown = as_polars(statements).lazy().filter(known).select("node", "end_time", "total_us").collect()
     since = (pl.col("end_time") - pl.col("end_time").min()).dt.total_microseconds()
-    width = (since.max() // bins + 1).cast(pl.Int64)
-    cells = known.with_columns(bin=since // width, width=width).group_by("node", "bin")
-    middle = (pl.col("bin").first() + 0.5) * pl.col("width").first() / US_PER_S
+    width = shown.select((since.max() // bins + 1).cast(pl.Int64))["end_time"][0]
+    cells = shown.select("node", "total_us", bin=since // width).group_by("node", "bin")
+    middle = (pl.col("bin").first() + 0.5) * width / US_PER_S
     value = pl.col("total_us").quantile(percentile / 100, "linear") / US_PER_MS
     found = cells.agg(elapsed_s=middle.round(3), value_ms=value, n=pl.len())
     return found.sort(natural_expr("node"), "bin", nulls_last=True)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from citus_analysis.dataset.ingesting.workers.helper_process import say
 from citus_analysis.errors import ReportError
@@ -19,6 +20,10 @@ from citus_analysis.report.engine.notebook_document import Notebook, Text, text_
 from citus_analysis.report.engine.notebooks import Scalar, load_notebook
 
 __all__ = ["Failure", "Finished", "execute", "finish", "prepare"]
+
+#: polars' allocator returns memory to the system a tenth of a second after it was freed. By default it keeps such
+#: memory, with which a report of a million statements has a peak that is larger by 100 MiB.
+_ALLOCATOR: Final = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0")
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Finished:
 
 def prepare() -> None:
     """Import the modules that every report needs while the calling process looks at the dataset."""
+    # The allocator reads it when polars is loaded, which happens below.
+    os.environ.setdefault(*_ALLOCATOR)
     # Messages of libraries would appear on the user's terminal; errors of cells come back as values.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
