@@ -1,15 +1,20 @@
 """Closed networks with several servers, delays and batches: closed forms, MVA and limits."""
 
 import math
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize._numdiff import approx_derivative
 
 from citus_analysis import scaling
+from citus_analysis.core.array_types import Floats
 from citus_analysis.errors import UsageError
 from citus_analysis.scaling import Station, solve_closed
+from citus_analysis.scaling.queueing._network_fit import slopes
+from citus_analysis.scaling.queueing.networks import solve_networks, throughputs
 from tests.scaling.closed_networks import INF, Step, System, simulate
 
 
@@ -83,3 +88,30 @@ def test_what_cannot_be_solved() -> None:
         solve_closed([Station(0.0)], [1])
     with pytest.raises(UsageError, match="finite and not negative"):
         solve_closed([Station(-1.0)], [1])
+
+
+def test_networks_solved_together_are_those_solved_alone() -> None:
+    """To the last bit, because fits that solve their networks together must not depend on it."""
+    first = [Station(100.0, servers=2.5), Station(40.0, servers=INF, batch_wait=0.5), Station(300.0, servers=INF)]
+    second = [Station(80.0, calm=0.3), Station(0.0), Station(10.0, servers=4)]
+    for customers in ([1, 2, 4, 64], [3], [1, 900, 1_000]):
+        together = solve_networks([first, second], customers)
+        for network, found in zip((first, second), together, strict=True):
+            alone = solve_closed(network, customers)
+            assert found.throughput.tolist() == alone.throughput.tolist()
+            assert found.residence_time.tolist() == alone.residence_time.tolist()
+    rates = [solve_closed(network, [7]).throughput[0] for network in (first, second)]
+    assert throughputs([first, second], 7).tolist() == rates
+
+
+def test_differences_of_a_fit_are_scipys_also_at_bounds() -> None:
+    def residuals(points: Floats) -> Floats:
+        return np.column_stack([points[:, 0] ** 2, points[:, 0] * points[:, 1], np.exp(points[:, 1])])
+
+    low, high = np.array([-2.0, -1.0]), np.array([3.0, 1.0])
+    for point in ([0.5, 0.5], [3.0, 1.0], [-2.0, -1.0], [3.0 - 1e-9, -1.0 + 1e-9]):
+        at = np.array(point)
+        known = cast(Any, approx_derivative)(
+            lambda x: residuals(x[None, :])[0], at, method="2-point", bounds=(low, high)
+        )
+        assert slopes(residuals, at, low, high).tolist() == known.tolist()

@@ -23,7 +23,7 @@ from scipy.optimize import least_squares
 from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.queueing._structures import Layout, Parameters, Prediction
 
-__all__ = ["FittedNetwork", "Logarithms", "Samples", "fit_network", "profile"]
+__all__ = ["FittedNetwork", "Logarithms", "Samples", "fit_network", "profile", "slopes"]
 
 #: The logarithm of a predicted quantity for each of several networks.
 Logarithms = Callable[[Sequence[Parameters]], list[float]]
@@ -203,11 +203,13 @@ class _Problem:
         def errors(point: Floats) -> Floats:
             return np.asarray(self.residuals(point[None, :], pull)[0], dtype=np.float64)
 
-        def slopes(point: Floats) -> Floats:
-            return _slopes(lambda points: self.residuals(points, pull), point, low, high)
+        def derivatives(point: Floats) -> Floats:
+            return slopes(lambda points: self.residuals(points, pull), point, low, high)
 
         inside = np.clip(start, low + 1e-6, high - 1e-6)
-        found = least_squares(errors, inside, slopes, bounds=(low, high), max_nfev=25, xtol=1e-5, ftol=1e-4, gtol=1e-6)
+        found = least_squares(
+            errors, inside, derivatives, bounds=(low, high), max_nfev=25, xtol=1e-5, ftol=1e-4, gtol=1e-6
+        )
         return np.asarray(found.x, dtype=np.float64), float(2 * found.cost)
 
     def deviance(self, point: Floats) -> float:
@@ -251,7 +253,7 @@ class _Problem:
         return np.concatenate([*times, rates, np.array(busy)])
 
 
-def _slopes(residuals: Callable[[Floats], Floats], point: Floats, low: Floats, high: Floats) -> Floats:
+def slopes(residuals: Callable[[Floats], Floats], point: Floats, low: Floats, high: Floats) -> Floats:
     """Differences of the residuals, forwards or, at a bound, away from it, shape (residuals, numbers).
 
     scipy would evaluate each point of the differences alone; solving all of their networks at once is faster.
