@@ -32,16 +32,18 @@ def command(*words: object) -> Cost:
 
 def measure(folder: Path) -> dict[str, float]:
     """Costs of the recordings."""
-    dataset = folder / "dataset"
+    # A new folder each time, and nothing is removed meanwhile: for some minutes after files were removed, ext4 searches
+    # past their inodes for each file that it creates, which a first ingest does not meet.
+    datasets: list[Path] = []
 
     def from_nothing() -> Cost:
-        shutil.rmtree(dataset, ignore_errors=True)
-        return command("ingest", RECORDED, "--out", dataset)
+        datasets.append(folder / f"dataset-{len(datasets)}")
+        return command("ingest", RECORDED, "--out", datasets[-1])
 
     costs = in_turn(
         ingest=from_nothing,
-        unchanged=lambda: command("ingest", RECORDED, "--out", dataset),
-        export=lambda: command("spans", dataset, "--out", folder / "traces.pftrace", "--limit", 0),
+        unchanged=lambda: command("ingest", RECORDED, "--out", datasets[-1]),
+        export=lambda: command("spans", datasets[-1], "--out", folder / "traces.pftrace", "--limit", 0),
     )
     found: dict[str, float] = {"files": sum(path.is_file() for path in RECORDED.rglob("*"))}
     for what, cost in costs.items():
@@ -65,15 +67,13 @@ def growth(folder: Path, copies: list[int]) -> dict[str, float]:
     found: dict[str, float] = {}
     spent: dict[int, dict[str, Cost]] = {}
     for number in copies:
-        source, out = folder / "copies", folder / "copied"
+        source, out = folder / f"copies-{number}", folder / f"copied-{number}"
         files = copied(source, number)
         spent[files] = {suffix: command("ingest", source, "--out", out) for suffix in ("", "_again")}
         for suffix, cost in spent[files].items():
             found[f"ms_a_file_of_{files}{suffix}"] = round(cost.cpu_s / files * 1000, 2)
             found[f"wall_s_of_{files}{suffix}"] = round(cost.wall_s, 2)
             found[f"peak_mib_of_{files}{suffix}"] = round(cost.peak_mib)
-        shutil.rmtree(source)
-        shutil.rmtree(out, ignore_errors=True)
     few, many = min(spent), max(spent)
     found["times_the_files"] = round(many / few, 2)
     for suffix, cost in spent[few].items():

@@ -25,6 +25,9 @@ from typing import IO, Final, TypeVar, cast
 
 __all__ = ["Helper", "NoAnswerError", "say", "serve"]
 
+#: A helper works on one item at a time, and there is one for each further thread: threads of polars would only wait.
+_ONE_AT_A_TIME: Final = {"POLARS_MAX_THREADS": "1"}
+
 _Result = TypeVar("_Result")
 _PR_SET_PDEATHSIG: Final = 1
 #: The paths are handed over first, because formats of other packages may be on paths that a program added.
@@ -68,7 +71,9 @@ class Helper:
             raise NoAnswerError
         command = [sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM]
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+            self._process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | _ONE_AT_A_TIME
+            )
         except OSError as error:
             raise NoAnswerError from error
         self._requests, self._replies = self._process.stdin, self._process.stdout
