@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.spans.match.linear_programme import Columns, least_cost
-from citus_analysis.spans.read.ordered_arrays import firsts, stable_order
+from citus_analysis.spans.read.ordered_arrays import Integers, firsts, stable_order
 
 __all__ = [
     "RESOLUTION_US",
@@ -81,7 +81,7 @@ class Bounds:
     def _arrays(self) -> tuple[Floats, Floats, Floats]:
         return self.time, self.low, self.high
 
-    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Bounds:
+    def take(self, chosen: NDArray[np.bool_] | Integers) -> Bounds:
         """The bounds of some pairs."""
         return Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
 
@@ -224,7 +224,7 @@ def _most_agreed(low: Floats, high: Floats) -> tuple[float, int, int]:
     low.sort()
     high.sort()
     ended = np.searchsorted(high, low, side="left")
-    depth = np.arange(1, len(low) + 1)
+    depth = np.arange(1, len(low) + 1, dtype=np.int32)
     depth -= ended
     best = int(np.argmax(depth))
     most = int(depth[best])
@@ -232,11 +232,19 @@ def _most_agreed(low: Floats, high: Floats) -> tuple[float, int, int]:
     del ended
     offset = float((low[best] + min(following, default=low[best])) / 2)
     apart = max(2 * width, 5 * RESOLUTION_US)
-    second = [depth[np.abs(low - offset) > apart].max(initial=0)]
-    depth = np.searchsorted(low, high, side="right")
-    depth -= np.arange(1, len(high) + 1)
-    second.append(depth[np.abs(high - offset) > apart].max(initial=0))
-    return offset, most, int(max(second))
+    second = [_deepest(depth, low, offset, apart)]
+    depth = np.searchsorted(low, high, side="right").astype(np.int32)
+    depth -= np.arange(1, len(high) + 1, dtype=np.int32)
+    second.append(_deepest(depth, high, offset, apart))
+    return offset, most, max(second)
+
+
+def _deepest(depth: NDArray[np.int32], edges: Floats, offset: float, apart: float) -> int:
+    """The largest depth at edges that are further from an offset than `apart`."""
+    # In place: of millions of pairs, each array takes tens of megabytes.
+    away = edges - offset
+    np.abs(away, out=away)
+    return int(depth.max(where=away > apart, initial=0))
 
 
 def fit_clock(bounds: Bounds) -> ClockLine:

@@ -35,7 +35,7 @@ from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
 from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, microseconds, pair_by_order
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted, pick
+from citus_analysis.spans.read.ordered_arrays import Flags, Integers, changes, counted, pick
 from citus_analysis.spans.read.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _EXACT, _INFERRED, _UNMATCHED = range(3)
 
 _OF_CHILD: Final = ("child_duration_us", "child_pid", "child_extended", "child_connects")
 
-_NO_ROWS: Final = np.zeros(0, np.intp)
+_NO_ROWS: Final = np.zeros(0, np.uint32)
 
 _NONE: Final = pl.DataFrame(schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean})
 
@@ -150,7 +150,7 @@ def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
     return fitted
 
 
-def _by_session(claims: Sequence[Claims], rows: list[Indices]) -> tuple[Bounds, NDArray[np.int32]]:
+def _by_session(claims: Sequence[Claims], rows: list[Integers]) -> tuple[Bounds, NDArray[np.int32]]:
     """The bounds of some pairs and the number of the session of each, in the same order as without groups.
 
     The order matters because some of several equal bounds are considered late. The list `rows` is emptied.
@@ -162,6 +162,7 @@ def _by_session(claims: Sequence[Claims], rows: list[Indices]) -> tuple[Bounds, 
     begins = np.cumsum([0, *(one.streams.height for one in claims)]).tolist()
     of_pair = [place[begin + one.stream_of(own)] for one, own, begin in zip(claims, rows, begins, strict=False)]
     placed = np.concatenate(of_pair)
+    del of_pair
     order = np.argsort(placed, kind="stable")
     # One array after the other: each takes tens of megabytes.
     arrays = (

@@ -23,7 +23,16 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.spans.match.alternatives import Paired
 from citus_analysis.spans.match.anchors import name_anchors
 from citus_analysis.spans.match.clocks import RESOLUTION_US, Bounds
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, firsts, numbers_of, places, stable_order
+from citus_analysis.spans.read.ordered_arrays import (
+    Flags,
+    Indices,
+    Integers,
+    changes,
+    firsts,
+    numbers_of,
+    places,
+    stable_order,
+)
 from citus_analysis.spans.read.sessions import Sessions, place
 
 __all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "microseconds", "pair_by_order"]
@@ -104,7 +113,7 @@ class Claims:
         shared: pairs of nodes with a stream that has tasks and children.
     """
 
-    by_nodes: dict[NodePair, Indices]
+    by_nodes: dict[NodePair, Integers]
     bounds: Bounds
     shorter: Flags
     length: Floats
@@ -116,11 +125,11 @@ class Claims:
         """The pairs of nodes of the chosen pairs."""
         return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
 
-    def stream_of(self, rows: Indices) -> Indices:
+    def stream_of(self, rows: Integers) -> Indices:
         """The row of `streams` of each of some pairs."""
         return np.searchsorted(self.first, rows, side="right") - 1
 
-    def paired(self, rows: Indices) -> Paired:
+    def paired(self, rows: Integers) -> Paired:
         """Some of the pairs; of each stream, all or none."""
         stream = self.stream_of(rows)
         # Only the existence of further tasks matters here, not the end of the first.
@@ -176,7 +185,9 @@ class Ordered:
         )
         shorter = child.length[self.child] > task.length[self.task] + 1
         length = task.length[self.task]
-        return Claims(self._by_nodes(), self._bounds(), shorter, length, first, streams, self._shared())
+        # Of millions of pairs, these numbers are in memory until all clocks are known.
+        by_nodes: dict[NodePair, Integers] = {key: rows.astype(np.uint32) for key, rows in self._by_nodes().items()}
+        return Claims(by_nodes, self._bounds(), shorter, length, first, streams, self._shared())
 
     def rest(self, exact: Flags) -> Rest:
         """Tasks and children without a proven partner; `exact` marks the proven pairs."""
