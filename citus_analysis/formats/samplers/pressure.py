@@ -57,10 +57,10 @@ from citus_analysis.schema import PRESSURES, TABLES
 __all__ = ["FORMAT", "Pressure"]
 
 _WORDS: Final = "|".join(PRESSURES)
-#: A line as `cat` and `grep` print it, and one with other text before it.
-_VALUE: Final = rf"^(?:(?:/proc/pressure/)?(?:{_WORDS}):)?{PRESSURE_VALUES}$"
-_PREFIXED: Final = rf"^(.*?)[\s,;|]*((?:(?:/proc/pressure/)?\b(?:{_WORDS})[: ]\s*)?{PRESSURE_VALUES})$"
-_NAMED: Final = rf"^(?:/proc/pressure/)?({_WORDS})[: ]\s*"
+#: What follows the name of a file and a time, if they stand before the values; these texts are cheap to search for.
+_VALUES: Final = r"(?:some|full) avg10=.*$"
+_NAMED: Final = rf"\b({_WORDS})[: ]\s*$"
+_FILE: Final = rf"(?:/proc/pressure/)?\b(?:{_WORDS})[: ]\s*$"
 _TITLE: Final = rf"^==> (?:/proc/pressure/)?({_WORDS}) <==$"
 #: Signs that people put around times.
 _AROUND: Final = "=#*-[]() "
@@ -109,10 +109,10 @@ class Pressure(Format):
         if b" avg300=" not in head[:4096]:
             return 0.0
         lines = compact_lines(head[: head.rfind(b"\n") + 1]).filter(pl.col("text") != "").head(_FIRST_LINES)
-        values, before = _divided(lines["text"])
-        known = values.is_not_null() & (before.str.contains(TIME) | (before == ""))
-        known |= values.is_null() & (before.str.contains(TIME) | lines["text"].str.contains(_TITLE))
-        return 0.95 if known.all() and values.is_not_null().any() else 0.0
+        found = _divided(lines["text"])
+        values, timed = found["value"].is_not_null(), found["before"].str.contains(TIME)
+        known = timed | (values & (found["before"] == "")) | (~values & lines["text"].str.contains(_TITLE))
+        return 0.95 if known.all() and values.any() else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per block."""
@@ -128,29 +128,42 @@ class Pressure(Format):
             yield parsed
 
 
-def _divided(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The value of each line (null if it has none), and what stands before it or instead of it, without signs."""
-    plain = texts.str.contains(_VALUE)
-    text = pl.col("text")
-    parts = pl.when(~plain).then(text).str.extract_groups(_PREFIXED).struct
-    value = pl.when(plain).then(text).otherwise(parts.field("2"))
-    before = pl.when(plain).then(pl.lit("")).otherwise(pl.coalesce(parts.field("1"), text)).str.strip_chars(_AROUND)
-    found = texts.alias("text").to_frame().select(value=value, before=before)
-    return found["value"], found["before"]
+def _divided(texts: pl.Series) -> pl.DataFrame:
+    """Of each line its `value` and the `file` named before it (null without), and `before`: what stands before them.
+
+    Of a line without a value, `before` is the whole line; signs around it are left out.
+    """
+    text, head = pl.col("text"), pl.col("head")
+    frame = texts.alias("text").to_frame().with_columns(head=text.str.replace(_VALUES, ""))
+    tail = text.str.strip_prefix(head)
+    frame = frame.select("text", "head", value=pl.when(tail.str.contains(rf"^{PRESSURE_VALUES}$")).then(tail))
+    valued = pl.col("value").is_not_null()
+    before = pl.when(valued).then(head.str.replace(_FILE, "").str.strip_chars_end(" ,;|")).otherwise(text)
+    return frame.select(
+        "value", file=pl.when(valued).then(head.str.extract(_NAMED)), before=before.str.strip_chars(_AROUND)
+    )
+
+
+def _times(before: pl.Series, local: LocalTime) -> pl.Series:
+    """The times that texts are; most are empty."""
+    at = (before != "").arg_true()
+    times = pl.repeat(None, len(before), dtype=pl.Datetime("us", "UTC"), eager=True)
+    return times.scatter(at, times_of(before.gather(at), local))
 
 
 def _parsed(block: Block, state: _State, local: LocalTime, only: str | None) -> tuple[Parsed, _State]:
     lines = compact_lines(block.data, block.offset)
     text = pl.col("text")
-    values, before = _divided(lines["text"])
+    found = _divided(lines["text"])
     lines = lines.with_columns(
-        values.is_not_null().alias("value"),
-        values.alias("shown"),
-        times_of(before, local).alias("time"),
+        found["value"].is_not_null().alias("value"),
+        found["value"].alias("shown"),
+        found["file"],
+        _times(found["before"], local).alias("time"),
         title=text.str.extract(_TITLE),
     )
     # Text before a value must be a time.
-    lines = lines.with_columns(pl.col("value") & ((before == "") | pl.col("time").is_not_null()))
+    lines = lines.with_columns(pl.col("value") & ((found["before"] == "") | pl.col("time").is_not_null()))
     known = (text == "") | pl.any_horizontal("value", pl.col("title", "time").is_not_null())
     lines = lines.with_columns(
         reason=pl.when(~pl.col("terminated") & (text != ""))
@@ -172,17 +185,20 @@ def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.D
     marked = good.with_columns(
         part=part,
         time=pl.col("time").forward_fill().fill_null(pl.lit(state.time, pl.Datetime("us", "UTC"))),
-        title=pl.col("title").forward_fill().over(part).fill_null(pl.when(part == 0).then(pl.lit(state.title))),
+        title=_within(part, pl.col("title")).fill_null(pl.when(part == 0).then(pl.lit(state.title))),
     )
     values = marked.filter("value")
-    fields = pressure_fields(values["shown"].str.replace(_NAMED, ""))
-    named = pl.coalesce(pl.col("shown").str.extract(_NAMED), "title", pl.lit(only, pl.String))
+    fields = pressure_fields(values["shown"])
+    named = pl.coalesce("file", "title", pl.lit(only, pl.String))
     rows = values.select("part", sample_time="time", pressure=named).hstack(fields)
-    somes = ((pl.col("scope") == "some") & pl.col("pressure").is_null()).cast(pl.Int64).cum_sum().over("part")
+    unnamed_some = ((pl.col("scope") == "some") & pl.col("pressure").is_null()).cast(pl.Int64)
+    so_far = unnamed_some.cum_sum()
+    somes = so_far - pl.when(_BEGINS).then(so_far - unnamed_some).forward_fill()
     rows = rows.with_columns(somes=somes + pl.when(pl.col("part") == 0).then(state.somes).otherwise(0))
     # A second `full` in a row is that of irq.
     before = pl.when(pl.col("part") == 0).then(pl.lit(state.place % 2 == 1)).otherwise(pl.lit(value=False))
-    again = (pl.col("scope") == "full") & (pl.col("scope").shift() == "full").over("part").fill_null(before)
+    full = pl.col("scope") == "full"
+    again = full & pl.when(_BEGINS).then(before).otherwise(full.shift())
     cycle = (pl.col("somes") - 1) % len(_UNNAMED)
     unnamed = (
         pl.when(again).then(pl.lit("irq")).otherwise(cycle.replace_strict(dict(enumerate(_UNNAMED)), default="cpu"))
@@ -194,6 +210,15 @@ def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.D
     begins = timed | (pl.col("place") <= pl.col("place").shift(fill_value=state.place))
     rows = rows.with_columns(sample=begins.cast(pl.Int32).cum_sum() + state.samples)
     return rows, _after(marked, rows, state)
+
+
+#: The first row of a part: rows of a part are adjacent, and a window of thousands of parts takes most of the time.
+_BEGINS: Final = pl.col("part").ne_missing(pl.col("part").shift())
+
+
+def _within(part: pl.Expr, column: pl.Expr) -> pl.Expr:
+    """The last value before or in each row, if it is of the same part."""
+    return pl.when(pl.when(column.is_not_null()).then(part).forward_fill() == part).then(column.forward_fill())
 
 
 def _after(marked: pl.DataFrame, rows: pl.DataFrame, state: _State) -> _State:
