@@ -148,6 +148,16 @@ def hours_of_host() -> str:
     )
 
 
+def hours_of_pressure() -> str:
+    """Dumps of `/proc/pressure` after `date`: a recorded one each second, with totals that grow."""
+    _, *values = (DATA / "pressure" / "cat-date-us.out").read_text(encoding="utf-8").splitlines()[:7]
+    found = []
+    for step in range(30_000):
+        found.append((_START + timedelta(seconds=step)).strftime("%a %b %d %I:%M:%S %p UTC %Y"))
+        found += [value.replace("total=", f"total={step + 1}") for value in values]
+    return "\n".join(found) + "\n"
+
+
 def best(work: Callable[[], object]) -> tuple[float, float]:
     """Least wall time and CPU time of some runs."""
     costs = []
@@ -180,6 +190,7 @@ def measure(folder: Path) -> dict[str, float]:
         "activity": hours_of_activity,
         "server_views": hours_of_statements,
         "host_counters": hours_of_host,
+        "pressure": hours_of_pressure,
     }
     for name, make in made.items():
         format_name = name.removesuffix("_lines")
