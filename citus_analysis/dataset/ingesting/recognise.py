@@ -155,14 +155,14 @@ def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
     """
     reports: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
     for file in files:
-        if file.format is not None and _is_named_by_path(file):
+        if file.format is not None and file.format.name in _REPORT_OF.values() and _is_named_by_path(file):
             folder = file.location.rpartition("/")[0]
             reports[file.identity.resource, folder, file.format.name].add(file.identity.run)
     joined = []
     for file in files:
-        wanted = "" if file.format is None else _REPORT_OF.get(file.format.name, "")
-        found = reports.get((file.identity.resource, file.location.rpartition("/")[0], wanted), set())
-        if len(found) == 1 and _is_named_by_path(file):
+        wanted = None if file.format is None else _REPORT_OF.get(file.format.name)
+        found = reports.get((file.identity.resource, file.location.rpartition("/")[0], wanted)) if wanted else None
+        if found and len(found) == 1 and _is_named_by_path(file):
             joined.append(replace(file, identity=replace(file.identity, run=next(iter(found)))))
         else:
             joined.append(file)
