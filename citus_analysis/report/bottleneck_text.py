@@ -108,15 +108,16 @@ def generator_sentence(study: BottleneckStudy) -> str:
     if mine:
         names = listed([str(one.configuration["resource"]) for one in mine[:_MOST]])
         return f"The load generator is the first limit in {len(mine)} of {of}: {names}."
+    among = "" if len(study.verdicts) == 1 else f" in any of {of}"
     unknown = study.matrix.filter((pl.col("part") == _GENERATOR) & pl.col("not_measured").is_not_null())
     asked = unknown.filter(pl.col("aspect") == "utilisation")["resource"].n_unique()
     if asked:
         return (
-            f"There is no sign that the load generator is the first limit in any of {of}, but "
+            f"There is no sign that the load generator is the first limit{among}, but "
             f"{counted(asked, 'resource')} {'has' if asked == 1 else 'have'} no snapshots of sessions, "
             "which would decide."
         )
-    return f"The load generator is not the first limit{'' if len(study.verdicts) == 1 else f' in any of {of}'}."
+    return f"The load generator is not the first limit{among}."
 
 
 def demand_sentences(first: pl.DataFrame) -> list[str]:
