@@ -26,7 +26,7 @@ from citus_analysis.spans.model.identifiers import Identifiers
 from citus_analysis.spans.read.ordered_arrays import Indices, changes, counted, firsts, join_executions, single
 from citus_analysis.spans.read.sessions import Sessions
 
-__all__ = ["kinds", "statement_profile"]
+__all__ = ["REPORTED_AT", "kinds", "statement_profile"]
 
 _MATCH: Final = TABLES["statements"]["match"].dtype
 _COLUMNS: Final = (
@@ -56,7 +56,7 @@ def statement_profile(
     Returns:
         Columns of table `statements` with `source` in place of `source_id`, and `execution`.
     """
-    parents = sessions.executions.filter(_IS_PARENT).with_columns(_CLOSED_OR_LAST)
+    parents = sessions.executions.filter(_IS_PARENT).with_columns(REPORTED_AT)
     parents = parents.with_columns(trace_id=identifiers.of(parents, "trace"))
     locals_ = sessions.locals.group_by("execution").agg(_LOCALS)
     failed = failures.select(_FAILED)
@@ -70,7 +70,8 @@ def statement_profile(
 
 # Expressions are made once: a small iteration takes as long to make them as to evaluate them.
 _IS_PARENT: Final = ~pl.col("is_child")
-_CLOSED_OR_LAST: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
+#: Where an execution was reported: at the record that closed it, else at its last record.
+REPORTED_AT: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
 _LOCALS: Final = (pl.len().cast(pl.Int32).alias("local_tasks"), pl.col("shard_id").first().alias("local_shard"))
 _FAILED: Final = (pl.col("execution"), pl.col("shard_id").alias("failed_shard"))
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from citus_analysis.schema import TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.model.identifiers import Identifiers
-from citus_analysis.spans.model.statements import kinds
+from citus_analysis.spans.model.statements import REPORTED_AT, kinds
 from citus_analysis.spans.read.ordered_arrays import join_executions
 from citus_analysis.spans.read.sessions import Sessions
 
@@ -60,7 +60,6 @@ _TYPED: Final = tuple(
 )
 _NO_SHARD: Final = pl.lit(None).alias("shard_id")
 _KIND_OF_STATEMENT: Final = pl.col("statement_kind").fill_null("other")
-_CLOSED_OR_LAST: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
 _CHILD_COMMITS_INSIDE: Final = _child_commits_inside()
 _ROOT: Final = (
     *_named("statement", _KIND_OF_STATEMENT),
@@ -189,7 +188,7 @@ def owners_of_children(
     )
     if failures.is_empty():
         return tasks
-    roots = failed.with_columns(_CLOSED_OR_LAST)
+    roots = failed.with_columns(REPORTED_AT)
     named = roots.with_columns(trace_id=identifiers.of(roots, "trace"), span_id=identifiers.of(roots, "statement"))
     return pl.concat([tasks, _owners_of_failures(named, failures)])
 
@@ -265,7 +264,7 @@ def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers)
 def _children(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
     """The executions of children with their trace and span."""
     executions = sessions.executions.filter(pl.col("is_child"))
-    children = join_executions(executions.with_columns(_CLOSED_OR_LAST), owners)
+    children = join_executions(executions.with_columns(REPORTED_AT), owners)
     return children.with_columns(
         trace_id=pl.coalesce("trace_id", identifiers.of(children, "trace")), span_id=identifiers.of(children, "remote")
     )
