@@ -147,38 +147,50 @@ def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts
     }
 
 
-_FLAGS: Final = (
-    *("anchored", "fatal", "has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "in_transaction"),
-    *("first_on_shard", "extended", "has_fingerprint"),
-)
+# Members of structures by which executions are linked, and those that only their own spans need.
+_LINKED: Final = ("source", "pid", "phases", "duration_us", "last_offset", "session_seq", "other_shards")
+_FLAGS: Final = ("has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "first_on_shard", "extended")
+_FURTHER: Final = ("session", "statement_kind", "statement_fingerprint")
+_FURTHER_FLAGS: Final = ("anchored", "fatal", "in_transaction", "has_fingerprint")
 _TIMES: Final = ("opener_time", "end_time", "start_time")
-_OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", "local_xid", "closing_xid", *_TIMES)
+_OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", *_TIMES)
+_TRANSACTIONS: Final = ("local_xid", "closing_xid")
 
 
 def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
     """Executions with these numbers, as in :class:`Sessions`."""
-    named = ("source", "session", "pid", "phases", "duration_us", "last_offset", "session_seq")
-    facts = frame_of(items, (*named, *_FLAGS, "other_shards", "statement_kind", "statement_fingerprint"), _OPTIONAL)
+    facts = frame_of(items, (*_LINKED, *_FLAGS, *_FURTHER, *_FURTHER_FLAGS), (*_OPTIONAL, *_TRANSACTIONS))
     return (
-        facts.with_columns(_TYPED)
-        .with_columns(
-            *_WHERE_KNOWN,
-            execution=pl.Series(numbers.astype(np.uint32)),
-            node=files["node"].cast(_NODE).gather(facts["source"]),
-            statement_kind=_kinds(facts["statement_kind"]),
-            other_shards=texts.shards.named(facts["other_shards"], pl.String),
-        )
+        _named(facts.with_columns(*_TYPED, _FURTHER_TYPED), numbers, files, texts)
+        .with_columns(_KNOWN_FINGERPRINT, statement_kind=_kinds(facts["statement_kind"]))
         .drop("has_fingerprint")
+    )
+
+
+def linked_executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
+    """The columns of :func:`executions_of` by which executions are linked: of millions, each column takes memory."""
+    facts = frame_of(items, (*_LINKED, *_FLAGS), _OPTIONAL)
+    return _named(facts.with_columns(*_TYPED), numbers, files, texts).drop("phases")
+
+
+def _named(facts: pl.DataFrame, numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
+    """The executions with their numbers, nodes and further shards."""
+    return facts.with_columns(
+        *_WHERE_KNOWN,
+        execution=pl.Series(numbers.astype(np.uint32)),
+        node=files["node"].cast(_NODE).gather(facts["source"]),
+        other_shards=texts.shards.named(facts["other_shards"], pl.String),
     )
 
 
 # Expressions are made once: a small iteration takes as long to make them as to evaluate them.
 _TYPED: Final = (pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
+_FURTHER_TYPED: Final = pl.col(_FURTHER_FLAGS).cast(pl.Boolean)
 _WHERE_KNOWN: Final = (
     pl.when("opened").then("extended").alias("extended"),
     pl.when(pl.col("phases") > 0).then("duration_us").alias("duration_us"),
-    pl.when("has_fingerprint").then("statement_fingerprint").alias("statement_fingerprint"),
 )
+_KNOWN_FINGERPRINT: Final = pl.when("has_fingerprint").then("statement_fingerprint").alias("statement_fingerprint")
 # The values under nulls must be valid codes, too, or sessions that were laid aside could not be read back.
 _KNOWN_CODE: Final = pl.when(pl.col("code") != NO_CODE).then(pl.col("code") % NO_CODE)
 

@@ -32,9 +32,9 @@ from citus_analysis.spans.read.sessions import (
     Texts,
     begins_of,
     coverage_of,
-    executions_of,
     gaps_of,
     held_by,
+    linked_executions_of,
     tasks_of,
 )
 
@@ -46,11 +46,6 @@ PIECE_EXECUTIONS: Final = 2**15
 #: Columns of the records of one source, by name, in the order of the source.
 Columns = Mapping[str, pa.Array]
 
-#: Columns of executions that are not needed to link them.
-_UNLINKED: Final = (
-    *("session", "anchored", "fatal", "in_transaction", "phases", "statement_kind", "statement_fingerprint"),
-    *("local_xid", "closing_xid"),
-)
 _LAID_ASIDE: Final = ("executions", "phases", "locals")
 
 
@@ -160,15 +155,18 @@ class Pass:
         """
         together = self._cells.count // self.groups
         cells = range(number * together, (number + 1) * together)
-        linked, sent = self._linked.joined(cells, again=again), self._tasks.joined(cells, again=again)
+        linked = self._linked.joined(cells, again=again)
+        executions = self._facts(in_order_of(linked["numbers"], linked) if together > 1 else linked)
+        # Released before as much is read again.
+        del linked
+        sent = self._tasks.joined(cells, again=again)
         if together > 1:
-            linked = in_order_of(linked["numbers"], linked)
             sent = in_order_of(sent["tasks"]["execution"], sent)
         tasks = tasks_of(sent["tasks"], sent["owners"], self.files, self.nodes, self._texts)
-        return replace(known, tasks=tasks, executions=self._facts(linked))
+        return replace(known, tasks=tasks, executions=executions)
 
     def _facts(self, linked: Arrays) -> pl.DataFrame:
-        return executions_of(linked["executions"], linked["numbers"], self.files, self._texts).drop(_UNLINKED)
+        return linked_executions_of(linked["executions"], linked["numbers"], self.files, self._texts)
 
     def failed(self) -> Sessions:
         """The executions that failed, and the facts about all sessions."""
