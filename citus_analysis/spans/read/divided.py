@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import isqrt
 from typing import Final, Protocol, Self
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     chosen_items,
     joined_items,
+    place_items,
 )
 from citus_analysis.spans.read.ordered_arrays import Integers
 
@@ -72,7 +73,7 @@ class Divided:
     groups: int
     waiting_bytes: int = 0
     _waiting: list[tuple[Integers, Arrays]] = field(default_factory=list)
-    _blocks: defaultdict[int, list[Bring]] = field(default_factory=lambda: defaultdict(list))
+    _blocks: defaultdict[int, list[tuple[int, Bring]]] = field(default_factory=lambda: defaultdict(list))
     _none: Arrays = field(default_factory=dict)
 
     def add(self, numbers: Integers, arrays: Arrays) -> None:
@@ -91,14 +92,15 @@ class Divided:
         block = {name: joined_items([arrays[name] for _, arrays in self._waiting]) for name in self._none}
         self._waiting, self.waiting_bytes = [], 0
         if self.groups == 1:
-            self._blocks[0].append(held(block))
+            self._blocks[0].append((len(numbers), held(block)))
             return
         order = np.argsort(numbers, kind="stable")
         ordered = {name: chosen_items(items, order) for name, items in block.items()}
         ends = np.cumsum(np.bincount(numbers, minlength=self.groups)).tolist()
         for group, (begin, end) in enumerate(pairwise([0, *ends])):
             if end > begin:
-                self._blocks[group].append(self.keep({name: items[begin:end] for name, items in ordered.items()}))
+                kept = self.keep({name: items[begin:end] for name, items in ordered.items()})
+                self._blocks[group].append((end - begin, kept))
 
     def joined(self, groups: Iterable[int], *, again: bool = False) -> Arrays:
         """The items of some groups, group by group, in the order in which they were added.
@@ -108,8 +110,17 @@ class Divided:
             again: keep the items for a further call.
         """
         laid = [self._blocks.get(group, []) if again else self._blocks.pop(group, []) for group in groups]
-        parts = [self._none, *(bring(again=again) for blocks in laid for bring in blocks)]
-        return {name: joined_items([part[name] for part in parts]) for name in self._none}
+        joined = {
+            name: np.empty(sum(count for blocks in laid for count, _ in blocks), items.dtype)
+            for name, items in self._none.items()
+        }
+        begin = 0
+        # One block after the other, because all of them and the result would be in memory twice.
+        for count, bring in chain.from_iterable(laid):
+            for name, items in bring(again=again).items():
+                place_items(joined[name], begin, items)
+            begin += count
+        return joined
 
 
 def in_order_of(numbers: Integers, arrays: Arrays) -> Arrays:

@@ -35,6 +35,7 @@ __all__ = [
     "chosen_items",
     "copied_items",
     "joined_items",
+    "place_items",
 ]
 
 #: Missing values: of integers, of codes, and of numbers of texts.
@@ -228,3 +229,16 @@ def joined_items(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     dtype = arrays[0].dtype
     joined: NDArray[np.void] = np.concatenate([items.view(f"V{dtype.itemsize}") for items in arrays]).view(dtype)
     return joined
+
+
+def place_items(target: NDArray[np.void], begin: int, items: NDArray[np.void]) -> None:
+    """Copy structures, as bytes, to a place in an array of the same structures.
+
+    Example:
+        >>> numbers = np.zeros(3, [("number", "i8")])
+        >>> place_items(numbers, 1, np.array([(1,), (3,)], numbers.dtype))
+        >>> numbers["number"].tolist()
+        [0, 1, 3]
+    """
+    as_bytes = f"V{target.dtype.itemsize}"
+    target.view(as_bytes)[begin : begin + len(items)] = items.view(as_bytes)
