@@ -93,19 +93,24 @@ class Cost:
 
 
 def measured(command: Sequence[str], answers: Collection[int] = (0,)) -> Cost:
-    """Run a command and read off what it took, its children included; other answers than these are a failure."""
+    """Run a command and read off what it took, its children included; other answers than these are a failure.
+
+    What the command says on standard error is shown if it fails.
+    """
     # What was written before is on disk: an ingest, which flushes its own files, does not wait for that of others.
     os.sync()
     # Not to the null device: grep stops at its first match when nobody reads the count.
-    with tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
         before = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, env=environment())
+        process = subprocess.Popen(command, stdout=output, stderr=messages, env=environment())
         with watching(process.pid) as watched:
             _, status, usage = os.wait4(process.pid, 0)
             wall_s = time.perf_counter() - before
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in answers:
-        raise subprocess.CalledProcessError(process.returncode, list(command))
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in answers:
+            messages.seek(0)
+            sys.stderr.write(messages.read().decode(errors="replace"))
+            raise subprocess.CalledProcessError(process.returncode, list(command))
     # The kernel saw the peak of each, at whatever moment it was.
     return Cost(usage.ru_utime + usage.ru_stime, wall_s, max(usage.ru_maxrss / 1024, watched.peak_mib))
 
