@@ -16,6 +16,8 @@ from pathlib import Path
 
 import polars as pl
 
+from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.run_windows import Tagger
 from citus_analysis.dataset.storage.parts import STAGING, PartWriter
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
@@ -44,9 +46,10 @@ def reading_seconds(data: bytes) -> tuple[float, float]:
         to_memory = time.process_time() - start
         # Another time, for the writer works meanwhile in a thread of its own.
         start = time.process_time()
+        tagger = Tagger("source", Identity(resource="benchmark"))
         with PartWriter(folder, "benchmark", "source") as writer:
             for piece in format_named("pglog").parse(Content(path), Hints(path.name)):
-                writer.write(piece.tables)
+                writer.write({table: tagger.tag(table, rows) for table, rows in piece.tables.items()})
             writer.finish()
         return time.process_time() - start, to_memory
 
@@ -98,7 +101,7 @@ def nodes() -> pl.DataFrame:
     """The recording's nodes."""
     path = RECORDING / "config.yml"
     (piece,) = format_named("config").parse(Content(path), Hints(path.name))
-    return TABLES["nodes"].conform(piece.tables["nodes"].with_columns(resource=pl.lit(RECORDING.name)))
+    return TABLES["nodes"].conform(piece.frame("nodes").with_columns(resource=pl.lit(RECORDING.name)))
 
 
 def measure(statements: int) -> dict[str, float]:
