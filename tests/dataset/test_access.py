@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset.query import access
 from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from tests.conftest import Tree
@@ -27,6 +28,30 @@ def test_every_table_is_there_with_the_schemas_types(dataset: Dataset, name: str
     assert frame.height == dataset.tables().get(name, 0)
     assert getattr(dataset, name)().equals(frame)
     assert dataset.sql(f"SELECT * FROM {name}").columns == TABLES[name].names()
+
+
+def test_small_tables_are_read_once_and_no_caller_changes_them_for_others(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, scan = list[str](), Dataset.scan
+    monkeypatch.setattr(Dataset, "scan", lambda self, name: (read.append(name), scan(self, name))[1])
+    dataset.table("runs").insert_column(0, pl.Series("own", [1, 2]))
+    assert dataset.table("runs").schema == TABLES["runs"].polars_schema()
+    monkeypatch.setattr(access, "_KEPT_ROWS", 5)
+    assert dataset.table("log_events").equals(dataset.table("log_events"))
+    assert read == ["runs", "log_events", "log_events"]
+
+
+def test_a_process_can_keep_datasets_open_until_they_change(
+    dataset: Dataset, tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_open", None)
+    assert open_dataset(dataset.path) is not open_dataset(dataset.path)
+    access.keep_open()
+    kept = open_dataset(dataset.path)
+    assert open_dataset(dataset.path) is kept
+    ingest(tree({"V9/config.yml": "resource: V9"}), dataset.path)
+    assert open_dataset(dataset.path) is not kept
 
 
 def test_a_table_comes_as_the_kind_that_is_asked_for(dataset: Dataset) -> None:

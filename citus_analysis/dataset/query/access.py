@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Dataset", "open_dataset"]
+__all__ = ["Dataset", "keep_open", "open_dataset"]
 
+#: Tables with at most this number of rows stay in memory once they were read; they take some MB.
+_KEPT_ROWS: Final = 20_000
 _REPAIR: Final = "open the dataset again; where that does not help, ingest the sources again: it repairs the file"
 Kind = Literal["polars", "pandas", "arrow"]
+#: In a process that keeps datasets open: folder -> the dataset as it was opened last; otherwise None.
+_open: dict[Path, Dataset] | None = None
 
 
 class Dataset(Shorthands):
@@ -50,6 +54,7 @@ class Dataset(Shorthands):
 
     def __init__(self, path: Path, manifest: Manifest, objects: ObjectReader | None = None) -> None:
         self._path, self._manifest, self._objects = path, manifest, objects
+        self._kept: dict[str, pl.DataFrame] = {}
 
     def __repr__(self) -> str:
         tables = counted(len(self.tables()), "table")
@@ -126,15 +131,27 @@ class Dataset(Shorthands):
     def table(self, name: str, kind: Kind = "polars") -> pl.DataFrame | pd.DataFrame | pa.Table:
         """A table as a frame of the requested kind; an Arrow table has the unit and meaning of each column.
 
+        Small tables are read once: a report reads some of them six times, and they consist of thousands of files.
+
         Raises:
             UnknownNameError: the table or the kind does not exist.
         """
         if kind not in ("polars", "pandas", "arrow"):
             raise UnknownNameError("kind of frame", kind, ("polars", "pandas", "arrow"))
-        frame = self._collected(self.scan(name))
+        frame = self._read(name)
         if kind == "polars":
             return frame
         return frame.to_pandas() if kind == "pandas" else _arrow(name, frame)
+
+    def _read(self, name: str) -> pl.DataFrame:
+        """The rows of a table, from memory if they are there."""
+        if (kept := self._kept.get(name)) is None:
+            kept = self._collected(self.scan(name))
+            if kept.height > _KEPT_ROWS:
+                return kept
+            self._kept[name] = kept
+        # Shares the columns: a caller that adds some in place adds them to its own frame.
+        return kept.clone()
 
     def _collected(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """The rows; errors of files in a store are raised here."""
@@ -208,11 +225,26 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         return _warned_of(_open_objects(ObjectPlace.of(str(path))))
     # Absolute, so that the dataset stays the same if the working directory changes.
     folder = Path(os.path.abspath(path))  # noqa: PTH100 - pathlib only resolves
+    if _open is not None and (known := _open.get(folder)) is not None and known._manifest.is_current:
+        return _warned_of(known)
     manifest = Manifest.load(folder)
     if not manifest.exists:
         raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
     check_footer(folder, manifest.parts())
-    return _warned_of(Dataset(folder, manifest))
+    dataset = Dataset(folder, manifest)
+    if _open is not None:
+        _open[folder] = dataset
+    return _warned_of(dataset)
+
+
+def keep_open() -> None:
+    """From now on, open a folder once in this process, until an ingest changes it.
+
+    This is for processes that make several reports of one dataset: each notebook opens it, which takes half a second
+    if it has thousands of files, and reads the same small tables.
+    """
+    global _open
+    _open = {}
 
 
 def _open_objects(place: ObjectPlace) -> Dataset:

@@ -179,7 +179,12 @@ class Manifest:
         Raises:
             DatasetError: the manifest is damaged, or an incompatible version wrote it.
         """
-        return self if self._status is not None and self._status == _status_of(self.path) else self.load(self.folder)
+        return self if self.is_current else self.load(self.folder)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its file has not changed since it was read."""
+        return self._status is not None and self._status == _status_of(self.path)
 
     @property
     def path(self) -> Path:
