@@ -9,7 +9,7 @@ from citus_analysis.bottleneck import BottleneckStudy, shard_skew, study_bottlen
 from citus_analysis.bottleneck.evidence.measurements import throttling
 from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes
 from citus_analysis.dataset import Dataset
-from citus_analysis.report.bottleneck_text import balance_sentences, node_load_figures, shown_run
+from citus_analysis.report.bottleneck.bottleneck_text import balance_sentences, node_load_figures, shown_run
 from citus_analysis.schema import TABLES
 
 RUNS = pl.DataFrame({"resource": ["w2"], "run_id": ["r"], "threads": [8]})

@@ -34,7 +34,12 @@ def test_small_tables_are_read_once_and_no_caller_changes_them_for_others(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, scan = list[str](), Dataset.scan
-    monkeypatch.setattr(Dataset, "scan", lambda self, name: (read.append(name), scan(self, name))[1])
+
+    def noted(self: Dataset, name: str) -> pl.LazyFrame:
+        read.append(name)
+        return scan(self, name)
+
+    monkeypatch.setattr(Dataset, "scan", noted)
     dataset.table("runs").insert_column(0, pl.Series("own", [1, 2]))
     assert dataset.table("runs").schema == TABLES["runs"].polars_schema()
     monkeypatch.setattr(access, "_KEPT_ROWS", 5)

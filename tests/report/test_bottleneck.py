@@ -9,12 +9,12 @@ from citus_analysis.bottleneck import BottleneckStudy, study_bottleneck
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.plots import plot_percentages, plot_variance, plot_waits
-from citus_analysis.report.bottleneck_text import (
+from citus_analysis.report.bottleneck.bottleneck_text import (
     bottleneck_sentences,
     demand_sentences,
     generator_sentence,
-    what_if_sentences,
 )
+from citus_analysis.report.bottleneck.prediction_text import what_if_sentences
 from citus_analysis.report.engine.render import render_report
 from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, predictions, resource_demands
 

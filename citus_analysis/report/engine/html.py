@@ -51,7 +51,7 @@ class Link:
     introduction: str = ""
 
 
-def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "") -> str:
+def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "", library: str = "") -> str:
     """The page of an executed notebook.
 
     Args:
@@ -59,6 +59,7 @@ def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "")
         title: title of the page.
         tables: folder of the CSV files as the page links to it; empty: figures carry no link.
         index: page of all reports, to which this one links back; empty: none.
+        library: the text of :func:`~citus_analysis.report.engine.packed_text.plotly_library`, where it is known.
     """
     sections = sections_of(notebook)
     whole = [sections.opening, *sections.shown]
@@ -72,7 +73,7 @@ def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "")
             index=index,
             sections=sections,
             config=json.dumps(_CONFIG),
-            library=plotly_library() if has_figures else "",
+            library=(library or plotly_library()) if has_figures else "",
             figures=packed(figures_json(whole)) if has_figures else "",
         )
     )

@@ -18,6 +18,7 @@ import re
 import zlib
 from base64 import b85encode
 from functools import cache
+from importlib.resources import files
 from typing import Final
 
 __all__ = ["packed", "plotly_library", "plotly_script"]
@@ -40,9 +41,8 @@ def plotly_library() -> str:
 
 def plotly_script() -> str:
     """The same script, not packed."""
-    from plotly.offline import get_plotlyjs
-
-    return without_map_worker(str(get_plotlyjs()))
+    # As in `plotly.offline.get_plotlyjs`, but without the import of all kinds of figures.
+    return without_map_worker(files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8"))
 
 
 def without_map_worker(script: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -20,7 +20,12 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.output_files import put_in_place
-from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError, UnknownNameError, UsageError
+from citus_analysis.errors import (
+    NothingToReportError,
+    ReportError,
+    UnknownNameError,
+    UsageError,
+)
 from citus_analysis.report.engine.links import check_links, further_pages, index_of, link_from_above
 from citus_analysis.report.engine.notebooks import (
     DATASETS,
@@ -32,6 +37,7 @@ from citus_analysis.report.engine.notebooks import (
     report_names,
     report_parameters,
 )
+from citus_analysis.report.engine.obstacles import obstacles
 from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
@@ -112,10 +118,10 @@ def render_report(
     given = _with_absolute_datasets(check_parameters(name, parameters or {}))
     source, target = _resolved(dataset, out)
     _spare_notebooks([name], target)
-    with _kernels(1) as kernels:
-        if reason := _obstacles(source, {name: given}).get(name):
+    with _kernels(1) as kernels, _packing(html=html) as library:
+        if reason := obstacles(source, {name: given}, kernels).get(name):
             raise NothingToReportError(reason, path=source)
-        result = _render(name, source, target, given, _Manner(kernels, html=html, index=index_of(target)))
+        result = _render(name, source, target, given, _Manner(kernels, library, html, index_of(target)))
     if html:
         link_from_above(target)
     return result
@@ -153,22 +159,17 @@ def render_reports(
     given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
     _spare_notebooks(wanted, target)
-    results, failures = list[ReportResult](), list[ReportError]()
     at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(wanted)))
-    with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once) as pool:
-        left_out = _obstacles(source, given)
+    with _kernels(at_once) as kernels, _packing(html=html) as library, ThreadPoolExecutor(at_once) as pool:
+        left_out = obstacles(source, given, kernels)
         shown = [name for name in wanted if name not in left_out]
         index = "index.html" if len(wanted) > 1 else index_of(target)
-        manners = {name: _Manner(kernels, html, index, partial(progress, name) if progress else None) for name in shown}
+        manner = _Manner(kernels, library, html, index)
         started = sorted(shown, key=lambda name: name not in _LONGEST)
-        futures = {name: pool.submit(_render, name, source, target, given[name], manners[name]) for name in started}
-        for name in shown:
-            try:
-                results.append(futures[name].result())
-            except NothingToReportError as error:
-                left_out[name] = error.problem
-            except ReportError as error:
-                failures.append(error)
+        futures = {
+            name: pool.submit(_render, name, source, target, given[name], manner.of(name, progress)) for name in started
+        }
+        results, failures = _collected({name: futures[name] for name in shown}, left_out)
     if html and results and len(wanted) > 1:
         _write_index(results, left_out, target)
     elif html and results:
@@ -178,6 +179,21 @@ def render_reports(
     if not results:
         raise NothingToReportError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()), path=dataset)
     return Rendered(tuple(results), left_out)
+
+
+def _collected(
+    futures: Mapping[str, Future[ReportResult]], left_out: dict[str, str]
+) -> tuple[list[ReportResult], list[ReportError]]:
+    """The reports that were made, and the failures; reports without data are added to those left out."""
+    results, failures = list[ReportResult](), list[ReportError]()
+    for name, future in futures.items():
+        try:
+            results.append(future.result())
+        except NothingToReportError as error:
+            left_out[name] = error.problem
+        except ReportError as error:
+            failures.append(error)
+    return results, failures
 
 
 def _wanted(names: str | Sequence[str], parameters: Mapping[str, object]) -> list[str]:
@@ -212,29 +228,6 @@ def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
     return given | {DATASETS: ",".join(fspath(_absolute(one.strip())) for one in folders.split(",") if one.strip())}
 
 
-def _obstacles(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]]) -> dict[str, str]:
-    """Report -> the reason why it has nothing to show with the given values; other reports are left out.
-
-    Defaults need no check: the first cell of a report refuses a dataset that lacks its data.
-
-    Raises:
-        DatasetError: there is no dataset in the folder.
-        UsageError: the dataset does not know a value that was given.
-    """
-    # Statistics take a moment to import; a misspelt parameter must not wait for them.
-    from citus_analysis.dataset import open_dataset
-
-    opened, found = open_dataset(dataset), {}
-    for name in (name for name, values in given.items() if values):
-        from citus_analysis.report.engine.choices import check_choices
-
-        try:
-            check_choices(name, opened, given[name])
-        except InsufficientDataError as error:
-            found[name] = error.problem
-    return found
-
-
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
     """Each report's share of the parameters."""
     if len(names) == 1:
@@ -253,12 +246,17 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
 
 @dataclass(frozen=True)
 class _Manner:
-    """Settings of a rendering apart from content: kernels, page, links from an index, progress."""
+    """Settings of a rendering apart from content: kernels, plotly.js for pages, page, links from an index, progress."""
 
     kernels: Queue[Kernel]
+    library: Future[str]
     html: bool = True
     index: str = ""
     watch: CellCallback | None = None
+
+    def of(self, name: str, progress: ProgressCallback | None) -> _Manner:
+        """The settings of one report, whose progress is shown."""
+        return replace(self, watch=partial(progress, name)) if progress else self
 
 
 @contextmanager
@@ -269,8 +267,21 @@ def _kernels(number: int) -> Iterator[Queue[Kernel]]:
     with ExitStack() as stack:
         waiting: Queue[Kernel] = Queue()
         for _ in range(number):
-            waiting.put(stack.enter_context(Kernel()))
+            waiting.put(stack.enter_context(Kernel(alone=number == 1)))
         yield waiting
+
+
+@contextmanager
+def _packing(*, html: bool) -> Iterator[Future[str]]:
+    """The packed plotly.js of all pages, made while notebooks are executed."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(_plotly_library if html else str)
+
+
+def _plotly_library() -> str:
+    from citus_analysis.report.engine.packed_text import plotly_library
+
+    return plotly_library()
 
 
 def _render(
@@ -287,7 +298,7 @@ def _render(
             raise
         except ReportError as error:
             raise _keep_failed(error, executed, out / f"{label}.failed.ipynb") from error
-        finished = _finish(executed, label, manner.index if manner.html else None, kernel)
+        finished = _finish(executed, label, manner, kernel)
         return _publish(label, scratch, out, html=manner.html, title=finished.title, findings=finished.findings)
 
 
@@ -308,12 +319,13 @@ def _execute(
     execute_notebook(find_notebook(name), target, parameters, folder=target.parent, watch=watch, kernel=kernel)
 
 
-def _finish(executed: Path, name: str, index: str | None, kernel: Kernel) -> Finished:
+def _finish(executed: Path, name: str, manner: _Manner, kernel: Kernel) -> Finished:
     from citus_analysis.dataset.ingesting.workers.helper_process import NoAnswerError
     from citus_analysis.report.engine.execution.notebook_work import finish
 
     try:
-        finished = kernel.call(finish, executed, name, index)
+        index = manner.index if manner.html else None
+        finished = kernel.call(finish, executed, name, index, manner.library.result())
     except NoAnswerError as error:
         raise ReportError("the process that makes its page ended", path=executed.name) from error
     if isinstance(finished, Exception):

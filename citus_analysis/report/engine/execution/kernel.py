@@ -7,6 +7,7 @@ kernel (`in_process.py`), with an IPython folder of its own: the user's configur
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -25,7 +26,9 @@ __all__ = ["CellCallback", "Kernel", "execute_notebook"]
 CellCallback = Callable[[int, int], None]
 
 _Result = TypeVar("_Result")
+#: Modules that prepare the process; the second one starts another process beside it.
 _AHEAD: Final = "citus_analysis.report.engine.execution.notebook_work"
+_AHEAD_ALONE: Final = "citus_analysis.report.engine.execution.alone"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -35,20 +38,25 @@ class Kernel:
     Importing statistics and figures takes a second or two, as long as computing a report. The process imports them
     once for all notebooks, and begins when the block is entered.
 
+    Args:
+        alone: whether no other process makes a report at the same time; where there are two cores, it then has a
+            second process beside it (:func:`citus_analysis.report.meanwhile`).
+
     In use::
 
         with Kernel() as kernel:
             kernel.execute(notebook, target, {"dataset": "out"}, folder=scratch)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
+        self._ahead = _AHEAD_ALONE if alone and (os.cpu_count() or 1) > 1 else _AHEAD
         self._home = TemporaryDirectory(prefix="citus-kernel-", ignore_cleanup_errors=True)
         self._helper: Helper | None = None
 
     def __enter__(self) -> Self:
         # If no process can be started, the first call raises the error.
         with suppress(NoAnswerError):
-            self._helper = Helper(_AHEAD)
+            self._helper = Helper(self._ahead)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,7 +97,7 @@ class Kernel:
             NoAnswerError: the process ended, or the function raised an exception.
         """
         if self._helper is None:
-            self._helper = Helper(_AHEAD)
+            self._helper = Helper(self._ahead)
         try:
             return self._helper.call(function, *arguments, heard=heard)
         except NoAnswerError:

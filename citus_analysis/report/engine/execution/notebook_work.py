@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from citus_analysis.dataset.ingesting.workers.helper_process import say
-from citus_analysis.errors import ReportError
+from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, ReportError
 from citus_analysis.redaction import redact
 from citus_analysis.report.engine.links import check_links
 from citus_analysis.report.engine.notebook_document import Notebook, Text, text_of
 from citus_analysis.report.engine.notebooks import Scalar, load_notebook
 
-__all__ = ["Failure", "Finished", "execute", "finish", "prepare"]
+__all__ = ["Failure", "Finished", "be_silent", "execute", "finish", "open_ahead", "prepare"]
 
 #: polars' allocator returns memory to the system a tenth of a second after it was freed. By default it keeps such
 #: memory, with which a report of a million statements has a peak that is larger by 100 MiB.
@@ -45,17 +46,38 @@ class Finished:
 
 def prepare() -> None:
     """Import the modules that every report needs while the calling process looks at the dataset."""
+    be_silent()
     # The allocator reads it when polars is loaded, which happens below.
     os.environ.setdefault(*_ALLOCATOR)
-    # Messages of libraries would appear on the user's terminal; errors of cells come back as values.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        os.dup2(nowhere, descriptor)
+    from citus_analysis.dataset.query.access import keep_open
+
+    keep_open()
     import citus_analysis.bottleneck
     import citus_analysis.plots
     import citus_analysis.report.engine.execution.in_process
     import citus_analysis.report.engine.html
     import citus_analysis.report.engine.page  # noqa: F401
+
+
+def be_silent() -> None:
+    """Discard messages of libraries, which would appear on the user's terminal; errors come back as values."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def open_ahead(dataset: Path | str) -> list[str] | CitusAnalysisError:
+    """Open a dataset before the notebooks that show it; the warnings about it, or why it cannot be opened."""
+    from citus_analysis.dataset import open_dataset
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OutdatedDatasetWarning)
+        try:
+            open_dataset(dataset)
+        except CitusAnalysisError as error:
+            return error
+    return [str(one.message) for one in caught if one.category is OutdatedDatasetWarning]
 
 
 def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: str, home: str) -> Failure | None:
@@ -84,13 +106,14 @@ def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: 
     return None
 
 
-def finish(executed: Path, name: str, index: str | None) -> Finished | OSError | ReportError:
+def finish(executed: Path, name: str, index: str | None, library: str) -> Finished | OSError | ReportError:
     """Remove times and counters that differ between executions from an executed notebook, and make its page beside it.
 
     Args:
         executed: the notebook.
         name: name of the report.
         index: the index that the page links to, empty for none; None: no page is made.
+        library: the packed text of plotly.js for a page with figures.
     """
     from citus_analysis.report.engine.html import export_html
 
@@ -100,7 +123,8 @@ def finish(executed: Path, name: str, index: str | None) -> Finished | OSError |
         title = _title(document, name)
         if index is not None:
             page = executed.with_suffix(".html")
-            page.write_text(export_html(document, title=title, tables=name, index=index), encoding="utf-8")
+            html = export_html(document, title=title, tables=name, index=index, library=library)
+            page.write_text(html, encoding="utf-8")
             check_links(page, expected=[index])
     except (OSError, ReportError) as error:
         return error

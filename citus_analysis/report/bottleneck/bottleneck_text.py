@@ -1,9 +1,8 @@
-"""Sentences of the bottleneck report, and what-if analyses in words, tables and figures."""
+"""Sentences and figures of the bottleneck report."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import plotly.graph_objects as go
@@ -12,32 +11,19 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.node_loads import MEASURES
 from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.study import BottleneckStudy
-from citus_analysis.core.defaults import LEVEL, UNTIL_TIME_IS_UP
 from citus_analysis.plots import plot_nodes, plot_throughput_curves
-from citus_analysis.runs.setups import operation_name, repeats_system, setting_text, stratum_text
-from citus_analysis.scaling.queueing.system_changes import (
-    Predicted,
-    change_table,
-    predicted_changes,
-    throughput_curves,
-)
-from citus_analysis.scaling.queueing.whatif_results import WhatIf
-from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
 
 __all__ = [
     "balance_sentences",
     "bottleneck_sentences",
     "curve_figures",
-    "curve_sentences",
-    "curve_table",
     "demand_sentences",
     "generator_sentence",
     "node_load_figures",
     "run_variance_sentences",
     "shown_run",
-    "what_if_sentences",
-    "what_if_table",
 ]
 
 #: Configurations with a sentence of their own; the table has all.
@@ -55,8 +41,6 @@ _WORDS: Final = {
     "network": "the network",
 }
 _GENERATOR: Final = "load generator"
-#: Units of the predicted quantities, as names of columns have them.
-_UNITS: Final = {"throughput": "ops_s", "response": "us"}
 
 
 def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]:
@@ -199,134 +183,8 @@ def run_variance_sentences(study: BottleneckStudy) -> list[str]:
     return [f"{found.sentence()}{left_out}"]
 
 
-def what_if_sentences(found: Sequence[WhatIf], most: int = _MOST) -> list[str]:
-    """The number of set-ups with a validated network; then the gains of at most `most`, validated ones first."""
-    if not found:
-        return ["No prediction: no run has both traced statements and the client's latencies."]
-    ordered = _ordered(found)
-    return [_validated(ordered), *(f"{_name(one)}: {_what_if(one)}" for one in ordered[:most])]
-
-
-def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
-    """Set-ups with a prediction first, then by the number of thread counts."""
-    return sorted(found, key=lambda one: (one.refused is not None, -len(one.thread_counts)))
-
-
-def _name(one: WhatIf) -> str:
-    """A set-up in words: its operation, size, and other distinctions."""
-    empty = {None, ("operations", UNTIL_TIME_IS_UP), ("records", 0)}
-    rest = {name: value for name, value in one.configuration.items() if empty.isdisjoint({value, (name, value)})}
-    phase, workload = (str(rest.pop(name)) if name in rest else None for name in ("phase", "workload"))
-    operation = operation_name(phase, workload) or "unknown operation"
-    size, system = rest.pop("workers", None), str(rest.pop("system", ""))
-    family, held, drivers = str(rest.pop("family", "")), rest.pop("cpu_per_node", ""), rest.pop("drivers", 1)
-    parts = [
-        f"{operation} on {size_text(size)}" if isinstance(size, int) else operation,
-        "" if repeats_system(system, family) else system,
-        setting_text("family", family),
-        f"{held} cores per node" if held else "",
-        f"{drivers} load generators" if drivers != 1 else "",
-        stratum_text(rest),
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _validated(found: Sequence[WhatIf]) -> str:
-    passed = sum(one.refused is None for one in found)
-    if not passed:
-        set_ups = counted(len(found), "set-up")
-        return f"No queueing network predicted thread counts that it was not fitted to ({set_ups} with traces)."
-    head = f"Queueing networks predicted thread counts that they were not fitted to in {passed} of "
-    return f"{head}{counted(len(found), 'set-up')}; only these have predictions by a network."
-
-
-def _what_if(one: WhatIf) -> str:
-    changes = predicted_changes(one)
-    if one.refused is None:
-        known = [(change.factor, change) for change in changes if change.factor is not None]
-        best = max(known, key=lambda pair: pair[0], default=None)
-        return "the runs do not decide the effect of any change." if best is None else _largest(one, best[1])
-    least = min(changes, key=_response, default=None)
-    return f"no network predicts this set-up ({one.refused}).{'' if least is None else _blocked(one, least)}"
-
-
-def _response(change: Predicted) -> float:
-    return math.inf if change.response_us is None else change.response_us.estimate
-
-
-def _largest(one: WhatIf, change: Predicted) -> str:
-    rate = change.throughput_ops_s
-    ends = "" if rate is None else f" [{readable(rate.low)}, {readable(rate.high)}]"
-    middle = "" if rate is None else f"{readable(rate.estimate)}{ends} operations/s, "
-    return f"at {one.threads} threads the largest gain is that of {change.change}: {middle}{change.factor:.2f}-fold."
-
-
-def _blocked(one: WhatIf, change: Predicted) -> str:
-    now, rate = one.response_us.estimate, change.throughput_ops_s
-    part = change.change.removesuffix(" time halved")
-    said = (
-        f" With half the {part} time and all other times unchanged, at {one.threads} threads an operation would take "
-    )
-    said += f"{readable(_response(change) / 1000)} ms instead of {readable(now / 1000)} ms"
-    if rate is None:
-        return f"{said}."
-    return f"{said}, and throughput would be {readable(rate.estimate)} instead of {_rate(one)} operations/s."
-
-
-def _rate(one: WhatIf) -> str:
-    return readable(one.throughput_ops_s.estimate)
-
-
-def what_if_table(found: Sequence[WhatIf]) -> pl.DataFrame:
-    """One row per set-up and change, validated set-ups first: the effect of the change, or why it is unknown."""
-    parts = [
-        change_table(predicted_changes(one)).select(
-            pl.lit(_name(one)).alias("set_up"), pl.lit(one.threads).alias("threads"), pl.all()
-        )
-        for one in _ordered(found)
-    ]
-    ends = {f"{name}_{end}": f"{name}_{unit}_{end}" for name, unit in _UNITS.items() for end in ("low", "high")}
-    return pl.concat(parts).rename(ends) if parts else pl.DataFrame()
-
-
-def curve_sentences(found: Sequence[WhatIf]) -> list[str]:
-    """The number of set-ups with a curve of a queueing network, and the reasons why the others have none."""
-    if not found:
-        return ["No queueing network: no run has both traced statements and the client's latencies."]
-    reasons: dict[str, int] = {}
-    for one in found:
-        if one.refused is not None:
-            kind = _reason(one.refused)
-            reasons[kind] = reasons.get(kind, 0) + 1
-    listing = [f"{counted(number, 'set-up')}: {reason}" for reason, number in reasons.items()]
-    return [_validated(found), *([f"No curve: {'; '.join(listing)}."] if listing else [])]
-
-
-def _reason(refused: str) -> str:
-    """The kind of a refusal, without the numbers of one set-up."""
-    if "are needed" in refused:
-        return "fewer thread counts than the three that a validation needs"
-    if "throughput falls" in refused:
-        return "throughput falls with more threads, which no queueing network with constant demands can predict"
-    if "sampling slows" in refused:
-        return "the sampled statements take longer than the client's cycle, because sampling slows them down"
-    if "misses" in refused:
-        return "the best network misses a thread count that it was not fitted to by more than the tolerance"
-    return refused
-
-
-def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
-    """Throughput against threads of each set-up with a validated network, with curves of Amdahl's law and the USL."""
-    parts = [
-        throughput_curves(one, level=level).select(pl.lit(_name(one)).alias("set_up"), pl.all())
-        for one in _ordered(found)
-        if one.refused is None
-    ]
-    return pl.concat(parts) if parts else pl.DataFrame()
-
-
 def curve_figures(curves: pl.DataFrame, most: int = _MOST) -> list[go.Figure]:
-    """A figure for each set-up of :func:`curve_table`, at most `most`."""
+    """A figure for each set-up of :func:`~citus_analysis.report.curve_table`, at most `most`."""
     if curves.is_empty():
         return []
     parts = curves.partition_by("set_up", as_dict=True, maintain_order=True)

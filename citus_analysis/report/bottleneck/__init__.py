@@ -1,0 +1,1 @@
+"""The report `bottleneck`: its sentences and tables, and predictions, which `scalability` shows too."""

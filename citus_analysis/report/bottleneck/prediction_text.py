@@ -1,0 +1,215 @@
+"""What-if analyses in words and tables: the predictions of queueing networks for each set-up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import polars as pl
+
+from citus_analysis.core.defaults import LEVEL, UNTIL_TIME_IS_UP
+from citus_analysis.dataset import open_dataset
+from citus_analysis.runs.setups import operation_name, repeats_system, setting_text, stratum_text
+from citus_analysis.scaling.queueing.resource_demands import predictions
+from citus_analysis.scaling.queueing.system_changes import (
+    Predicted,
+    change_table,
+    predicted_changes,
+    throughput_curves,
+)
+from citus_analysis.scaling.queueing.whatif_results import WhatIf
+from citus_analysis.texts.counted_words import counted, size_text
+from citus_analysis.texts.number_text import readable
+
+__all__ = [
+    "Predictions",
+    "curve_sentences",
+    "curve_table",
+    "network_predictions",
+    "what_if_changes",
+    "what_if_sentences",
+    "what_if_table",
+]
+
+#: Set-ups with a sentence of their own; the table has all.
+_MOST: Final = 4
+#: Units of the predicted quantities, as names of columns have them.
+_UNITS: Final = {"throughput": "ops_s", "response": "us"}
+
+
+#: A set-up, and the predicted effects of changes of it.
+Effects: TypeAlias = tuple[WhatIf, tuple[Predicted, ...]]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a page shows of the predictions for a dataset's set-ups.
+
+    Attributes:
+        reasons: the number of set-ups with a validated network, and why the others have none.
+        sentences: the number of set-ups with a validated network, and the largest gains; empty if not asked for.
+        changes: one row per set-up and change; empty if not asked for.
+        curves: throughput against threads of the set-ups with a validated network.
+    """
+
+    reasons: list[str]
+    sentences: list[str]
+    changes: pl.DataFrame
+    curves: pl.DataFrame
+
+
+def network_predictions(
+    dataset: str,
+    resources: str = "*",
+    *,
+    phase: str = "all",
+    workload: str = "",
+    level: float = LEVEL,
+    changes: bool = False,
+) -> Predictions:
+    """Predictions for the set-ups of a dataset, as far as a page shows them.
+
+    They need nothing but the dataset, so that they can be computed :func:`~citus_analysis.report.meanwhile`.
+
+    Args:
+        dataset: folder of the dataset.
+        resources: glob patterns, separated by commas.
+        phase: `load`, `run` or `all`.
+        workload: one workload of the run phase; empty: all.
+        level: confidence level.
+        changes: also predict the effects of changes.
+    """
+    found = predictions(open_dataset(dataset), resources, phase=phase, workload=workload, level=level)
+    effects = what_if_changes(found) if changes else []
+    sentences = what_if_sentences(effects) if changes else []
+    return Predictions(curve_sentences(found), sentences, what_if_table(effects), curve_table(found, level=level))
+
+
+def what_if_changes(found: Sequence[WhatIf]) -> list[Effects]:
+    """The predicted effects of changes of each set-up, validated set-ups first."""
+    return [(one, predicted_changes(one)) for one in _ordered(found)]
+
+
+def what_if_sentences(effects: Sequence[Effects], most: int = _MOST) -> list[str]:
+    """The number of set-ups with a validated network; then the gains of at most `most`, in the order given."""
+    if not effects:
+        return ["No prediction: no run has both traced statements and the client's latencies."]
+    head = _validated([one for one, _ in effects])
+    return [head, *(f"{_name(one)}: {_what_if(one, changes)}" for one, changes in effects[:most])]
+
+
+def _ordered(found: Sequence[WhatIf]) -> list[WhatIf]:
+    """Set-ups with a prediction first, then by the number of thread counts."""
+    return sorted(found, key=lambda one: (one.refused is not None, -len(one.thread_counts)))
+
+
+def _name(one: WhatIf) -> str:
+    """A set-up in words: its operation, size, and other distinctions."""
+    empty = {None, ("operations", UNTIL_TIME_IS_UP), ("records", 0)}
+    rest = {name: value for name, value in one.configuration.items() if empty.isdisjoint({value, (name, value)})}
+    phase, workload = (str(rest.pop(name)) if name in rest else None for name in ("phase", "workload"))
+    operation = operation_name(phase, workload) or "unknown operation"
+    size, system = rest.pop("workers", None), str(rest.pop("system", ""))
+    family, held, drivers = str(rest.pop("family", "")), rest.pop("cpu_per_node", ""), rest.pop("drivers", 1)
+    parts = [
+        f"{operation} on {size_text(size)}" if isinstance(size, int) else operation,
+        "" if repeats_system(system, family) else system,
+        setting_text("family", family),
+        f"{held} cores per node" if held else "",
+        f"{drivers} load generators" if drivers != 1 else "",
+        stratum_text(rest),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _validated(found: Sequence[WhatIf]) -> str:
+    passed = sum(one.refused is None for one in found)
+    if not passed:
+        set_ups = counted(len(found), "set-up")
+        return f"No queueing network predicted thread counts that it was not fitted to ({set_ups} with traces)."
+    head = f"Queueing networks predicted thread counts that they were not fitted to in {passed} of "
+    return f"{head}{counted(len(found), 'set-up')}; only these have predictions by a network."
+
+
+def _what_if(one: WhatIf, changes: Sequence[Predicted]) -> str:
+    if one.refused is None:
+        known = [(change.factor, change) for change in changes if change.factor is not None]
+        best = max(known, key=lambda pair: pair[0], default=None)
+        return "the runs do not decide the effect of any change." if best is None else _largest(one, best[1])
+    least = min(changes, key=_response, default=None)
+    return f"no network predicts this set-up ({one.refused}).{'' if least is None else _blocked(one, least)}"
+
+
+def _response(change: Predicted) -> float:
+    return math.inf if change.response_us is None else change.response_us.estimate
+
+
+def _largest(one: WhatIf, change: Predicted) -> str:
+    rate = change.throughput_ops_s
+    ends = "" if rate is None else f" [{readable(rate.low)}, {readable(rate.high)}]"
+    middle = "" if rate is None else f"{readable(rate.estimate)}{ends} operations/s, "
+    return f"at {one.threads} threads the largest gain is that of {change.change}: {middle}{change.factor:.2f}-fold."
+
+
+def _blocked(one: WhatIf, change: Predicted) -> str:
+    now, rate = one.response_us.estimate, change.throughput_ops_s
+    part = change.change.removesuffix(" time halved")
+    said = (
+        f" With half the {part} time and all other times unchanged, at {one.threads} threads an operation would take "
+    )
+    said += f"{readable(_response(change) / 1000)} ms instead of {readable(now / 1000)} ms"
+    if rate is None:
+        return f"{said}."
+    return f"{said}, and throughput would be {readable(rate.estimate)} instead of {_rate(one)} operations/s."
+
+
+def _rate(one: WhatIf) -> str:
+    return readable(one.throughput_ops_s.estimate)
+
+
+def what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
+    """One row per set-up and change: the effect of the change, or why it is unknown."""
+    parts = [
+        change_table(changes).select(pl.lit(_name(one)).alias("set_up"), pl.lit(one.threads).alias("threads"), pl.all())
+        for one, changes in effects
+    ]
+    ends = {f"{name}_{end}": f"{name}_{unit}_{end}" for name, unit in _UNITS.items() for end in ("low", "high")}
+    return pl.concat(parts).rename(ends) if parts else pl.DataFrame()
+
+
+def curve_sentences(found: Sequence[WhatIf]) -> list[str]:
+    """The number of set-ups with a curve of a queueing network, and the reasons why the others have none."""
+    if not found:
+        return ["No queueing network: no run has both traced statements and the client's latencies."]
+    reasons: dict[str, int] = {}
+    for one in found:
+        if one.refused is not None:
+            kind = _reason(one.refused)
+            reasons[kind] = reasons.get(kind, 0) + 1
+    listing = [f"{counted(number, 'set-up')}: {reason}" for reason, number in reasons.items()]
+    return [_validated(found), *([f"No curve: {'; '.join(listing)}."] if listing else [])]
+
+
+def _reason(refused: str) -> str:
+    """The kind of a refusal, without the numbers of one set-up."""
+    if "are needed" in refused:
+        return "fewer thread counts than the three that a validation needs"
+    if "throughput falls" in refused:
+        return "throughput falls with more threads, which no queueing network with constant demands can predict"
+    if "sampling slows" in refused:
+        return "the sampled statements take longer than the client's cycle, because sampling slows them down"
+    if "misses" in refused:
+        return "the best network misses a thread count that it was not fitted to by more than the tolerance"
+    return refused
+
+
+def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
+    """Throughput against threads of each set-up with a validated network, with curves of Amdahl's law and the USL."""
+    parts = [
+        throughput_curves(one, level=level).select(pl.lit(_name(one)).alias("set_up"), pl.all())
+        for one in _ordered(found)
+        if one.refused is None
+    ]
+    return pl.concat(parts) if parts else pl.DataFrame()

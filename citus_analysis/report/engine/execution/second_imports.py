@@ -1,0 +1,13 @@
+"""What the second process of a report imports before its first task."""
+
+from __future__ import annotations
+
+from citus_analysis.report.engine.execution.notebook_work import be_silent
+
+__all__ = ["prepare"]
+
+
+def prepare() -> None:
+    """Import the statistics and models that reports compute meanwhile."""
+    be_silent()
+    import citus_analysis.report.bottleneck.prediction_text  # noqa: F401

@@ -1,0 +1,51 @@
+"""Results for later cells: computed in a second process or, where there is none, here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from time import sleep
+
+import pytest
+
+from citus_analysis.dataset.ingesting.workers.helper_process import Helper
+from citus_analysis.report import meanwhile
+from citus_analysis.report.engine.execution import meanwhile as module
+
+
+@pytest.fixture
+def helper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Helper]:
+    monkeypatch.setattr(module, "_second", [])
+    helper = Helper()
+    module.use(helper)
+    yield helper
+    helper.end()
+
+
+def test_without_a_second_process_a_result_is_computed_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_second", [])
+    values = [3, 1]
+    later = meanwhile(sorted, values)
+    values.append(2)
+    assert later.result() == [1, 2, 3]
+
+
+def test_the_second_process_computes_and_what_it_cannot_do_is_done_here(helper: Helper) -> None:
+    first = meanwhile(os.getpid)
+    failing = meanwhile(int, "one")
+    assert meanwhile(sorted, [2, 1], reverse=True).result() == [2, 1]
+    assert first.result() == helper._process.pid
+    with pytest.raises(ValueError, match="'one'"):
+        failing.result()
+    assert meanwhile(lambda: os.getpid()).result() == os.getpid()  # cannot be handed over
+
+
+def test_what_has_not_begun_is_not_waited_for(helper: Helper) -> None:
+    meanwhile(sleep, 60)
+    assert meanwhile(os.getpid).result() == os.getpid()
+
+
+def test_the_process_may_end(helper: Helper) -> None:
+    later = meanwhile(sleep, 0.01)
+    helper._process.kill()
+    assert later.result() is None
