@@ -14,12 +14,21 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from citus_analysis.report import report_names
 from citus_analysis.texts.text_tables import text_table
 
 RESULTS: Final = Path(__file__).parent / "results"
 
 #: Benchmark -> the day on which its results were measured, with the load of the machine at the time.
 WHEN: Final = RESULTS / "when.json"
+
+
+def _reports(of: str, tree: str) -> list[tuple[str, str, str, str]]:
+    """The figures of the reports of recordings, as in :data:`FIGURES`."""
+    alone = [(f"report {name} of {of}, s", "reports", f"{tree}{name}_s", "5") for name in report_names()]
+    every = (f"all reports of {of}, s", "reports", f"{tree}all_s", "12")
+    return [*alone, every, (f"all reports of {of}, CPU s", "reports", f"{tree}all_cpu_s", "24")]
+
 
 #: What, file of results, the place of the figure in it, target.
 FIGURES: Final = (
@@ -51,9 +60,8 @@ FIGURES: Final = (
     ("reading of jsonlog, MB/s", "pglog", "pgjsonlog.reader_2_mb_per_s", "150"),
     ("whole ingest of csvlog / of the study's prefix, MB/s", "pglog", "pgcsvlog.ingest_over_study_prefix", "0.375"),
     ("whole ingest of jsonlog / of the study's prefix, MB/s", "pglog", "pgjsonlog.ingest_over_study_prefix", "0.375"),
-    ("a report of the recorded tree: bottleneck, s", "reports", "bottleneck_s", "5"),
-    ("all reports of it, s", "reports", "all_s", "12"),
-    ("all reports of it, CPU s", "reports", "all_cpu_s", "24"),
+    *_reports("the tests' 861 recorded files", "small_"),
+    *_reports("the recorded tree", ""),
     ("the server report of an hour, s", "reports", "hour_server_s", "10"),
     ("the server report of an hour, peak MiB", "reports", "hour_server_peak_mib", "1024"),
     ("the bottleneck report of an hour, s", "reports", "hour_bottleneck_s", "10"),

@@ -1,7 +1,7 @@
 """Reports as they are typed: one, all, and those of an hour of logs, against an empty notebook under papermill.
 
-`python -m benchmarks.reports [--megabytes N] [--out FILE]` ingests the recorded tree and makes each report of it alone,
-then all of them; then it ingests N MB of logs of several nodes (of one hour) and makes the reports that logs alone
+`python -m benchmarks.reports [--megabytes N] [--out FILE]` ingests the tests' 861 recorded files and the recorded tree,
+and makes each report of them alone, then all; figures of the 861 files begin with `small_`. Then it ingests N MB of logs of several nodes (of one hour) and makes the reports that logs alone
 support. Each is a new process, with the processes that it starts; CPU seconds are kept beside wall time, because other
 work on the machine changes them less. The unit of comparison is papermill's own command on a notebook with one cell
 (`pass`), in the same run: what it costs to start Python, papermill and a kernel.
@@ -20,7 +20,9 @@ from benchmarks._hour import SHAPES, write_hour
 from benchmarks.pglog import Cost, measured
 from citus_analysis.report import report_names
 
-RECORDED: Final = Path(__file__).parents[1] / "data" / "recorded"
+_ROOT: Final = Path(__file__).parents[1]
+#: Beginning of the names of figures -> the recordings that the reports are of.
+RECORDED: Final = {"small_": _ROOT / "tests" / "data" / "recorded", "": _ROOT / "data" / "recorded"}
 RESULTS: Final = Path(__file__).parent / "results" / "reports.json"
 #: Reports that need no files of a load generator.
 OF_LOGS: Final = ("profile", "server", "bottleneck")
@@ -58,12 +60,13 @@ def figures(name: str, cost: Cost, unit: Cost) -> dict[str, float]:
 
 
 def of_recordings(folder: Path, unit: Cost) -> dict[str, float]:
-    """Each report of the recorded tree, and all of them at once."""
-    dataset, out = folder / "dataset", folder / "out"
-    command("ingest", RECORDED, "--out", dataset)
+    """Each report of each recorded tree, and all of them at once."""
     found: dict[str, float] = {}
-    for name in (*report_names(), "all"):
-        found |= figures(name, command("report", name, dataset, "--out", out), unit)
+    for tree, source in RECORDED.items():
+        dataset, out = folder / f"{tree}dataset", folder / f"{tree}out"
+        command("ingest", source, "--out", dataset)
+        for name in (*report_names(), "all"):
+            found |= figures(f"{tree}{name}", command("report", name, dataset, "--out", out), unit)
     return found
 
 
