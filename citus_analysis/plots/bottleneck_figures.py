@@ -112,13 +112,14 @@ def _mean_waits(waits: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
             pl.when(pl.col("doing") == "waits for workers").then(pl.lit("waits for workers")).otherwise("event"),
         )
     )
-    sums = labelled.group_by("resource", "run_id", "series").agg(pl.col("average_sessions").sum())
+    # In their order, because sums in another order differ in the last digit.
+    sums = labelled.group_by("resource", "run_id", "series", maintain_order=True).agg(pl.col("average_sessions").sum())
     means = (
-        sums.group_by("resource", "series")
+        sums.group_by("resource", "series", maintain_order=True)
         .agg(pl.col("average_sessions").sum())
         .join(sums.group_by("resource").agg(runs=pl.col("run_id").n_unique()), on="resource")
         .with_columns(sessions=pl.col("average_sessions") / pl.col("runs"))
-        .sort("sessions", descending=True)
+        .sort("sessions", "resource", "series", descending=[True, False, False])
     )
     largest = (
         means.group_by("series").agg(pl.col("sessions").sum()).sort("sessions", "series", descending=[True, False])
