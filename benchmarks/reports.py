@@ -1,10 +1,11 @@
 """Reports as they are typed: one, all, and those of an hour of logs, against an empty notebook under papermill.
 
 `python -m benchmarks.reports [--megabytes N] [--out FILE]` ingests the tests' 861 recorded files and the recorded tree,
-and makes each report of them alone, then all; figures of the 861 files begin with `small_`. Then it ingests N MB of logs of several nodes (of one hour) and makes the reports that logs alone
-support. Each is a new process, with the processes that it starts; CPU seconds are kept beside wall time, because other
-work on the machine changes them less. The unit of comparison is papermill's own command on a notebook with one cell
-(`pass`), in the same run: what it costs to start Python, papermill and a kernel.
+and makes each report of them alone, then all; figures of the 861 files begin with `small_`. Then it ingests N MB of
+logs of several nodes (of one hour) and makes the reports that logs alone support. Each is a new process, with the
+processes that it starts; CPU seconds are kept beside wall time, because other work on the machine changes them less.
+The unit of comparison is papermill's own command on a notebook with one cell (`pass`), in the same run: what it costs
+to start Python, papermill and a kernel.
 """
 
 from __future__ import annotations
