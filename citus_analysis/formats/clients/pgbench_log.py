@@ -29,7 +29,6 @@ A last line without a line end is rejected: the output of a killed pgbench may e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -39,6 +38,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats.reading.delimited import read_uniform
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_runs
+from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.units import US_PER_MS, US_PER_S
 
@@ -53,7 +53,7 @@ _INTERVAL: Final = rf"^[0-9]{{9,11}} {_N} [0-9]+ [0-9]+ {_N} {_N}(?:(?: [0-9]+){
 _DECIMAL: Final = r"[0-9]{1,15}(?:\.[0-9]+)?"
 _EXPORTED: Final = rf"^[0-9]{{9,11}},{_N},{_DECIMAL},{_DECIMAL},{_DECIMAL}$"
 _PATTERNS: Final = (_TRANSACTION, _INTERVAL, _EXPORTED)
-_BEGINNING: Final = re.compile(rb"^[0-9]+ [0-9]|^[0-9]{9,11},[0-9]", re.MULTILINE)
+_BEGINNING: Final = LineBegin(rb"[0-9]+ [0-9]|[0-9]{9,11},[0-9]")
 #: A few damaged lines do not change the file's format.
 _MOST: Final = 0.5
 _EXPORTED_HEADER: Final = "collected,samples,min_latency,avg_latency,max_latency"
@@ -86,7 +86,7 @@ class PgbenchLog(Format):
     def detect(self, name: str, head: bytes) -> float:
         """High if every whole line of the head has the form of one of the logs, lower if only most have."""
         # A fast test that excludes most other files: every form begins with two numbers.
-        if len(_BEGINNING.findall(head)) <= _MOST * (head.count(b"\n") - head.count(_EXPORTED_HEADER.encode())):
+        if _BEGINNING.count(head) <= _MOST * (head.count(b"\n") - head.count(_EXPORTED_HEADER.encode())):
             return 0.0
         _, share = _kind_of(head)
         return 0.9 if share == 1 else 0.6 if share > _MOST else 0.0

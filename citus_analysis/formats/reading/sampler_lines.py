@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.formats.api.options import FIRST_REPORT
+from citus_analysis.formats.reading.signs import LineBegin
 
-__all__ = ["STAMP", "first_report_option", "is_stamped", "split_stamp"]
+__all__ = ["STAMP", "first_report_option", "is_stamped", "may_be_stamped", "split_stamp"]
 
 #: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
+_STAMP_BEGIN: Final = LineBegin(STAMP.removeprefix("^").encode())
 
 
 def first_report_option(options: Mapping[str, str]) -> bool | None:
@@ -23,6 +26,17 @@ def first_report_option(options: Mapping[str, str]) -> bool | None:
     """
     choice = FIRST_REPORT.value(options)
     return None if choice is None else choice == "since_boot"
+
+
+def may_be_stamped(data: bytes) -> bool:
+    r"""Whether any line of a text may begin with a wrapper's time stamp; a quick test before :func:`is_stamped`.
+
+    Example:
+        >>> may_be_stamped(b"Linux\t(vm)\n"), may_be_stamped(b"\n2026-11-20 10:00:00\tLinux\n")
+        (False, True)
+    """
+    # The first line may follow a byte order mark.
+    return _STAMP_BEGIN.is_in(data) or data.startswith(BOM_UTF8)
 
 
 def is_stamped(lines: pl.DataFrame) -> bool:

@@ -7,11 +7,12 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.reading.few_texts import contains
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.sampler_lines import is_stamped, split_stamp
 from citus_analysis.formats.times.sampler_clock import DATE, TIME
 
-__all__ = ["MARKERS", "classified", "complete_bytes", "with_starts"]
+__all__ = ["MARKERS", "classified", "complete_bytes", "kind_of", "with_starts"]
 
 #: Kinds of lines that can begin a sample.
 MARKERS: Final = ("time", "cpu_header", "device_header")
@@ -35,6 +36,16 @@ def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFr
     if is_stamped(lines) if stamped is None else stamped:
         lines = split_stamp(lines)
     return lines.with_columns(kind=_shape()).with_columns(kind=_kind())
+
+
+def kind_of(text: str) -> str:
+    """The kind of a short line of ASCII according to its text alone.
+
+    Example:
+        >>> kind_of("avg-cpu:  %user   %nice")
+        'cpu_header'
+    """
+    return next((name for name, pattern in _KINDS if contains([text], pattern)[0]), "row")
 
 
 @cache

@@ -31,8 +31,9 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.few_texts import first_texts
 from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.sampler_lines import first_report_option, may_be_stamped
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
@@ -79,9 +80,7 @@ class Iostat(Format):
         """Detects the CPU and device headers, which no other sampler prints."""
         if b"avg-cpu:" not in head and b"Device" not in head:
             return 0.0
-        # Whether most lines are stamped decides how they are read; a stamp is followed by a tab.
-        lines = iostat_lines.classified(line_frame(head if b"\t" in head else beginning(head, _TELLING)))
-        kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
+        kinds = _first_kinds(head)
         known = {"cpu_header", "device_header"} & set(kinds)
         if not known or kinds[0] not in {"banner", *iostat_lines.MARKERS}:
             return 0.0
@@ -96,6 +95,17 @@ class Iostat(Format):
                 continue
             parsed, position = _parse_chunk(block, style, position)
             yield parsed
+
+
+def _first_kinds(head: bytes) -> list[str]:
+    """Kinds of the first lines that are not blank."""
+    # Whether most lines are stamped decides how they are read.
+    stamped = may_be_stamped(head)
+    texts = None if stamped else first_texts(head, _TELLING)
+    if texts is not None:
+        return [iostat_lines.kind_of(text) for text in texts]
+    lines = iostat_lines.classified(line_frame(head if stamped else beginning(head, _TELLING)))
+    return lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
 
 
 def _style(head: bytes, hints: Hints) -> _Style:

@@ -31,8 +31,9 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
+from citus_analysis.formats.reading.few_texts import contains
 from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
+from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, may_be_stamped, split_stamp
 from citus_analysis.formats.samplers._columns import VM
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.sampler_clock import parse_times
@@ -90,10 +91,9 @@ class Vmstat(Format):
         """Detects the title and header among the first lines."""
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0
-        # A stamp is followed by a tab.
-        lines = _lines(head if b"\t" in head else beginning(head, 2), 0, stamped=None)
-        first = lines.filter(pl.col("text") != "")["text"].head(2)
-        return 0.95 if first.str.contains(_HEADER).any() else 0.0
+        lines = _lines(head, 0, stamped=None) if may_be_stamped(head) else compact_lines(beginning(head, 2))
+        first = [text for text in lines["text"] if text][:2]
+        return 0.95 if any(contains(first, _HEADER)) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in order.
@@ -116,7 +116,7 @@ class Vmstat(Format):
 
 def _style(content: Content, hints: Hints) -> _Style:
     return _Style(
-        stamped=is_stamped(line_frame(content.head)),
+        stamped=may_be_stamped(content.head) and is_stamped(line_frame(content.head)),
         local=LocalTime.of(content.path, hints.options),
         first_report=first_report_option(hints.options) is not False,
         memory_kb=_KB_PER_UNIT[VMSTAT_UNIT.value(hints.options) or "K"],
@@ -135,7 +135,9 @@ def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
 
 def _other_output(head: bytes) -> str | None:
     """The option that produced an output without samples; None for vmstat's report."""
-    first = head.lstrip(b"\n").partition(b"\n")[0].decode("utf-8", "replace")
+    begin = len(head) - len(head.lstrip(b"\n"))
+    end = head.find(b"\n", begin)
+    first = head[begin : end if end >= 0 else None].decode("utf-8", "replace")
     return next((option for pattern, option in _OTHERS if re.match(pattern, first)), None)
 
 

@@ -12,7 +12,6 @@ Example of a row::
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
@@ -75,7 +75,7 @@ class _CsvHeads:
 
 _HEADS: Final = _CsvHeads()
 #: A fast test for every file; `_HEADS` decides.
-_MAYBE: Final = re.compile(rb'(?m)^"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
+_MAYBE: Final = LineBegin(rb'"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
 _KNOWN: Final = ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
 _END: Final = r"(?:\r?\n|$))"
 #: The application is followed by the kind of backend since PostgreSQL 13, and by leader and query since 14.
@@ -128,7 +128,7 @@ class PgCsvLog(ServerLog):
 
 
 def _has_rows(head: bytes) -> bool:
-    if _MAYBE.search(head) is None:
+    if not _MAYBE.is_in(head):
         return False
     whole = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
     return bool(whole) and bool((find_openers(whole, _HEADS).roles == RECORD).any())

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
@@ -35,6 +35,8 @@ NOISE: Final = (
 _HEADLESS: Final = "no header precedes this line"
 _STRANGE: Final = "not a line of this tool"
 _TIMELESS: Final = "no time of day"
+#: Lines, of those that are not blank, by which a file is recognised.
+_TELLING: Final = 3
 _DECIMAL_COMMA: Final = r" [0-9]+,[0-9]+(?: |$)"
 
 
@@ -78,12 +80,18 @@ class _State:
 
 def reports_in(head: bytes) -> list[list[str]]:
     """Names of the columns of each header in the beginning of a file, if it begins with a banner or a header."""
-    lines = classified(head[: head.rfind(b"\n") + 1])
-    kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(3).to_list()
-    if not kinds or kinds[0] not in {"banner", "header", "restart"} or not {"header", "restart"} & set(kinds):
+    whole = head[: head.rfind(b"\n") + 1]
+    # The first lines exclude most other files.
+    if not _begins(classified(beginning(whole, _TELLING))):
         return []
+    lines = classified(whole)
     headers = lines.filter(kind="header")["rest"].unique(maintain_order=True)
     return [header.split(" ") for header in headers.to_list()]
+
+
+def _begins(lines: pl.DataFrame) -> bool:
+    kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
+    return bool(kinds) and kinds[0] in {"banner", "header", "restart"} and bool({"header", "restart"} & set(kinds))
 
 
 def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, ...]) -> Iterator[Parsed]:

@@ -14,12 +14,12 @@ clocks, decimal commas and the dates of locales that print numbers are read; the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, TIMEZONE, Option
+from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 
@@ -35,8 +35,8 @@ _OWN: Final = frozenset(
 )
 
 #: A time of day in any locale, followed by names: matches every header of sar, and few lines of other files.
-_TIMED: Final = re.compile(
-    rb"^(?:[^\s0-9]{1,12} ?)?[0-9]{1,2}[^0-9\r\n]{1,4}[0-9]{2}[^0-9\r\n]{1,4}[0-9]{2}[^\r\n]*[A-Za-z%]", re.MULTILINE
+_TIMED: Final = LineBegin(
+    rb"(?:[\x80-\xff]{1,12} ?)?[0-9]{1,2}[^0-9\r\n]{1,4}[0-9]{2}[^0-9\r\n]{1,4}[0-9]{2}[^\r\n]*[A-Za-z%]"
 )
 
 
@@ -53,7 +53,7 @@ class Sar(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers; the columns of the CPU report are in another order than mpstat's."""
-        if _TIMED.search(head) is None:
+        if not _TIMED.is_in(head):
             return 0.0
         for names in reports_in(head):
             if names[0] in _OWN:
