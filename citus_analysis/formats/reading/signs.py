@@ -8,9 +8,19 @@ expression that begins with a fixed byte is searched for faster than one that be
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["LineBegin", "Signs"]
+import polars as pl
+
+from citus_analysis.formats.reading.lines import beginning
+
+__all__ = ["LineBegin", "Signs", "contains", "first_texts"]
+
+_SHORT: Final = 400
+#: White space of ASCII, as polars strips it.
+_BLANKS: Final = " \t\r\x0b\x0c"
 
 
 @dataclass(frozen=True)
@@ -58,3 +68,34 @@ class LineBegin:
     def count(self, head: bytes) -> int:
         """Number of lines of a text that begin with it."""
         return (self._first.match(head) is not None) + sum(1 for _ in self._later.finditer(head))
+
+
+def first_texts(head: bytes, count: int) -> list[str] | None:
+    r"""The first lines that are not blank, without white space at their ends; None if they are not short ASCII texts.
+
+    Example:
+        >>> first_texts(b"\n Linux 6.1 \r\n\n10:00:01 CPU\nmore", 2)
+        [' Linux 6.1', '10:00:01 CPU']
+    """
+    data = beginning(head, count)
+    if not data.isascii():
+        return None
+    lines = (line.rstrip(_BLANKS) for line in data.decode().split("\n"))
+    texts = [line for line in lines if line][:count]
+    return texts if all(len(text) <= _SHORT for text in texts) else None
+
+
+def contains(texts: Sequence[str], pattern: str) -> list[bool]:
+    """Whether each of a few lines contains a match of a pattern, as `polars.Series.str.contains` tells.
+
+    polars starts a query for each comparison, and compiles the pattern again if it compared others meanwhile, which
+    takes a millisecond. Python's regular expressions tell the same of short ASCII texts: both have the same classes of
+    characters there, and no pattern takes long.
+
+    Example:
+        >>> contains(["a1", "b"], r"[0-9]$")
+        [True, False]
+    """
+    if all(len(text) <= _SHORT and text.isascii() for text in texts):
+        return [re.search(pattern, text, re.ASCII) is not None for text in texts]
+    return pl.Series(texts, dtype=pl.String).str.contains(pattern).to_list()

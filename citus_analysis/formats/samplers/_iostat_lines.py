@@ -7,9 +7,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.reading.few_texts import contains
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.sampler_lines import is_stamped, split_stamp
+from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.times.sampler_clock import DATE, TIME
 
 __all__ = ["MARKERS", "classified", "complete_bytes", "kind_of", "with_starts"]

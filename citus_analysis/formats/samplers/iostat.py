@@ -31,9 +31,9 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.few_texts import first_texts
 from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option, may_be_stamped
+from citus_analysis.formats.reading.signs import first_texts
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports

@@ -31,9 +31,9 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
-from citus_analysis.formats.reading.few_texts import contains
 from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, may_be_stamped, split_stamp
+from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.samplers._columns import VM
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.sampler_clock import parse_times
