@@ -15,6 +15,7 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.dataset.ingesting.workers import helper_process
+from citus_analysis.dataset.ingesting.workers.early_helpers import helpers_ahead
 from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
 from citus_analysis.dataset.ingesting.workers.pool import HELPED_ITEMS, Pool, Stopped
 from tests.recordings import RECORDED
@@ -166,6 +167,22 @@ def test_killed_with_its_helpers(raw: Path, alone: Path, tmp_path: Path, after_s
             assert count == rows[source]
     ingest(raw, out, jobs=1)
     assert contents(out) == contents(alone)
+
+
+def test_a_command_starts_helpers_before_it_imports_what_it_needs(tmp_path: Path) -> None:
+    for number in range(HELPED_ITEMS):
+        (tmp_path / f"{number}.log").touch()
+    with helpers_ahead([tmp_path], jobs=1), Pool(2) as pool:
+        assert not pool._helpers
+    with helpers_ahead([tmp_path / "1.log", "s3://bucket/logs"], jobs=2), Pool(2) as pool:
+        assert not pool._helpers
+    with helpers_ahead([tmp_path], jobs=2):
+        with Pool(2) as pool:
+            (helper,) = pool._helpers
+            assert is_running(helper._process.pid)
+        assert not is_running(helper._process.pid)
+        with Pool(2) as pool:
+            assert not pool._helpers
 
 
 def test_an_interrupt_ends_the_helpers() -> None:

@@ -68,10 +68,13 @@ def command(
         os.environ.setdefault(name, value)
     _share_heaps()
     from citus_analysis.cli.source_options import expand_sources
-    from citus_analysis.dataset import ingest
+    from citus_analysis.dataset.ingesting.workers.early_helpers import helpers_ahead
 
     paths = expand_sources(sources)
-    with _progress() as progress:
+    is_new = cluster is None and isinstance(out, Path) and not out.exists()
+    with helpers_ahead(paths if is_new else [], jobs), _progress() as progress:
+        from citus_analysis.dataset import ingest
+
         summary = ingest(
             paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, cluster=cluster, progress=progress
         )

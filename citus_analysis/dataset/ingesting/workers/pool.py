@@ -13,6 +13,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
+from citus_analysis.dataset.ingesting.workers.early_helpers import HELPED_ITEMS, taken
 from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
 from citus_analysis.dataset.objects.object_place import SilentStoreError
 
@@ -21,8 +22,6 @@ __all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches", "grouped"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: A helper takes half a second of processor time to start, as much as reading about this many small files.
-HELPED_ITEMS: Final = 64
 #: Items that are handed to a helper at once: threads wait for the interpreter before they can hand over more.
 _AT_ONCE: Final = 6
 #: Bytes of the files of one task: less is grouped, so that a task takes longer than handing it out.
@@ -69,6 +68,8 @@ class Pool:
 
     def __post_init__(self) -> None:
         self._executor = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
+        for helper in taken():
+            self._add(helper)
 
     def each(
         self, function: Callable[[Item], Result], items: Iterable[Item], at_once: int = 1
@@ -112,8 +113,11 @@ class Pool:
             return
         with suppress(NoAnswerError):
             for _ in range(self.jobs - 1):
-                self._helpers.append(Helper())
-                self._idle.put(self._helpers[-1])
+                self._add(Helper())
+
+    def _add(self, helper: Helper) -> None:
+        self._helpers.append(helper)
+        self._idle.put(helper)
 
     def each_helped(
         self,
