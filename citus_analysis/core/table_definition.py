@@ -237,6 +237,8 @@ class Table:
             given = dict(zip(rows.schema.names, rows.columns, strict=True))
         else:
             self.require_known(rows.columns)
+            if rows.is_empty():
+                return self._no_rows
             given = {values.name: _array(values, self[values.name]) for values in rows.iter_columns()}
         self.require_known(given)
         columns = [given[c.name] if c.name in given else nulls(c.type.arrow, len(rows)) for c in self.columns]

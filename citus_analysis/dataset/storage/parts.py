@@ -173,7 +173,9 @@ def _encoded(table: Table, pieces: list[pa.RecordBatch]) -> memoryview:
 
     rows = stored_rows(table, pieces)
     sink = pa.BufferOutputStream()
-    options = writer_options(table, compress=rows.nbytes >= COMPRESSED_BYTES)
+    # The exact number takes as long to find as a quarter of a small file to write.
+    many = rows.get_total_buffer_size() >= COMPRESSED_BYTES and rows.nbytes >= COMPRESSED_BYTES
+    options = writer_options(table, compress=many)
     with pq.ParquetWriter(sink, rows.schema, **options) as writer:
         writer.write_table(rows, row_group_size=MOST_ROWS)
         writer.add_key_value_metadata(stored_metadata(table))

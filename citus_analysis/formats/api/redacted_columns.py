@@ -68,6 +68,8 @@ def redact_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Rows with redacted texts and categories; the same object if they contain no secret."""
     import pyarrow as pa
 
+    if not len(batch):
+        return batch
     columns = batch.columns
     arrays = [_redact_array(array) for array in columns]
     if all(new is old for new, old in zip(arrays, columns, strict=True)):

@@ -88,12 +88,19 @@ class Iostat(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in order, in chunks of whole reports."""
-        style, position = _style(content.head, hints), _Position()
+        head = content.head
+        first = iostat_lines.classified(line_frame(head))
+        style, position = _style(first, hints), _Position()
         for block in chunks(content, partial(iostat_lines.complete_bytes, stamped=style.stamped)):
             if block.oversized:
                 yield reject_oversized(block)
                 continue
-            parsed, position = _parse_chunk(block, style, position)
+            # Most files are not longer than their beginning.
+            if block.offset == 0 and block.data == head:
+                lines = first
+            else:
+                lines = iostat_lines.classified(line_frame(block.data, block.offset), stamped=style.stamped)
+            parsed, position = _parse_chunk(block, lines, style, position)
             yield parsed
 
 
@@ -108,8 +115,8 @@ def _first_kinds(head: bytes) -> list[str]:
     return lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
 
 
-def _style(head: bytes, hints: Hints) -> _Style:
-    lines = iostat_lines.classified(line_frame(head))
+def _style(lines: pl.DataFrame, hints: Hints) -> _Style:
+    """The facts, from the classified lines of the beginning."""
     dated = lines.filter(pl.col("kind").is_in(["banner", "time"]))["text"]
     values = lines.filter(pl.col("kind") == "cpu_values")["text"]
     return _Style(
@@ -125,11 +132,10 @@ def _style(head: bytes, hints: Hints) -> _Style:
     )
 
 
-def _parse_chunk(block: Block, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
+def _parse_chunk(block: Block, lines: pl.DataFrame, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
     # A stamp at the beginning of each line would be a field.
     fields = None if style.stamped else read_fields(block.data)
-    text = line_frame(block.data, block.offset).with_row_index("line")
-    lines = iostat_lines.with_starts(iostat_lines.classified(text, stamped=style.stamped))
+    lines = iostat_lines.with_starts(lines.with_row_index("line"))
     samples, position = _samples(lines, style, position)
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
     cpu, lines = cpu_reports(lines, fields)

@@ -46,6 +46,13 @@ _PLAIN: Final = {
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$": "%Y-%m-%d %H:%M:%S",
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{4}$": "%Y-%m-%dT%H:%M:%S%z",
 }
+#: The same for dates with the order of their parts; years from 69 on could be of another century.
+_SLASHED: Final = {
+    order: {
+        r"^[0-9]{2}/[0-9]{2}/[0-6][0-9] [0-9]{2}:[0-9]{2}:[0-5][0-9]$": f"%{order[0]}/%{order[1]}/%y %H:%M:%S",
+    }
+    for order in ("mdy", "dmy")
+}
 _PARTS: Final = pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])([0-9]{{2}}):?([0-9]{{2}}))?$")
 
 
@@ -79,17 +86,18 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
     if texts.null_count() == len(texts):
         return pl.Series(texts.name, [], pl.Datetime("us", "UTC")).extend_constant(None, len(texts))
     text = texts.cast(pl.String)
-    plain = _plain_times(text, timezone)
+    plain = _plain_times(text, order, timezone)
     if plain is not None:
         return plain
     frame = pl.DataFrame({"text": text}).select(part=_PARTS)
     return frame.select(_time_of_parts(order, timezone).alias(texts.name)).to_series()
 
 
-def _plain_times(texts: pl.Series, timezone: str) -> pl.Series | None:
+def _plain_times(texts: pl.Series, order: str, timezone: str) -> pl.Series | None:
     """The times if all texts have one plain form, which is read ten times as fast; None otherwise."""
-    for pattern, form in _PLAIN.items():
-        if not texts.str.contains(pattern).all():
+    first = str(texts.drop_nulls().first())
+    for pattern, form in (_PLAIN | _SLASHED.get(order, {})).items():
+        if not re.match(pattern, first) or not texts.str.contains(pattern).all():
             continue
         times = texts.str.to_datetime(form, time_unit="us", strict=False)
         if times.null_count() > texts.null_count():

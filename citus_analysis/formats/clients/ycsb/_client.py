@@ -21,6 +21,15 @@ _MAX_COUNT: Final = 10**15
 #: Limit of values that count operations, so that a malformed summary cannot fill the memory.
 _MAX_VALUES: Final = 10_000
 _OPERATIONS: Final = ("Operations", "Total Operations")
+#: The values from which totals are computed.
+_TOTALS: Final = pl.col("section", "metric", "value").filter(
+    pl.col("value").is_between(0, _MAX_COUNT)
+    & (
+        pl.col("metric").str.starts_with("Return=")
+        | pl.col("metric").is_in(_OPERATIONS)
+        | (pl.col("section") == "OVERALL")
+    )
+)
 
 
 @dataclass
@@ -44,10 +53,10 @@ class Client:
     last_total: int | None = None
     failed_so_far: int = 0
 
-    def add_banner(self, lines: pl.DataFrame) -> None:
-        """Read the launch options from the client's banner and from its launch line."""
-        banner = lines.filter(pl.col("kind").is_in(["command", "launch", "version", "limit"]))
-        for kind, text in banner.select("kind", "text").iter_rows():
+    def add_banner(self, lines: pl.DataFrame, foreign: pl.Expr) -> None:
+        """Read the launch options from the client's banner and from its launch line, unless they are foreign."""
+        own = pl.col("kind").is_in(["command", "launch", "version", "limit"]) & ~foreign
+        for kind, text in lines.select(pl.col("kind", "text").filter(own)).iter_rows():
             if kind == "command" and self.arguments is None:
                 self.arguments = text.removeprefix("Command line: ")
             elif kind == "launch" and self.launched is None:
@@ -59,17 +68,8 @@ class Client:
 
     def add_metrics(self, metrics: pl.DataFrame) -> None:
         """Keep the values from which the totals are computed, a few per operation."""
-        wanted = metrics.filter(
-            pl.col("value").is_between(0, _MAX_COUNT)
-            & (
-                pl.col("metric").str.starts_with("Return=")
-                | pl.col("metric").is_in(_OPERATIONS)
-                | (pl.col("section") == "OVERALL")
-            )
-        )
-        for section, metric, value in (
-            wanted.head(_MAX_VALUES - len(self.values)).select("section", "metric", "value").iter_rows()
-        ):
+        wanted = metrics.select(_TOTALS)
+        for section, metric, value in wanted.head(_MAX_VALUES - len(self.values)).iter_rows():
             self.values.setdefault((section, metric), value)
         if (metrics["metric"] == "LatencyVariance").any():
             self.saw(["histogram"])

@@ -119,10 +119,11 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
 
     `kind` is one of noise, status, summary, raw, json, command, launch, version, limit, continuation, error, or null.
     """
-    lines = line_frame(data, offset).drop("terminated").with_columns(glued=pl.lit(value=False))
     # Large files consist mainly of these two kinds of lines, so they skip the search for other kinds.
-    lines = lines.with_columns(kind=_kind_of("raw", "summary"))
-    others = lines.filter(pl.col("kind").is_null()).drop("kind")
+    lines = line_frame(data, offset).select(
+        "offset", "length", "text", glued=pl.lit(value=False), kind=_kind_of("raw", "summary")
+    )
+    others = lines.select(pl.exclude("kind").filter(pl.col("kind").is_null()))
     others = _split_glued(others).with_columns(kind=_kind_of(*_COMMON))
     for kinds in _SELDOM:
         if others["kind"].null_count():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -24,13 +23,15 @@ from citus_analysis.schema import TABLES
 __all__ = ["Parser"]
 
 #: Each occurs once in a client's output; a second occurrence begins the output of another client.
-_ONCE: Final[Mapping[str, pl.Expr]] = {
-    **{
-        text: pl.col("text").str.starts_with(text)
-        for text in ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ")
-    },
-    **{text: pl.col("text") == text for text in ("Loading workload...", "Starting test.")},
-}
+_ONCE: Final = ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ", "Loading workload...", "Starting test.")
+#: Offsets and texts of lines that begin with these; the last two are whole lines.
+_ONCE_LINES: Final = pl.col("offset", "text").filter(
+    pl.col("kind").is_in(["command", "version", "noise", "summary"])
+    & (
+        pl.any_horizontal(pl.col("text").str.starts_with(text) for text in _ONCE[:3])
+        | pl.col("text").is_in(list(_ONCE[3:]))
+    )
+)
 #: Kinds of lines that only a YCSB client prints.
 _TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
 #: Number of status lines kept to find repetitions: a day at one per second.
@@ -75,8 +76,7 @@ class Parser:
         of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
         self.recognised |= not _TELLING.isdisjoint(of_kind)
         values = self._values(of_kind)
-        points = values.filter(pl.col("name").str.contains(_summary.POINT))
-        points = points.with_columns(kind=_summary.point_kind(self._with_percentiles))
+        points = _summary.with_kinds(values.filter(pl.col("name").str.contains(_summary.POINT)), self._with_percentiles)
         tables = {
             "client_metrics": self._metrics(values),
             "client_series": _either(self._series(of_kind), _summary.series_rows(points)),
@@ -95,7 +95,7 @@ class Parser:
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with the `reason` of their rejection, null if they are not rejected."""
         foreign = self._from_second_client(lines)
-        self.client.add_banner(lines.filter(~foreign))
+        self.client.add_banner(lines, foreign)
         error = pl.col("kind") == "error"
         stray = (pl.col("kind") == "continuation") & ~(error.fill_null(value=False).cum_max() | self._failing)
         # The label (-l) directly precedes the time of each status line.
@@ -116,14 +116,13 @@ class Parser:
     def _from_second_client(self, lines: pl.DataFrame) -> pl.Expr:
         if self._ended:
             return pl.lit(value=True)
-        few = lines.filter(pl.col("kind").is_in(["command", "version", "noise", "summary"]))
-        repeated: list[int] = []
-        found = few.select(pl.col("offset").filter(is_it).implode().alias(text) for text, is_it in _ONCE.items())
-        for text, offsets in found.row(0, named=True).items():
-            repeated += offsets if text in self._once else offsets[1:]
-            self._once |= {text} if offsets else set()
-        self._ended = bool(repeated)
-        return pl.col("offset") >= min(repeated) if repeated else pl.lit(value=False)
+        for offset, line in lines.select(_ONCE_LINES).iter_rows():
+            text = next(text for text in _ONCE if line.startswith(text))
+            if text in self._once:
+                self._ended = True
+                return pl.col("offset").ge(offset)
+            self._once.add(text)
+        return pl.lit(value=False)
 
     def _values(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
         """Named values of the summary, for every exporter."""
@@ -183,14 +182,18 @@ def _either(statuses: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([statuses, points], how="diagonal_relaxed")
 
 
-def _accounted(block: Block, lines: pl.DataFrame, points: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Parsed:
-    """The block's tables with an account of its bytes."""
-    columns = ["offset", "length", "text", "reason"]
+def _with_no_buckets(lines: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+    """The rejected lines, and those whose values are in no bucket of a histogram."""
     no_bucket = points.filter(pl.col("kind").is_null()).select(
         "offset", "length", text=pl.format("[{}], {}, {}", "section", "name", "value"), reason=pl.lit(_NO_BUCKET)
     )
-    bad = lines.filter(pl.col("reason").is_not_null()).select(columns)
-    rejects = reject_runs(pl.concat([bad, no_bucket]).sort("offset"))
-    noise = int(lines.filter(pl.col("kind") == "noise")["length"].sum())
+    bad = lines.filter(pl.col("reason").is_not_null()).select(no_bucket.columns)
+    return pl.concat([bad, no_bucket]).sort("offset")
+
+
+def _accounted(block: Block, lines: pl.DataFrame, points: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Parsed:
+    """The block's tables with an account of its bytes."""
+    rejects = reject_runs(_with_no_buckets(lines, points) if points["kind"].null_count() else lines)
+    noise = int(lines["length"].filter(lines["kind"] == "noise").sum())
     rejected = int(rejects["byte_length"].sum())
     return Parsed(tables, block.length - noise - rejected, noise, rejects)

@@ -10,6 +10,7 @@ forms that the measurement types print::
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -33,6 +34,15 @@ _HDR_FIELDS: Final = {
     "p999_us": r"99\.9",
     "p9999_us": r"99\.99",
 }
+#: A group with all fields, in the order in which YCSB prints them; a decimal comma precedes a digit.
+_HDR_USUAL: Final = (
+    r"^\[([^\[\]:=]+): " + ", ".join(rf"{key}=((?:[^\[\]=, ]|,[0-9])+)" for key in _HDR_FIELDS.values()) + r"\]$"
+)
+#: Without operations YCSB prints 0, NaN and the largest integer.
+_HDR_MEASURED: Final = (
+    pl.col("operations").cast(pl.Int64, strict=False),
+    pl.when(pl.col("operations") > 0).then(pl.col([name for name in _HDR_FIELDS if name != "operations"])).name.keep(),
+)
 #: The printed clock has milliseconds, `sec` only whole seconds; a larger difference means that the clock was set.
 _CLOCK_JUMP_S: Final = 1.5
 
@@ -71,7 +81,8 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
         "operations_total",
         throughput_ops_s=_number(pl.col("rest").str.extract(r"(\S+) current ops/sec")),
     )
-    seldom = [rows(timed) for word, rows in _SELDOM.items() if timed["rest"].str.contains(word, literal=True).any()]
+    found = timed.select(pl.col("rest").str.contains(word, literal=True).any().alias(word) for word in _SELDOM).row(0)
+    seldom = [rows(timed) for rows, is_there in zip(_SELDOM.values(), found, strict=True) if is_there]
     frames = [total, _hdr_rows(timed), *seldom]
     table = pl.concat(frames, how="diagonal").sort("offset", maintain_order=True)
     return table.drop("offset")
@@ -83,17 +94,24 @@ def _groups(timed: pl.DataFrame, pattern: str) -> pl.DataFrame:
 
 
 def _hdr_rows(timed: pl.DataFrame) -> pl.DataFrame:
+    rows = _groups(timed, _HDR_GROUP)
+    usual = rows.select(pl.col("group").str.contains(_HDR_USUAL).all()).item()
+    rows = rows.with_columns(_hdr_fields(usual=usual)).drop("group")
+    return rows.with_columns(_HDR_MEASURED)
+
+
+@cache
+def _hdr_fields(*, usual: bool) -> list[pl.Expr]:
+    """The section and the fields of a group, in the usual order or in any."""
     group = pl.col("group")
-    rows = _groups(timed, _HDR_GROUP).with_columns(
-        group.str.extract(r"^\[(.+?): Count=").alias("section"),
-        *(_number(group.str.extract(rf"[ ]{key}=(.+?)(?:, |\])")).alias(name) for name, key in _HDR_FIELDS.items()),
-    )
-    # Without operations YCSB prints 0, NaN and the largest integer.
-    measured = [name for name in _HDR_FIELDS if name != "operations"]
-    return rows.drop("group").with_columns(
-        pl.col("operations").cast(pl.Int64, strict=False),
-        pl.when(pl.col("operations") > 0).then(pl.col(measured)).name.keep(),
-    )
+    if usual:
+        part = group.str.extract_groups(_HDR_USUAL).struct
+        texts = [part.field(str(number)) for number in range(1, len(_HDR_FIELDS) + 2)]
+    else:
+        texts = [group.str.extract(rf"[ ]{key}=(.+?)(?:, |\])") for key in _HDR_FIELDS.values()]
+        texts.insert(0, group.str.extract(r"^\[(.+?): Count="))
+    numbers = (_number(text).alias(name) for name, text in zip(_HDR_FIELDS, texts[1:], strict=True))
+    return [texts[0].alias("section"), *numbers]
 
 
 def _average_rows(timed: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.api.redacted_columns import redact_expr
+from citus_analysis.formats.api.redacted_columns import redact_series
 from citus_analysis.formats.clients.ycsb._lines import SUMMARY
 from citus_analysis.operations import INTENDED
 from citus_analysis.schema import TABLES
@@ -27,9 +27,9 @@ __all__ = [
     "metric_rows",
     "named_values",
     "no_values",
-    "point_kind",
     "sections_with_percentiles",
     "series_rows",
+    "with_kinds",
 ]
 
 #: A name that is a bucket or a point in time.
@@ -59,7 +59,8 @@ def no_values() -> pl.DataFrame:
 def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_metrics` for the values without a numeric name."""
     # Redact before the unit is split off: apparent units may be the end of a secret.
-    name = redact_expr(pl.col("name"))
+    values = values.with_columns(redact_series(values["name"]))
+    name = pl.col("name")
     unit = name.str.extract(r"\(([^()]*)\)$")
     return values.filter(~name.str.contains(POINT)).select(
         "section",
@@ -75,7 +76,19 @@ def sections_with_percentiles(values: pl.DataFrame) -> list[str]:
     return found["section"].unique().to_list()
 
 
-def point_kind(with_percentiles: set[str]) -> pl.Expr:
+def with_kinds(points: pl.DataFrame, with_percentiles: set[str]) -> pl.DataFrame:
+    """Values with numeric names, with their `kind`: the measurement type that printed them.
+
+    Args:
+        points: a frame of :func:`named_values`.
+        with_percentiles: sections that print percentiles.
+    """
+    # Most files have none, and the expression takes longer to make than to compute.
+    kind = _point_kind(with_percentiles) if points.height else pl.lit(None, pl.String)
+    return points.with_columns(kind=kind)
+
+
+def _point_kind(with_percentiles: set[str]) -> pl.Expr:
     """Measurement type of a value with a numeric name; null for a bucket that no histogram of YCSB has."""
     count = pl.col("value").cast(pl.Float64)
     is_count = count.is_between(0, _MAX_COUNT) & (count % 1 == 0)
