@@ -9,15 +9,6 @@ from citus_analysis.formats.reading.signs import LineBegin, contains, first_text
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 
 TEXTS = ["avg-cpu:  %user", "a\x1cb", "", " r  b   swpd", "é 1", "Time: 10:00:00", "x" * 500, "11/20/26 21:10:57"]
-    "avg-cpu:  %user",
-    "a\x1cb",
-    "",
-    " r  b   swpd   free",
-    "é 1",
-    "Time: 10:00:00",
-    "x" * 500,
-    "11/20/26 21:10:57",
-]
 
 
 @pytest.mark.parametrize("pattern", [r"^\w+\s\w", r"\s", r"^$", r"(?i)AVG-CPU", r"\S+ [0-9]$"])
