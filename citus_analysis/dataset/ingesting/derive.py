@@ -69,6 +69,15 @@ class ResourceTables:
         # In order of the sources.
         return [part for _, part in sorted([*named, *any_], key=itemgetter(0))]
 
+    def log_iterations(self) -> list[int | None]:
+        """Iterations of the records of logs, in order; None last, for records of none."""
+        named = {iteration for iteration, parts in self._log_parts.items() if parts}
+        if None not in named:
+            return sorted(named, key=lambda iteration: iteration or 0)
+        # Which records of a log that names no iteration belong to one is only known from the records.
+        found = self.scan("log_events").select("iteration").unique().collect()["iteration"]
+        return found.sort(nulls_last=True).to_list()
+
     @cached_property
     def _log_parts(self) -> dict[int | None, list[tuple[int, Part]]]:
         """Parts of `log_events` by the iteration that their sources name, with the numbers of the sources."""
@@ -197,10 +206,9 @@ def _traces(tables: ResourceTables, jobs: int) -> Pieces:
         return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
 
     nodes = tables.scan("nodes").collect()
-    iterations = tables.scan("log_events").select("iteration").unique().collect()["iteration"]
     distributed = are_distributed(scan(tables.parts("log_events")), nodes)
     # Pids and sessions are valid within one iteration only.
-    for iteration in iterations.sort(nulls_last=True):
+    for iteration in tables.log_iterations():
         parts = tables.log_parts(iteration)
         with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
             try:

@@ -111,10 +111,7 @@ def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> in
     begins = []
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
-        column_statistics = {
-            column.path_in_schema: column.statistics for column in map(group.column, range(group.num_columns))
-        }
-        own, time = column_statistics["iteration"], column_statistics["log_time"]
+        own, time = (group.column(file.schema.names.index(name)).statistics for name in ("iteration", "log_time"))
         if not (own and own.has_min_max and not own.null_count and own.min == own.max == iteration):
             return None
         if not (time and time.has_min_max):
