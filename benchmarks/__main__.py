@@ -6,9 +6,9 @@ on two cores; larger logs and further shapes are options of each benchmark.
 """
 
 import json
+import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib import import_module
 from os import getloadavg
 from pathlib import Path
 from time import perf_counter
@@ -114,17 +114,19 @@ def remember(name: str, began: float) -> None:
 
 
 def main() -> None:
-    """Call `main` of each module; it prints its ratios and keeps them in `results`."""
+    """Run each module, which prints its ratios and keeps them in `results`, in a process of its own.
+
+    What a process holds counts as the peak of those that it starts.
+    """
     known = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
     wanted = sys.argv[1:] or known
     if unknown := sorted(set(wanted) - set(known)):
         sys.exit(f"no benchmark is named {', '.join(unknown)}; known: {', '.join(known)}")
-    del sys.argv[1:]
     before, began = kept(), perf_counter()
     for name in wanted:
         print(f"== {name}", flush=True)
         own = perf_counter()
-        import_module(f"benchmarks.{name}").main()
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
         remember(name, own)
     today = {name: results for name, results in kept().items() if name in wanted}
     print(*table(before, today), sep="\n")
