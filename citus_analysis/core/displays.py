@@ -81,9 +81,11 @@ class Shown:
 
 
 def _short(value: object) -> str:
-    if hasattr(value, "shape") or (isinstance(value, Sequence | dict) and len(repr(value)) > _MOST_CHARACTERS):
-        size = "x".join(map(str, getattr(value, "shape", ()))) or f"{len(value)}"  # type: ignore[arg-type] # sized
-        return f"<{size} {'values' if hasattr(value, 'shape') else 'entries'}>"
+    # A number of numpy has a shape too, which is empty.
+    if shape := getattr(value, "shape", ()):
+        return f"<{'x'.join(map(str, shape))} values>"
+    if isinstance(value, Sequence | dict) and len(repr(value)) > _MOST_CHARACTERS:
+        return f"<{len(value)} entries>"
     return _cut(str(value).partition("\n")[0], _MOST_CHARACTERS)
 
 
