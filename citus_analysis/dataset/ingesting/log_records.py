@@ -39,7 +39,7 @@ IN_MEMORY: Final = 500_000
 
 #: Records that are taken in at once.
 TAKEN_AT_ONCE: Final = 2**15
-#: Records whose tasks and children are paired at once: some 100 MB, twice, as two groups are paired at a time.
+#: Records whose tasks and children are paired at once: up to 200 MB. Two such groups are paired at a time.
 PAIRED_RECORDS: Final = 1_000_000
 
 _TABLE: Final = TABLES["log_events"]

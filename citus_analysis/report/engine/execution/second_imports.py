@@ -10,4 +10,4 @@ __all__ = ["prepare"]
 def prepare() -> None:
     """Import the statistics and models that reports compute meanwhile."""
     be_silent()
-    import citus_analysis.report.bottleneck.prediction_text  # noqa: F401
+    import citus_analysis.report.bottleneck.prediction_text  # noqa: F401 - for its effect
