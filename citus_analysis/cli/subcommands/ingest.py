@@ -63,8 +63,7 @@ def command(
 ) -> int:
     """Read raw files into a dataset."""
     # Both are set before the import of Arrow and polars; values set by the user have priority.
-    threads = {"POLARS_MAX_THREADS": str(jobs)} if jobs else {}
-    for name, value in (ARROW_MEMORY | threads).items():
+    for name, value in (ARROW_MEMORY | _polars_threads(jobs)).items():
         os.environ.setdefault(name, value)
     _share_heaps()
     from citus_analysis.cli.source_options import expand_sources
@@ -85,6 +84,12 @@ def command(
     else:
         click.echo(str(summary))
     return summary.exit_code
+
+
+def _polars_threads(jobs: int | None) -> dict[str, str]:
+    """Threads of polars beside those that call it, which work themselves: handing over small frames takes longer."""
+    cores = jobs or len(os.sched_getaffinity(0))
+    return {"POLARS_MAX_THREADS": str(max(1, cores // 2))}
 
 
 def _share_heaps() -> None:

@@ -26,7 +26,8 @@ from typing import IO, Final, TypeVar, cast
 __all__ = ["Helper", "NoAnswerError", "say", "serve"]
 
 #: A helper works on one item at a time, and there is one for each further thread: threads of polars would only wait.
-_ONE_AT_A_TIME: Final = {"POLARS_MAX_THREADS": "1"}
+#: Freed memory is kept for the next item (a setting of jemalloc, which polars uses): the system would clear it again.
+_ONE_AT_A_TIME: Final = {"POLARS_MAX_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
 
 _Result = TypeVar("_Result")
 _PR_SET_PDEATHSIG: Final = 1
