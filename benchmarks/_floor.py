@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from citus_analysis.dataset.ingesting.read_source import content_hash
+from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.encoding import MOST_ROWS, stored_rows, writer_options
 from citus_analysis.formats import Content
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX

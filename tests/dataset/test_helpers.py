@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.dataset.ingesting.workers import helper_process
-from citus_analysis.dataset.ingesting.workers.early_helpers import helpers_ahead
+from citus_analysis.dataset.ingesting.workers import early_hashes, helper_process
+from citus_analysis.dataset.ingesting.workers.early_hashes import hash_of, hashes_ahead
+from citus_analysis.dataset.ingesting.workers.early_helpers import first_files, helpers_ahead
 from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
 from citus_analysis.dataset.ingesting.workers.pool import HELPED_ITEMS, Pool, Stopped
+from citus_analysis.dataset.storage.digests import content_hash
 from tests.recordings import RECORDED
 
 COPIES = 8
@@ -172,11 +174,11 @@ def test_killed_with_its_helpers(raw: Path, alone: Path, tmp_path: Path, after_s
 def test_a_command_starts_helpers_before_it_imports_what_it_needs(tmp_path: Path) -> None:
     for number in range(HELPED_ITEMS):
         (tmp_path / f"{number}.log").touch()
-    with helpers_ahead([tmp_path], jobs=1), Pool(2) as pool:
+    with helpers_ahead(first_files([tmp_path]), jobs=1), Pool(2) as pool:
         assert not pool._helpers
-    with helpers_ahead([tmp_path / "1.log", "s3://bucket/logs"], jobs=2), Pool(2) as pool:
+    with helpers_ahead(first_files([tmp_path / "1.log", "s3://bucket/logs"]), jobs=2), Pool(2) as pool:
         assert not pool._helpers
-    with helpers_ahead([tmp_path], jobs=2):
+    with helpers_ahead(first_files([tmp_path]), jobs=2):
         with Pool(2) as pool:
             (helper,) = pool._helpers
             assert is_running(helper._process.pid)
@@ -236,3 +238,38 @@ def test_a_helper_of_another_process_ends(monkeypatch: pytest.MonkeyPatch) -> No
     assert codes == []
     helper_process._end_with(-1)
     assert codes == [1]
+
+
+def test_a_command_hashes_large_files_before_it_imports_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path.name)
+        return content_hash(path)
+
+    monkeypatch.setattr(early_hashes, "BIG_BYTES", 10)
+    monkeypatch.setattr(early_hashes, "content_hash", counted)
+    large, changed, small = (tmp_path / name for name in ("large.log", "changed.log", "small.log"))
+    for path, size in ((large, 20), (changed, 20), (small, 5)):
+        path.write_bytes(bytes(size))
+    with hashes_ahead(first_files([tmp_path]), jobs=2):
+        changed.write_bytes(bytes(30))
+        assert [hash_of(path) for path in (large, changed, small)] == list(map(content_hash, (large, changed, small)))
+    assert sorted(hashed) == ["changed.log", "changed.log", "large.log", "small.log"]
+    with hashes_ahead(first_files([tmp_path]), jobs=1):
+        assert len(hashed) == 4
+
+
+def test_a_file_that_cannot_be_hashed_ahead_raises_when_its_hash_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: Path) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(early_hashes, "BIG_BYTES", 1)
+    monkeypatch.setattr(early_hashes, "content_hash", failing)
+    (tmp_path / "1.log").write_bytes(b"text")
+    with hashes_ahead(first_files([tmp_path]), jobs=2), pytest.raises(PermissionError):
+        hash_of(tmp_path / "1.log")

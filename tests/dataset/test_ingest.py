@@ -13,7 +13,7 @@ import pytest
 
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
 from citus_analysis.dataset.ingesting.log_records import take_in
-from citus_analysis.dataset.ingesting.read_source import content_hash
+from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.manifest import Part, exclusive
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Parsed, detect_format
@@ -75,7 +75,7 @@ def test_rows_and_files_do_not_depend_on_jobs(
 ) -> None:
     root = tree({**study, "V3/pglogs/PGLOG-3-1.log": log(*range(2000, 5000), bad=2)})
     ingest(root, tmp_path / "one", jobs=1)
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.ingestion._BIG_BYTES", 10_000)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.ingestion.BIG_BYTES", 10_000)
     ingest(root, tmp_path / "four", jobs=4)
     assert contents(tmp_path / "one") == contents(tmp_path / "four")
     assert open_dataset(tmp_path / "one").content_hash == open_dataset(tmp_path / "four").content_hash
@@ -438,7 +438,7 @@ def test_a_file_that_can_no_longer_be_read_keeps_its_rows(
     def closed(path: Path) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.content_hash", closed)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.hash_of", closed)
     with pytest.raises(InputError, match="Permission denied"):
         ingest(root, out)
     assert open_dataset(out).runs().height == 2
@@ -452,7 +452,7 @@ def test_an_unreadable_file_is_listed_with_the_reason(
             raise PermissionError(13, "Permission denied")
         return content_hash(path)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.content_hash", sometimes)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.hash_of", sometimes)
     summary = ingest(tree(study), out)
     assert (summary.exit_code, summary.failed) == (1, 1)
     assert summary.messages == ("V3/pglogs/PGLOG-0-1.log: cannot be read: Permission denied",)

@@ -63,15 +63,18 @@ def command(
 ) -> int:
     """Read raw files into a dataset."""
     # Both are set before the import of Arrow and polars; values set by the user have priority.
-    for name, value in (ARROW_MEMORY | _polars_threads(jobs)).items():
+    threads = jobs or len(os.sched_getaffinity(0))
+    for name, value in (ARROW_MEMORY | _polars_threads(threads)).items():
         os.environ.setdefault(name, value)
     _share_heaps()
     from citus_analysis.cli.source_options import expand_sources
-    from citus_analysis.dataset.ingesting.workers.early_helpers import helpers_ahead
+    from citus_analysis.dataset.ingesting.workers.early_hashes import hashes_ahead
+    from citus_analysis.dataset.ingesting.workers.early_helpers import first_files, helpers_ahead
 
     paths = expand_sources(sources)
-    is_new = cluster is None and isinstance(out, Path) and not out.exists()
-    with helpers_ahead(paths if is_new else [], jobs), _progress() as progress:
+    files = first_files(paths) if cluster is None else []
+    is_new = isinstance(out, Path) and not out.exists()
+    with helpers_ahead(files if is_new else [], threads), hashes_ahead(files, threads), _progress() as progress:
         from citus_analysis.dataset import ingest
 
         summary = ingest(
@@ -86,10 +89,9 @@ def command(
     return summary.exit_code
 
 
-def _polars_threads(jobs: int | None) -> dict[str, str]:
+def _polars_threads(jobs: int) -> dict[str, str]:
     """Threads of polars beside those that call it, which work themselves: handing over small frames takes longer."""
-    cores = jobs or len(os.sched_getaffinity(0))
-    return {"POLARS_MAX_THREADS": str(max(1, cores // 2))}
+    return {"POLARS_MAX_THREADS": str(max(1, jobs // 2))}
 
 
 def _share_heaps() -> None:

@@ -20,7 +20,7 @@ from citus_analysis.errors import InputError
 from citus_analysis.redaction import redact_path
 from citus_analysis.texts.printable import printable
 
-__all__ = ["MANIFEST_NAME", "Found", "Walk", "display", "path_text", "walk"]
+__all__ = ["MANIFEST_NAME", "Found", "Walk", "display", "path_text", "size_and_time", "walk"]
 
 MANIFEST_NAME: Final = "_manifest.jsonl"
 
@@ -105,6 +105,20 @@ def is_there(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def size_and_time(path: Path) -> tuple[int, int] | None:
+    """Size of a file in bytes and the time of its last change in ns; None: it cannot be seen.
+
+    Example:
+        >>> size_and_time(Path("no-such-file")) is None
+        True
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def walk(sources: Iterable[Path]) -> Walk:

@@ -21,7 +21,7 @@ from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import outlined, with_origins
-from citus_analysis.dataset.discover.walk import MANIFEST_NAME, display, is_there, walk
+from citus_analysis.dataset.discover.walk import MANIFEST_NAME, display, is_there, size_and_time, walk
 from citus_analysis.dataset.ingesting.derive import (
     DERIVATIONS,
     Derivation,
@@ -45,6 +45,7 @@ from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
 from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import read_task, recognise_task
+from citus_analysis.dataset.ingesting.workers.early_hashes import BIG_BYTES
 from citus_analysis.dataset.ingesting.workers.pool import Pool, batches
 from citus_analysis.dataset.objects.object_store import store_at
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
@@ -56,9 +57,6 @@ from citus_analysis.redaction import redact
 from citus_analysis.texts.urls import is_url
 
 __all__ = ["ingest"]
-
-#: A file of at least this size on disk is read alone, with all threads.
-_BIG_BYTES: Final = 32 * 2**20
 
 #: Threads that read one file, and as many that write its rows: each holds tens of megabytes.
 _MOST_THREADS: Final = 8
@@ -362,10 +360,10 @@ class _Ingest:
         def read(task: Task, threads: int = 1) -> Outcome:
             return read_task(self.store, task, threads, self.gauge.add, self.pool.stop)
 
-        big = [task for task in tasks if task.bytes >= _BIG_BYTES]
+        big = [task for task in tasks if task.bytes >= BIG_BYTES]
         for task in big:
             yield task, read(task, _threads_of_each(self.pool.jobs))
-        small = [task for task in tasks if task.bytes < _BIG_BYTES]
+        small = [task for task in tasks if task.bytes < BIG_BYTES]
         # Files of one format in a row: polars keeps the last few regular expressions that it compiled.
         small.sort(key=lambda task: task.file.format.name if task.file.format else "")
         here, there = partial(read_task, self.store, stop=self.pool.stop), partial(read_task, self.store)
@@ -411,7 +409,7 @@ class _Ingest:
         states: list[SourceState] = []
         for task, outcome in outcomes:
             file = task.file
-            if (file.bytes, file.mtime_ns) == _size_and_time(file.path):
+            if (file.bytes, file.mtime_ns) == size_and_time(file.path):
                 staged += outcome.staged
                 states.append(task.read_state(outcome))
             else:
@@ -533,11 +531,3 @@ def _threads_of_each(jobs: int) -> int:
 def _exists(location: str) -> bool:
     """Whether a file is where it was; of a URL it is taken for granted."""
     return is_url(location) or os.path.lexists(location)
-
-
-def _size_and_time(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns

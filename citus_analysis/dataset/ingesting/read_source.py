@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
-
-from blake3 import blake3
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from citus_analysis.dataset.discover.walk import display, unreadable
 from citus_analysis.dataset.ingesting.workers.pool import Stopped
@@ -27,10 +25,7 @@ from citus_analysis.redaction import redact
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeasuredContent", "Outcome", "Parser", "content_hash", "read_source", "stage_rows"]
-
-#: Small enough to stay in the processor's cache between reading and hashing.
-_CHUNK: Final = 2**18
+__all__ = ["MeasuredContent", "Outcome", "Parser", "read_source", "stage_rows"]
 
 
 @dataclass(frozen=True)
@@ -51,18 +46,6 @@ class Outcome:
     rejected: int
     first_reject: str | None
     problem: str | None
-
-
-def content_hash(path: Path) -> str:
-    """BLAKE3-128 of the bytes on disk, hexadecimal.
-
-    Every ingest hashes all bytes, so speed matters: BLAKE2b takes four times as long.
-    """
-    digest, chunk = blake3(), memoryview(bytearray(_CHUNK))
-    with path.open("rb", buffering=0) as file:
-        while size := file.readinto(chunk):
-            digest.update(chunk[:size])
-    return digest.hexdigest(length=16)
 
 
 class _Counting(io.RawIOBase):

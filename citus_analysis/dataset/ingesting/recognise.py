@@ -15,7 +15,7 @@ from citus_analysis.dataset.discover.identity import STANDARD_ERROR, plain_name
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.discover.walk import is_there, unreadable
-from citus_analysis.dataset.ingesting.read_source import content_hash
+from citus_analysis.dataset.ingesting.workers.early_hashes import hash_of
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
@@ -93,7 +93,7 @@ def _recognised(
 ) -> SourceFile:
     content = Content(path)
     try:
-        hash_ = content_hash(path)
+        hash_ = hash_of(path)
         key = (path.name, hash_)
         name = remembered.get(key)
         detected = detect_format(content) if key not in remembered else format_named(name) if name else None
@@ -130,7 +130,7 @@ def _as_client(file: SourceFile) -> SourceFile:
 
 def _hash_or_empty(path: Path) -> str:
     try:
-        return content_hash(path)
+        return hash_of(path)
     except OSError:
         return ""
 

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from citus_analysis.dataset.discover.url_sources import url_copy
-from citus_analysis.dataset.ingesting.read_source import content_hash
+from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import DatasetError, UsageError
 from citus_analysis.formats import Content

@@ -1,11 +1,18 @@
-"""Short hashes of values."""
+"""Short hashes of values, and of files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
+from typing import Final
 
-__all__ = ["digest"]
+from blake3 import blake3
+
+__all__ = ["content_hash", "digest"]
+
+#: Small enough to stay in the processor's cache between reading and hashing.
+_CHUNK: Final = 2**18
 
 
 def digest(value: object, size: int = 8) -> str:
@@ -21,3 +28,15 @@ def digest(value: object, size: int = 8) -> str:
     """
     data = json.dumps(value, sort_keys=True, ensure_ascii=True).encode("ascii")
     return hashlib.blake2b(data, digest_size=size).hexdigest()
+
+
+def content_hash(path: Path) -> str:
+    """BLAKE3-128 of the bytes on disk, hexadecimal.
+
+    Every ingest hashes all bytes, so speed matters: BLAKE2b takes four times as long.
+    """
+    hasher, chunk = blake3(), memoryview(bytearray(_CHUNK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(chunk):
+            hasher.update(chunk[:size])
+    return hasher.hexdigest(length=16)

@@ -7,7 +7,7 @@ the files, which takes as long as the helper's own imports do.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Final
 
 from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
 
-__all__ = ["HELPED_ITEMS", "helpers_ahead", "taken"]
+__all__ = ["HELPED_ITEMS", "first_files", "helpers_ahead", "taken"]
 
 #: A helper takes half a second of processor time to start, as much as reading about this many small files.
 HELPED_ITEMS: Final = 64
@@ -24,17 +24,16 @@ _waiting: list[Helper] = []
 
 
 @contextmanager
-def helpers_ahead(sources: Iterable[Path | str], jobs: int | None) -> Iterator[None]:
+def helpers_ahead(files: Sequence[str], jobs: int) -> Iterator[None]:
     """Start helpers for an ingest of new files, if it has several jobs and enough files; end those that nobody took.
 
     Args:
-        sources: files and folders; URLs are not looked at.
-        jobs: threads; default: all cores that the process may use.
+        files: its first files (:func:`first_files`).
+        jobs: threads.
     """
-    others = (jobs or len(os.sched_getaffinity(0))) - 1
-    if others > 0 and len(list(islice(_files(sources), HELPED_ITEMS))) == HELPED_ITEMS:
+    if len(files) == HELPED_ITEMS:
         with suppress(NoAnswerError):
-            _waiting.extend(Helper() for _ in range(others))
+            _waiting.extend(Helper() for _ in range(jobs - 1))
     try:
         yield
     finally:
@@ -42,11 +41,21 @@ def helpers_ahead(sources: Iterable[Path | str], jobs: int | None) -> Iterator[N
             helper.end()
 
 
+def first_files(sources: Iterable[Path | str]) -> list[str]:
+    """Paths of the first files, at most :data:`HELPED_ITEMS`, of files and folders; URLs are not looked at.
+
+    Example:
+        >>> first_files(["s3://bucket/logs", Path("no-such-folder")])
+        []
+    """
+    return list(islice(_files(sources), HELPED_ITEMS))
+
+
 def _files(sources: Iterable[Path | str]) -> Iterator[str]:
     for source in sources:
         if isinstance(source, Path):
             yield from [str(source)] if source.is_file() else ()
-            yield from (name for _, _, names in os.walk(source) for name in names)
+            yield from (os.path.join(folder, name) for folder, _, names in os.walk(source) for name in names)  # noqa: PTH118
 
 
 def taken() -> list[Helper]:
