@@ -23,12 +23,15 @@ def work_ahead(pieces: Iterator[Piece], name: str, ahead: int = 1) -> Generator[
     Args:
         pieces: computes the items.
         name: name of the thread.
-        ahead: largest number of items that are computed in advance.
+        ahead: largest number of items that are computed in advance; 0: no thread is started.
 
     Example:
         >>> list(work_ahead((number * number for number in range(4)), "squares"))
         [0, 1, 4, 9]
     """
+    if not ahead:
+        yield from pieces
+        return
 
     def make() -> list[Piece]:
         return list(islice(pieces, 1))

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,7 +25,7 @@ from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
 from citus_analysis.spans.read.divided import Arrays, Bring, held
 from citus_analysis.spans.read.freed_memory import give_back
-from citus_analysis.spans.read.records import FILE_COLUMNS, USED, files_in_order
+from citus_analysis.spans.read.records import FILE_COLUMNS, USED, FileRecords, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ TAKEN_AT_ONCE: Final = 2**15
 PAIRED_RECORDS: Final = 1_000_000
 
 _TABLE: Final = TABLES["log_events"]
+#: Columns of records that name their file.
+_NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
 
 
 def take_in(
@@ -69,41 +72,67 @@ def take_in(
     Raises:
         NotInOrder: the records must be sorted by session.
     """
-    resource, iteration = chosen
-    heads = [_head(dataset, part, resource, iteration) for part in parts]
-    files = files_in_order(pl.concat(heads))
-    numbers = dict(zip(files["source_id"], files["source"], strict=True))
-    own = [(numbers[head["source_id"][0]], part) for head, part in zip(heads, parts, strict=True) if head.height]
-    own.sort(key=lambda one: one[0])
-    rows = sum(part.rows for _, part in own)
+    logs = _logs(parts, dataset, chosen)
+    files = files_in_order(log.of for log in logs)
+    rows = sum(log.part.rows for log in logs)
     is_large = rows > IN_MEMORY
     if is_large:
         # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
         give_back()
     keep = partial(laid_aside, folder, count()) if is_large else held
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
-    with closing(work_ahead(_columns(dataset, own, iteration, jobs), "records")) as batches:
-        records.take_in(batches)
+    # A few records are taken in sooner than threads start.
+    ahead = int(rows > TAKEN_AT_ONCE)
+    numbers = dict(zip(files["source_id"], files["source"], strict=True))
+    own = sorted(((numbers[log.of.source_id], log) for log in logs), key=itemgetter(0))
+    with closing(work_ahead(_columns(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
+        records.take_in(batches, ahead)
     if is_large:
         give_back()
     return records
 
 
-def _head(dataset: Path, part: Part, resource: str, iteration: int | None) -> pl.DataFrame:
-    """The file of a part's records of an iteration, and the first time in them; no row if there are none."""
-    names = [name for name in FILE_COLUMNS if name != PARTITION_KEY]
+class _Log(NamedTuple):
+    """A part that holds records of the iteration, the file that they come from, and these records if they are few."""
+
+    part: Part
+    of: FileRecords
+    rows: pa.RecordBatch | None
+
+
+def _logs(parts: Sequence[Part], dataset: Path, chosen: tuple[str, int | None]) -> list[_Log]:
+    """The parts that hold records of the iteration."""
+    few = sum(part.rows for part in parts) <= TAKEN_AT_ONCE
+    found = (_with_records(dataset, part, chosen) if few else _without(dataset, part, chosen) for part in parts)
+    return [log for log in found if log is not None]
+
+
+def _with_records(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
+    rows = _of_iteration(_read(dataset, part, [*_NAMED, *USED]), chosen[1])
+    return _log(part, chosen[0], rows, _first_time(rows))._replace(rows=rows) if rows.num_rows else None
+
+
+def _without(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
+    """The log whose records are read later."""
+    resource, iteration = chosen
+    names = [*_NAMED, "log_time"]
     with _opened(dataset, part, names) as file:
         first_time = _first_time_by_statistics(file, iteration)
         rows = next(file.iter_batches(1, columns=names)) if first_time is not None else _one_batch(file.read(names))
     own = _of_iteration(rows, iteration)
-    if first_time is None and own.num_rows:
-        times = own.column("log_time").drop_null().cast("int64")
-        first_time = int(times.to_numpy().min()) if len(times) else None
-    identity = {name: own.column(name).slice(0, 1).to_pylist() for name in names if name != "log_time"}
-    schema = {name: pl.Int32 if name == "iteration" else pl.String for name in identity}
-    return pl.DataFrame(identity, schema=schema).with_columns(
-        pl.lit(resource).alias(PARTITION_KEY), first_time=pl.lit(first_time, pl.Int64)
-    )
+    if not own.num_rows:
+        return None
+    return _log(part, resource, own, _first_time(own) if first_time is None else first_time)
+
+
+def _log(part: Part, resource: str, rows: pa.RecordBatch, first_time: int | None) -> _Log:
+    named = {name: rows.column(name)[0].as_py() for name in _NAMED}
+    return _Log(part, FileRecords(**named, resource=resource, first_time=first_time), None)
+
+
+def _first_time(rows: pa.RecordBatch) -> int | None:
+    times = rows.column("log_time").drop_null().cast("int64")
+    return int(times.to_numpy().min()) if len(times) else None
 
 
 def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> int | None:
@@ -121,13 +150,15 @@ def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> in
 
 
 def _columns(
-    dataset: Path, parts: Sequence[tuple[int, Part]], iteration: int | None, jobs: int
+    dataset: Path, logs: Sequence[tuple[int, _Log]], iteration: int | None, jobs: int
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    def read(one: tuple[int, Part]) -> tuple[int, pa.RecordBatch]:
-        source, part = one
-        return source, _of_iteration(_read(dataset, part, ["iteration", *USED]), iteration)
+    def read(one: tuple[int, _Log]) -> tuple[int, pa.RecordBatch]:
+        source, log = one
+        if log.rows is not None:
+            return source, log.rows
+        return source, _of_iteration(_read(dataset, log.part, ["iteration", *USED]), iteration)
 
-    with closing(in_order(iter(parts), read, jobs, "parts")) as pieces:
+    with closing(in_order(iter(logs), read, jobs, "parts")) as pieces:
         for source, rows in pieces:
             # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
             for begin in range(0, rows.num_rows, TAKEN_AT_ONCE):

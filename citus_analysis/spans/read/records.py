@@ -18,9 +18,9 @@ duplicated or concatenated in another order are sorted by session first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -36,6 +36,7 @@ __all__ = [
     "TRACED_COLUMNS",
     "USED",
     "WORDS",
+    "FileRecords",
     "LogFiles",
     "files_in_order",
     "number_files",
@@ -107,7 +108,24 @@ class LogFiles:
     of_record: NDArray[np.uint32]
 
 
-_IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
+class FileRecords(NamedTuple):
+    """What identifies the file of a stretch of records, and the first time in them, if any has a time."""
+
+    source_id: str
+    node: str | None
+    resource: str | None
+    run_id: str | None
+    iteration: int | None
+    first_time: int | None
+
+
+_IDENTITY: Final = FileRecords._fields[:-1]
+_FILES: Final = {
+    "source": pl.UInt32,
+    **dict.fromkeys(_IDENTITY[:-1], pl.String),
+    "iteration": pl.Int32,
+    "first_time": pl.Int64,
+}
 USED: Final = (
     "pid",
     "byte_offset",
@@ -133,21 +151,25 @@ FILE_COLUMNS: Final = (*_IDENTITY, "log_time")
 TRACED_COLUMNS: Final = (*_IDENTITY, *USED)
 
 
-def files_in_order(runs: pl.DataFrame) -> pl.DataFrame:
+def files_in_order(stretches: Iterable[FileRecords]) -> pl.DataFrame:
     """The numbered log files, `table` of :class:`LogFiles`.
 
     Args:
-        runs: stretches of records of one file each: the columns that identify the file, and `first_time`
-            (:data:`_NEVER` or null if no record has a time).
+        stretches: stretches of records of one file each; few, because they are compared one by one.
     """
-    return (
-        runs.group_by("source_id")
-        .agg(pl.col(_IDENTITY[1:]).first(), pl.col("first_time").min())
-        .with_columns(first_time=pl.when(pl.col("first_time") != _NEVER).then("first_time"))
-        .sort("node", "first_time", "source_id")
-        .with_row_index("source")
-        .select("source", "source_id", pl.col("node").fill_null(pl.col("source_id")), *_IDENTITY[2:], "first_time")
-    )
+    files: dict[str, FileRecords] = {}
+    for one in stretches:
+        known = files.setdefault(one.source_id, one)
+        times = [time for time in (known.first_time, one.first_time) if time is not None]
+        files[one.source_id] = known._replace(first_time=min(times, default=None))
+    ordered = sorted(files.values(), key=lambda one: (*_nulls_first(one.node), *_nulls_first(one.first_time), one[0]))
+    named = (one if one.node is not None else one._replace(node=one.source_id) for one in ordered)
+    rows = [(number, *one) for number, one in enumerate(named)]
+    return pl.DataFrame(rows, schema=_FILES, orient="row")
+
+
+def _nulls_first(value: str | int | None) -> tuple[bool, str | int]:
+    return (False, 0) if value is None else (True, value)
 
 
 def number_files(events: pl.DataFrame) -> LogFiles:
@@ -159,7 +181,9 @@ def number_files(events: pl.DataFrame) -> LogFiles:
         pl.col(pl.Categorical).cast(pl.String),
         first_time=np.minimum.reduceat(times, begin) if len(begin) else pl.Series([], dtype=pl.Int64),
     )
-    table = files_in_order(runs)
+    files = runs.group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), pl.col("first_time").min())
+    dated = files.with_columns(first_time=pl.when(pl.col("first_time") != _NEVER).then("first_time"))
+    table = files_in_order(FileRecords(*row) for row in dated.iter_rows())
     number = runs.join(table, on="source_id", how="left", maintain_order="left")["source"].to_numpy()
     return LogFiles(table, np.repeat(number, np.diff(begin, append=events.height)).astype(np.uint32))
 

@@ -96,16 +96,17 @@ class Pass:
         self._cells = Cells.of(self.groups)
         self._linked, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(2))
 
-    def take_in(self, batches: Iterable[tuple[int, Columns]]) -> None:
+    def take_in(self, batches: Iterable[tuple[int, Columns]], ahead: int = 1) -> None:
         """Read all records; lay the executions of a piece aside while the next piece is assembled.
 
         Args:
             batches: number of the source and records of it, in order.
+            ahead: most pieces that are assembled meanwhile; 0: no thread is started.
 
         Raises:
             NotInOrder: they must be sorted by session, or children sent tasks of their own.
         """
-        with closing(work_ahead(self._assembled(batches), "sessions")) as pieces:
+        with closing(work_ahead(self._assembled(batches), "sessions", ahead)) as pieces:
             for done in pieces:
                 self._lay_aside(done)
         self._linked.lay_aside()
