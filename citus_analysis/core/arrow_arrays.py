@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["arrow_numbers", "filled", "integers_of", "nulls", "repeated_text", "text_array", "texts_of"]
+__all__ = [
+    "arrow_flags",
+    "arrow_numbers",
+    "arrow_times",
+    "filled",
+    "integers_of",
+    "nulls",
+    "repeated_text",
+    "text_array",
+    "texts_of",
+]
 
 #: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
 _MOST_NULLS: Final = 2**18
@@ -75,6 +85,36 @@ def arrow_numbers(numbers: NDArray[np.number], valid: NDArray[np.bool_] | None =
     known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     values = np.ascontiguousarray(numbers)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [known, pa.py_buffer(values)])
+
+
+def arrow_flags(flags: NDArray[np.bool_], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """As :func:`arrow_numbers`, for booleans.
+
+    Example:
+        >>> import numpy as np
+        >>> arrow_flags(np.array([True, False]), valid=np.array([True, False])).to_pylist()
+        [True, None]
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    values = pa.py_buffer(np.packbits(flags, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [known, values])
+
+
+def arrow_times(times: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """As :func:`arrow_numbers`, for times in microseconds since 1970, in UTC.
+
+    Example:
+        >>> import numpy as np
+        >>> arrow_times(np.array([0])).to_pylist()[0].isoformat()
+        '1970-01-01T00:00:00+00:00'
+    """
+    import pyarrow as pa
+
+    numbers = arrow_numbers(times, valid)
+    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(numbers), numbers.buffers())
 
 
 def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = None) -> pa.Array:

@@ -182,7 +182,7 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
 
 
 #: Columns of pairs that only the pairing needs, and columns that only identify the owner of a child.
-_OF_PAIRING: Final = ("anchored", "session", "host", "port", "is_child", "failed", "stream_shard", "ambiguous", "task")
+_OF_PAIRING: Final = ("anchored", "session", "is_child", "failed", "stream_shard", "ambiguous", "task")
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from citus_analysis.core.arrow_arrays import arrow_numbers, filled
+from citus_analysis.core.arrow_arrays import arrow_flags, arrow_numbers, arrow_times, filled, nulls
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly
     from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
 
-__all__ = ["GPID_NODE_FACTOR", "TextNumbers", "frame_of", "new_assembly", "record_columns"]
+__all__ = ["GPID_NODE_FACTOR", "TextNumbers", "columns_of", "frame_of", "new_assembly", "record_columns"]
 
 #: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
 GPID_NODE_FACTOR: Final = 10_000_000_000
@@ -54,10 +54,12 @@ class TextNumbers:
         """All texts, by their numbers."""
         return list(self._numbers)
 
-    def named(self, numbers: pl.Series, dtype: pl.DataType | type[pl.DataType]) -> pl.Series:
+    def named(self, numbers: NDArray[np.int32]) -> pa.Array | pl.Series:
         """The texts of some numbers; null for :data:`NO_NUMBER`."""
-        known = numbers.to_frame("at").select(pl.when(pl.col("at") >= 0).then("at")).to_series()
-        return pl.Series(self.texts, dtype=pl.String).cast(dtype).gather(known.cast(pl.UInt32))
+        if not self._numbers:
+            return nulls(pa.large_string(), len(numbers))
+        # The last text is the one at index -1, which is :data:`NO_NUMBER`.
+        return pl.Series([*self.texts, None], dtype=pl.String)[numbers]
 
 
 def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool) -> Assembly | PythonAssembly:
@@ -68,13 +70,15 @@ def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool)
         nodes: rows of table `nodes` of the resource: their nodeids.
         distributed: the servers form a cluster.
     """
-    nodeids = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("node", keep="first")
-    named = files.select("source", "node").join(nodeids, on="node", how="left", maintain_order="left")
+    names = files["node"].to_list()
+    known = dict(zip(reversed(nodes["node"].to_list()), reversed(nodes["nodeid"].to_list()), strict=True))
+    number = {name: at for at, name in enumerate(sorted(set(names)))}
+    nodeids = [known.get(name) for name in names]
     return chosen_reader.new_assembly(
         Rules(
             words=WORDS,
-            nodes=(named["node"].rank("dense") - 1).cast(pl.Int32).to_numpy(),
-            nodeids=named["nodeid"].fill_null(NOTHING_THERE).to_numpy(),
+            nodes=np.array([number[name] for name in names], np.int32),
+            nodeids=np.array([NOTHING_THERE if one is None else one for one in nodeids], np.int64),
             gpid_factor=GPID_NODE_FACTOR,
             file_room=FILE_ROOM,
             distributed=distributed,
@@ -119,12 +123,35 @@ def _looked_up(array: pa.Array, number: Callable[[str], int], missing: int) -> N
     return np.asarray(table[filled(coded.indices.cast(pa.int32()), len(words))], np.int32)
 
 
-def frame_of(items: NDArray[np.void], names: Sequence[str], optional: Sequence[str] = ()) -> pl.DataFrame:
-    """Some members of an array of structures as columns; missing values of `optional` members are null."""
+def columns_of(
+    items: NDArray[np.void],
+    names: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    flags: Sequence[str] = (),
+    times: Sequence[str] = (),
+) -> dict[str, pa.Array]:
+    """Some members of an array of structures as columns.
+
+    Args:
+        items: the structures.
+        names: members that have a value everywhere.
+        optional: numbers that may be missing.
+        flags: members that are 0 or 1.
+        times: microseconds since 1970, which may be missing.
+    """
     # Copied in any case, because the array may be a view of memory that is used again.
-    columns = [arrow_numbers(items[name].copy()) for name in names]
-    for name in optional:
-        values = items[name].copy()
-        there = values != NOTHING_THERE
-        columns.append(arrow_numbers(values, None if there.all() else there))
-    return pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=[*names, *optional]))
+    columns = {name: arrow_numbers(items[name].copy()) for name in names}
+    for some, column in ((optional, arrow_numbers), (times, arrow_times)):
+        for name in some:
+            values = items[name].copy()
+            there = values != NOTHING_THERE
+            columns[name] = column(values, None if there.all() else there)
+    return columns | {name: arrow_flags(items[name] == 1) for name in flags}
+
+
+def frame_of(columns: Mapping[str, pa.Array | pl.Series]) -> pl.DataFrame:
+    """Columns as a frame."""
+    arrays = {name: column for name, column in columns.items() if isinstance(column, pa.Array)}
+    others = [column.alias(name) for name, column in columns.items() if isinstance(column, pl.Series)]
+    return pl.DataFrame(pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))).hstack(others)

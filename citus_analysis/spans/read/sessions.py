@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from citus_analysis.core.arrow_arrays import arrow_flags, arrow_numbers, arrow_times
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NOTHING_THERE,
@@ -22,6 +25,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.read.assembling import (
     GPID_NODE_FACTOR,
     TextNumbers,
+    columns_of,
     frame_of,
     new_assembly,
     record_columns,
@@ -119,12 +123,11 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
         **held_by(done, np.arange(len(done["executions"])), files.table, texts),
         tasks=tasks_of(done["tasks"], owners, files.table, nodes, texts),
         gaps=gaps_of(done, files.table),
-        coverage=coverage_of(done, assembly.times, files.table, pl.Series(files.of_record[copies])),
+        coverage=coverage_of(done, assembly.times, files.table, files.of_record[copies].astype(np.intp)),
         begins=begins_of(done),
     )
 
 
-_US: Final = pl.Datetime("us", "UTC")
 _PHASES: Final = pl.Enum(["parse", "bind", "execute"])
 _STATEMENT_KIND: Final = TABLES["log_events"]["statement_kind"].dtype
 _NODE: Final = pl.Categorical
@@ -148,55 +151,56 @@ def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts
 
 
 # Members of structures by which executions are linked, and those that only their own spans need.
-_LINKED: Final = ("source", "pid", "phases", "duration_us", "last_offset", "session_seq", "other_shards")
-_FLAGS: Final = ("has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "first_on_shard", "extended")
-_FURTHER: Final = ("session", "statement_kind", "statement_fingerprint")
-_FURTHER_FLAGS: Final = ("anchored", "fatal", "in_transaction", "has_fingerprint")
+_LINKED: Final = ("source", "pid", "last_offset", "session_seq")
+_FLAGS: Final = ("has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "first_on_shard")
+_OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id")
 _TIMES: Final = ("opener_time", "end_time", "start_time")
-_OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", *_TIMES)
+_FURTHER: Final = ("phases", "session")
+_FURTHER_FLAGS: Final = ("anchored", "fatal", "in_transaction")
 _TRANSACTIONS: Final = ("local_xid", "closing_xid")
 
 
 def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
     """Executions with these numbers, as in :class:`Sessions`."""
-    facts = frame_of(items, (*_LINKED, *_FLAGS, *_FURTHER, *_FURTHER_FLAGS), (*_OPTIONAL, *_TRANSACTIONS))
-    return (
-        _named(facts.with_columns(*_TYPED, _FURTHER_TYPED), numbers, files, texts)
-        .with_columns(_KNOWN_FINGERPRINT, statement_kind=_kinds(facts["statement_kind"]))
-        .drop("has_fingerprint")
-    )
+    columns = linked_columns(items, numbers, files, texts)
+    columns |= columns_of(items, _FURTHER, _TRANSACTIONS, flags=_FURTHER_FLAGS)
+    fingerprints = arrow_numbers(items["statement_fingerprint"].copy(), items["has_fingerprint"] == 1)
+    columns |= {"statement_fingerprint": fingerprints, "statement_kind": _kinds(items)}
+    return frame_of(columns).with_columns(_KIND)
 
 
 def linked_executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
     """The columns of :func:`executions_of` by which executions are linked: of millions, each column takes memory."""
-    facts = frame_of(items, (*_LINKED, *_FLAGS), _OPTIONAL)
-    return _named(facts.with_columns(*_TYPED), numbers, files, texts).drop("phases")
+    return frame_of(linked_columns(items, numbers, files, texts))
 
 
-def _named(facts: pl.DataFrame, numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
-    """The executions with their numbers, nodes and further shards."""
-    return facts.with_columns(
-        *_WHERE_KNOWN,
-        execution=pl.Series(numbers.astype(np.uint32)),
-        node=files["node"].cast(_NODE).gather(facts["source"]),
-        other_shards=texts.shards.named(facts["other_shards"], pl.String),
-    )
+def linked_columns(
+    items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts
+) -> dict[str, pa.Array | pl.Series]:
+    columns = columns_of(items, _LINKED, _OPTIONAL, flags=_FLAGS, times=_TIMES)
+    return columns | {
+        "extended": arrow_flags(items["extended"] == 1, items["opened"] == 1),
+        "duration_us": arrow_numbers(items["duration_us"].copy(), items["phases"] > 0),
+        "execution": arrow_numbers(numbers.astype(np.uint32)),
+        "node": _nodes(files)[items["source"].copy()],
+        "other_shards": texts.shards.named(items["other_shards"].copy()),
+    }
+
+
+def _nodes(files: pl.DataFrame) -> pl.Series:
+    """The node of each log file."""
+    return files["node"].cast(_NODE)
+
+
+def _kinds(items: NDArray[np.void]) -> pa.Array:
+    # The values under nulls must be valid codes, too, or sessions that were laid aside could not be read back.
+    codes = items["statement_kind"].copy()
+    return arrow_numbers(codes % NO_CODE, codes != NO_CODE)
 
 
 # Expressions are made once: a small iteration takes as long to make them as to evaluate them.
-_TYPED: Final = (pl.col(_FLAGS).cast(pl.Boolean), pl.col(_TIMES).cast(_US))
-_FURTHER_TYPED: Final = pl.col(_FURTHER_FLAGS).cast(pl.Boolean)
-_WHERE_KNOWN: Final = (
-    pl.when("opened").then("extended").alias("extended"),
-    pl.when(pl.col("phases") > 0).then("duration_us").alias("duration_us"),
-)
-_KNOWN_FINGERPRINT: Final = pl.when("has_fingerprint").then("statement_fingerprint").alias("statement_fingerprint")
-# The values under nulls must be valid codes, too, or sessions that were laid aside could not be read back.
-_KNOWN_CODE: Final = pl.when(pl.col("code") != NO_CODE).then(pl.col("code") % NO_CODE)
-
-
-def _kinds(codes: pl.Series) -> pl.Series:
-    return codes.to_frame("code").select(_KNOWN_CODE).to_series().cat.to(_STATEMENT_KIND)
+_KIND: Final = pl.col("statement_kind").cat.to(_STATEMENT_KIND)
+_PHASE: Final = pl.col("name").cat.to(_PHASES)
 
 
 def tasks_of(
@@ -211,41 +215,43 @@ def tasks_of(
         nodes: rows of table `nodes` of the resource.
         texts: the texts that the records name.
     """
-    facts = frame_of(items, ("execution", "source", "host", "port"), ("byte_offset", "shard_id", "task_us", "end_time"))
-    owner = frame_of(owners, ("anchored", "session", "failed", "pid", "is_child"), ("gpid",)).with_columns(
-        _FLAGS_OF_OWNERS,
-        statement_source=pl.Series(owners["source"]),
-        statement_offset=pl.Series(np.where(owners["closed"] == 1, owners["byte_offset"], owners["last_offset"])),
-        statement_seq=pl.Series(owners["session_seq"]),
-    )
-    tasks = facts.hstack(owner).with_columns(
-        *_OF_TASKS,
-        parent_node=files["node"].cast(_NODE).gather(facts["source"]),
-        host=texts.hosts.named(facts["host"], pl.Categorical),
-    )
-    hosts = nodes.select(_HOSTS).drop_nulls("host").unique(["host", "port"], keep="first")
-    return tasks.join(hosts, on=["host", "port"], how="left", maintain_order="left")
+    columns = columns_of(
+        items, ("execution", "source"), ("byte_offset", "shard_id", "task_us"), times=("end_time",)
+    ) | columns_of(owners, ("session", "pid"), ("gpid",), flags=("anchored", "failed", "is_child"))
+    offsets = np.where(owners["closed"] == 1, owners["byte_offset"], owners["last_offset"])
+    columns |= {
+        "statement_source": arrow_numbers(owners["source"].copy()),
+        "statement_offset": arrow_numbers(offsets),
+        "statement_seq": arrow_numbers(owners["session_seq"].copy()),
+        "parent_node": _nodes(files)[items["source"].copy()],
+        "child_node": _node_of_host(items, nodes, texts.hosts.texts),
+    }
+    return frame_of(columns)
 
 
-_FLAGS_OF_OWNERS: Final = pl.col("anchored", "failed", "is_child").cast(pl.Boolean)
-_OF_TASKS: Final = (
-    pl.col("end_time").cast(_US),
-    pl.when(pl.col("port") != np.iinfo(np.int32).min).then("port").alias("port"),
-)
-_HOSTS: Final = (pl.col("host").cast(pl.Categorical), pl.col("port"), pl.col("node").cast(_NODE).alias("child_node"))
-_LOGGED: Final = pl.col("log_time").cast(_US)
-_CLOSES: Final = pl.col("closes").cast(pl.Boolean)
+def _node_of_host(items: NDArray[np.void], nodes: pl.DataFrame, hosts: Sequence[str]) -> pl.Series:
+    """The node on whose host and port each task ran."""
+    known = nodes.select("node", "host", "port").rows()
+    host, port = items["host"].copy(), items["port"].copy()
+    # The last of the names is the one at index -1.
+    names = pl.Series([*(node for node, _, _ in known), None], dtype=pl.String).cast(_NODE)
+    number = np.full(len(items), -1, np.int32)
+    # Of several nodes at one place, the first counts. Nodes are few.
+    for at, (_, own_host, own_port) in reversed(list(enumerate(known))):
+        if own_host in hosts and own_port is not None:
+            number[(host == hosts.index(own_host)) & (port == own_port)] = at
+    return names[number]
 
 
 def _locals(items: NDArray[np.void]) -> pl.DataFrame:
     """Executions on the parent's own shards."""
-    facts = frame_of(items, ("execution", "source", "statement_kind", "byte_offset"), ("shard_id", "log_time"))
-    return facts.with_columns(_LOGGED, statement_kind=_kinds(facts["statement_kind"]))
+    columns = columns_of(items, ("execution", "source", "byte_offset"), ("shard_id",), times=("log_time",))
+    return frame_of(columns | {"statement_kind": _kinds(items)}).with_columns(_KIND)
 
 
 def _phases(items: NDArray[np.void]) -> pl.DataFrame:
-    facts = frame_of(items, ("execution", "source", "byte_offset", "duration_us", "closes", "name"), ("log_time",))
-    return facts.with_columns(_LOGGED, _CLOSES, name=facts["name"].cat.to(_PHASES))
+    names = ("execution", "source", "byte_offset", "duration_us", "name")
+    return frame_of(columns_of(items, names, times=("log_time",), flags=("closes",))).with_columns(_PHASE)
 
 
 def place(offset: str) -> pl.Expr:
@@ -255,18 +261,19 @@ def place(offset: str) -> pl.Expr:
 
 def begins_of(done: Assembled) -> pl.DataFrame:
     """Begins of sessions, as in :class:`Sessions`."""
-    facts = frame_of(done["sessions"], ("session",), ("begins",))
-    return facts.select("session", session_begins=pl.col("begins").cast(pl.Float64))
+    begins = done["sessions"]["begins"].copy()
+    known = arrow_numbers(begins.astype(np.float64), begins != NOTHING_THERE)
+    return frame_of({"session": arrow_numbers(done["sessions"]["session"].copy()), "session_begins": known})
 
 
 def gaps_of(done: Assembled, files: pl.DataFrame) -> pl.DataFrame:
     """Missing records of child sessions, as in :class:`Sessions`."""
     missing = done["missing"]
-    names = files["node"].unique().sort().cast(_NODE)
-    return frame_of(missing, ("gpid", "place")).with_columns(node=names.gather(missing["node"]))
+    node = pl.Series(sorted(set(files["node"])), dtype=pl.String).cast(_NODE)[missing["node"].copy()]
+    return frame_of(columns_of(missing, ("gpid", "place")) | {"node": node})
 
 
-def coverage_of(done: Assembled, times: NDArray[np.int64], files: pl.DataFrame, copied: pl.Series) -> pl.DataFrame:
+def coverage_of(done: Assembled, times: NDArray[np.int64], files: pl.DataFrame, copied: Indices) -> pl.DataFrame:
     """The extent of each node's logs, as in :class:`Sessions`.
 
     Args:
@@ -275,19 +282,21 @@ def coverage_of(done: Assembled, times: NDArray[np.int64], files: pl.DataFrame, 
         files: the log files.
         copied: the log file of each repeated record.
     """
-    node = files["node"].cast(_NODE)
-    names = files["node"].unique().sort().cast(_NODE)
+    names = sorted(set(files["node"]))
+    of_file = np.array([names.index(name) for name in files["node"]], np.intp)
     sessions = done["sessions"]
-    under_way = pl.DataFrame({"node": names.gather(sessions["node"]), "under_way": sessions["anchored"] == 0})
-    seen = pl.DataFrame({"node": node, "first_time": times[:, 0], "last_time": times[:, 1]})
-    known = seen.with_columns(
-        pl.when(pl.col(name) != NOTHING_THERE).then(name).cast(_US).alias(name) for name in ("first_time", "last_time")
-    )
-    copies = pl.DataFrame({"node": node.gather(copied)})
-    return (
-        known.group_by("node")
-        .agg(pl.col("first_time").min(), pl.col("last_time").max())
-        .join(under_way.group_by("node").agg(pl.col("under_way").any()), on="node", how="left")
-        .join(copies.group_by("node").agg(copies=pl.len()), on="node", how="left")
-        .with_columns(pl.col("under_way").fill_null(value=False), pl.col("copies").fill_null(0))
-    )
+    never = np.iinfo(np.int64).max
+    first, last = np.full(len(names), never), np.full(len(names), NOTHING_THERE)
+    np.minimum.at(first, of_file, np.where(times[:, 0] != NOTHING_THERE, times[:, 0], never))
+    np.maximum.at(last, of_file, times[:, 1])
+    under_way = np.zeros(len(names), np.bool_)
+    under_way[sessions["node"][sessions["anchored"] == 0]] = True
+    copies = np.bincount(of_file[copied], minlength=len(names)).astype(np.uint32)
+    columns: dict[str, pa.Array | pl.Series] = {
+        "first_time": arrow_times(first, first != never),
+        "last_time": arrow_times(last, last != NOTHING_THERE),
+        "under_way": arrow_flags(under_way),
+        "copies": arrow_numbers(copies),
+        "node": pl.Series(names, dtype=pl.String).cast(_NODE),
+    }
+    return frame_of(columns)

@@ -181,7 +181,7 @@ class Pass:
             locals=none,
             phases=none,
             gaps=gaps_of(small, self.files),
-            coverage=coverage_of(small, self._assembly.times, self.files, pl.Series([], dtype=pl.UInt32)),
+            coverage=coverage_of(small, self._assembly.times, self.files, np.zeros(0, np.intp)),
             begins=begins_of(small),
         )
 
