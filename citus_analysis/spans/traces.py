@@ -24,7 +24,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.failures import link_failures
 from citus_analysis.spans.match.matching import Clocks, Verdict, judge, matched
 from citus_analysis.spans.match.pairing import Claims, Ordered, Rest, pair_by_order
-from citus_analysis.spans.match.quality import clock_offsets, count_matches, match_quality
+from citus_analysis.spans.match.quality import Counts, clock_offsets, count_matches, match_quality
 from citus_analysis.spans.model.identifiers import Identifiers
 from citus_analysis.spans.model.piece_links import LinkFrames, PieceLinks
 from citus_analysis.spans.model.statements import statement_profile
@@ -37,6 +37,7 @@ from citus_analysis.spans.read.streamed import Pass, Piece
 __all__ = ["Traces", "build_traces", "trace_iteration", "trace_pass"]
 
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
+_OF_ITERATION: Final = ("resource", "run_id", "iteration")
 _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
 #: Returns the records of a group of sessions.
@@ -146,9 +147,9 @@ def trace_iteration(
     for traces, counted in in_order(each, trace_group, at_once, "traces"):
         counts.append(counted)
         yield traces
-    sources = _sources([one.sources for one in facts])
-    quality = match_quality(counts, clocks, sources, coverage)
-    yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, sources))
+    identity = _first_identity([one.sources for one in facts])
+    quality = match_quality(counts, clocks, identity, coverage)
+    yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, identity))
 
 
 def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
@@ -165,7 +166,8 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
     known = records.failed()
     sources, identifiers = known.sources, Identifiers(known.sources)
     links, clocks, counts = _linked(records, known, identifiers, jobs)
-    quality = match_quality(counts, clocks, _sources([sources]), known.coverage)
+    of_first = _first_identity([sources])
+    quality = match_quality(counts, clocks, of_first, known.coverage)
     del known
 
     def traced(one: tuple[Piece, LinkFrames]) -> Traces:
@@ -178,7 +180,7 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
         return _traces(statements=statements, spans=_identified("spans", spans, sources))
 
     yield from in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
-    yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, _sources([sources])))
+    yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, of_first))
 
 
 #: Columns of pairs that only the pairing needs, and columns that only identify the owner of a child.
@@ -196,7 +198,7 @@ def _given_back(results: Iterator[Result], *, several: bool) -> Iterator[Result]
 
 def _linked(
     records: Pass, known: Sessions, identifiers: Identifiers, jobs: int
-) -> tuple[PieceLinks, Clocks, list[pl.DataFrame]]:
+) -> tuple[PieceLinks, Clocks, list[Counts]]:
     """The links of all pieces, the clocks, and the results of :func:`count_matches`."""
     numbers, at_once = range(records.groups), min(records.groups, jobs)
     held: dict[int, Ordered] = {}
@@ -207,7 +209,7 @@ def _linked(
             held[number] = found
         return found
 
-    def match(group: tuple[int, Verdict]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    def match(group: tuple[int, Verdict]) -> tuple[pl.DataFrame, pl.DataFrame, Counts]:
         number, verdict = group
         matching = matched(ordered(number, again=False), verdict, clocks)
         failing = failures if number == numbers[-1] else failures.clear()
@@ -274,12 +276,16 @@ def _rest(group: tuple[_Again, Flags]) -> Rest:
     return ordered.rest(exact)
 
 
-def _sources(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """All log files; those of one node follow each other in time."""
-    files = pl.concat(parts)
-    identity = pl.exclude("source", "source_id", "first_time")
-    merged = files.group_by("source_id").agg(identity.first(), pl.col("first_time").min())
-    return merged.sort("node", "first_time", "source_id")
+def _first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
+    """What identifies all log files of the iteration, as stated for the first file of the first node."""
+    files = [file for part in parts for file in part.iter_rows(named=True)]
+    if not files:
+        return dict.fromkeys(_OF_ITERATION)
+    first = min(
+        files,
+        key=lambda file: (file["node"], file["first_time"] is not None, file["first_time"] or 0, file["source_id"]),
+    )
+    return {name: first[name] for name in _OF_ITERATION}
 
 
 def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
@@ -293,7 +299,7 @@ def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
 
 def _traced(
     group: tuple[list[_Again], Verdict], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
-) -> tuple[Traces, pl.DataFrame]:
+) -> tuple[Traces, Counts]:
     """Statements and spans of a group, sorted by time, and `count_matches`."""
     held, verdict = group
     sessions, ordered = held.pop()()

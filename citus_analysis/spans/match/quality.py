@@ -2,134 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.clocks import ClockLine
 from citus_analysis.spans.match.matching import Clocks, Matching
-from citus_analysis.spans.match.pairing import NodePair
+from citus_analysis.spans.read.ordered_arrays import Flags, numbers_of
 from citus_analysis.spans.read.sessions import GPID_NODE_FACTOR
-from citus_analysis.texts.counted_words import counted, counted_expr
+from citus_analysis.texts.counted_words import counted, noun_for
 
-__all__ = ["clock_offsets", "count_matches", "match_quality"]
+__all__ = ["Counts", "clock_offsets", "count_matches", "match_quality"]
 
-_COUNTS: Final = ("tasks", "exact", "inferred", "unmatched_tasks", "ambiguous", "children", "unmatched_children")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Names of a parent and a child node; None: unknown.
+Nodes = tuple[str | None, str | None]
+
+#: What is counted of each pair of nodes: columns of table `match_quality`.
+Counts = dict[Nodes, dict[str, int]]
 
 
-def count_matches(nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
-    """Pairs of some sessions, and the records without a partner, per pair of nodes.
+def count_matches(nodes: pl.DataFrame, matching: Matching) -> Counts:
+    """Count the pairs of some sessions, and the records without a partner, per pair of nodes.
 
     Args:
         nodes: nodes of the resource.
         matching: their tasks with their children.
     """
     pairs, children = matching.pairs, matching.children
-    match = pl.col("match").cast(pl.String)
-    tasks = pairs.group_by("parent_node", "child_node").agg(
-        tasks=pl.len(),
-        exact=(match == "exact").sum(),
-        inferred=(match == "inferred").sum(),
-        unmatched_tasks=(match == "unmatched").sum(),
-        ambiguous=pl.col("ambiguous").sum(),
-    )
-    owner = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("nodeid", keep="first")
-    paired = pairs.select("child").drop_nulls().with_columns(paired=pl.lit(value=True))
-    kids = (
-        children.with_columns(nodeid=pl.col("gpid") // GPID_NODE_FACTOR)
-        .join(owner.select("nodeid", parent_node=pl.col("node").cast(pl.Categorical)), on="nodeid", how="left")
-        .join(paired, on="child", how="left")
-        .group_by("parent_node", "child_node")
-        .agg(children=pl.len(), unmatched_children=pl.col("paired").is_null().sum())
-    )
-    return tasks.join(kids, on=["parent_node", "child_node"], how="full", coalesce=True, nulls_equal=True).with_columns(
-        pl.col(_COUNTS).fill_null(0)
-    )
+    match = pairs["match"].to_physical().to_numpy()
+    tasks = {"tasks": np.ones(pairs.height, np.bool_), "ambiguous": pairs["ambiguous"].to_numpy()}
+    for code, column in enumerate(("exact", "inferred", "unmatched_tasks")):
+        tasks[column] = match == code
+    paired = pairs["child"]
+    alone = np.isin(children["child"].to_numpy(), paired.filter(paired.is_not_null()).to_numpy(), invert=True)
+    kids = {"children": np.ones(children.height, np.bool_), "unmatched_children": alone}
+    counts: Counts = {}
+    _count(counts, pairs["parent_node"], pairs["child_node"], tasks)
+    _count(counts, _owners(children["gpid"], nodes), children["child_node"], kids)
+    return counts
+
+
+def _owners(gpids: pl.Series, nodes: pl.DataFrame) -> pl.Series:
+    """The node that each gpid names."""
+    known = nodes.select(pl.col("nodeid").cast(pl.Int64), "node").drop_nulls().rows()
+    names = dict(reversed(known))
+    found, number = np.unique(gpids.fill_null(-1).to_numpy() // GPID_NODE_FACTOR, return_inverse=True)
+    return pl.Series([names.get(nodeid) for nodeid in found.tolist()], dtype=pl.String).cast(pl.Categorical)[number]
+
+
+def _count(counts: Counts, parents: pl.Series, children: pl.Series, marks: Mapping[str, Flags]) -> None:
+    """Add the number of marked rows of each pair of nodes."""
+    (parent,), (child,) = numbers_of(parents), numbers_of(children)
+    size = int(child.max(initial=0)) + 1
+    found, first, number = np.unique(parent * size + child, return_index=True, return_inverse=True)
+    sums = {name: np.bincount(number[flags], minlength=len(found)).tolist() for name, flags in marks.items()}
+    for at, row in enumerate(first.tolist()):
+        own = counts.setdefault((parents[row], children[row]), dict.fromkeys(_COUNTED, 0))
+        for name, numbers in sums.items():
+            own[name] += numbers[at]
+
+
+_COUNTED: Final = ("tasks", "children", "exact", "inferred", "unmatched_tasks", "unmatched_children", "ambiguous")
 
 
 def match_quality(
-    counts: Sequence[pl.DataFrame], clocks: Clocks, sources: pl.DataFrame, coverage: pl.DataFrame
+    counts: Sequence[Counts], clocks: Clocks, identity: Mapping[str, object], coverage: pl.DataFrame
 ) -> pl.DataFrame:
     """Table `match_quality` of an iteration.
 
     Args:
         counts: of all of its sessions.
         clocks: offsets of the clocks of its nodes.
-        sources: its log files.
-        coverage: their extent per node; see :attr:`~citus_analysis.spans.read.sessions.Sessions.coverage`.
+        identity: `resource`, `run_id` and `iteration`.
+        coverage: the extent of its logs; see :attr:`~citus_analysis.spans.read.sessions.Sessions.coverage`.
     """
-    joined = pl.concat(counts).group_by("parent_node", "child_node").agg(pl.col(_COUNTS).sum())
-    rated = joined.with_columns(*_identity(sources)).with_columns(
-        match_rate=pl.when(pl.col("tasks") > 0).then((pl.col("exact") + pl.col("inferred")) / pl.col("tasks")),
-        warning=_warning(clocks, coverage),
-    )
-    return TABLES["match_quality"].conform(rated).sort("parent_node", "child_node")
+    joined: Counts = {}
+    for part in counts:
+        for nodes, numbers in part.items():
+            known = joined.setdefault(nodes, dict.fromkeys(_COUNTED, 0))
+            for name, number in numbers.items():
+                known[name] += number
+    copies = [(node, number) for node, number in sorted(coverage.select("node", "copies").rows()) if number]
+    rows = [
+        {
+            **identity,
+            "parent_node": nodes[0],
+            "child_node": nodes[1],
+            **own,
+            "match_rate": (own["exact"] + own["inferred"]) / own["tasks"] if own["tasks"] else None,
+            "warning": _warning(nodes, own, clocks, copies),
+        }
+        for nodes, own in sorted(joined.items(), key=lambda one: [(name is not None, name or "") for name in one[0]])
+    ]
+    return _frame("match_quality", rows)
 
 
-def _identity(sources: pl.DataFrame) -> list[pl.Expr]:
-    names = ("resource", "run_id", "iteration")
-    values = sources.select(pl.col(names).first())
-    return [pl.lit(values[name][0], values[name].dtype).alias(name) for name in names]
+def _frame(name: str, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=TABLES[name].polars_schema()) if rows else TABLES[name].empty()
 
 
-def _warning(clocks: Clocks, coverage: pl.DataFrame) -> pl.Expr:
-    text = pl.col("parent_node").cast(pl.String), pl.col("child_node").cast(pl.String)
-    parent, child = (node.fill_null("unknown") for node in text)
-    undecided, doubtful = (_among(nodes) for nodes in (clocks.undecided - clocks.doubtful, clocks.doubtful))
-    parts = (
-        pl.when(pl.col("unmatched_tasks") > 0).then(
-            pl.format("{} without a child in the log of node {}", counted_expr("unmatched_tasks", "task"), child)
-        ),
-        pl.when(pl.col("unmatched_children") > 0).then(
-            pl.format("{} without a task in the log of node {}", counted_expr("unmatched_children", "child"), parent)
-        ),
-        pl.when(pl.col("inferred") > 0).then(
-            pl.format(
-                "{} inferred: a log begins while sessions are under way or lacks records, or children sent tasks, too",
-                counted_expr("inferred", "pair"),
-            )
-        ),
-        pl.when(doubtful).then(
-            pl.lit("statements repeat so regularly that the order would be the same if both logs lacked some")
-        ),
-        pl.when(undecided).then(pl.lit("the offset of the clocks is unknown: nothing was aligned")),
-        *(
-            pl.when((text[0] == node) | (text[1] == node)).then(
-                pl.lit(f"the logs of node {node} hold {counted(copies, 'repeated record')}: left out")
-            )
-            for node, copies in coverage.filter(pl.col("copies") > 0).select("node", "copies").sort("node").rows()
-        ),
-    )
-    joined = pl.concat_str(*parts, separator="; ", ignore_nulls=True)
-    return pl.when(joined != "").then(joined)
+def _warning(nodes: Nodes, own: Mapping[str, int], clocks: Clocks, copies: Sequence[tuple[str, int]]) -> str | None:
+    """What is to be known about a pair of nodes; `copies`: the number of repeated records of each node with some."""
+    parent, child = (name or "unknown" for name in nodes)
+    warnings = []
+    if own["unmatched_tasks"]:
+        warnings.append(
+            f"{own['unmatched_tasks']} {noun_for(own['unmatched_tasks'], 'task')} without a child in the log of node {child}"
+        )
+    if own["unmatched_children"]:
+        warnings.append(
+            f"{own['unmatched_children']} {noun_for(own['unmatched_children'], 'child')} without a task in the log of node {parent}"
+        )
+    if own["inferred"]:
+        warnings.append(
+            f"{own['inferred']} {noun_for(own['inferred'], 'pair')} inferred: a log begins while sessions are under way or lacks records, "
+            "or children sent tasks, too"
+        )
+    if nodes in clocks.doubtful:
+        warnings.append("statements repeat so regularly that the order would be the same if both logs lacked some")
+    elif nodes in clocks.undecided:
+        warnings.append("the offset of the clocks is unknown: nothing was aligned")
+    warnings += [
+        f"the logs of node {node} hold {counted(number, 'repeated record')}: left out"
+        for node, number in copies
+        if node in nodes
+    ]
+    return "; ".join(warnings) or None
 
 
-def _among(pairs: Collection[NodePair]) -> pl.Expr:
-    parent, child = pl.col("parent_node").cast(pl.String), pl.col("child_node").cast(pl.String)
-    return pl.any_horizontal(
-        pl.lit(value=False), *(((parent == one) & (child == other)) for one, other in sorted(pairs))
-    )
-
-
-def clock_offsets(clocks: Clocks, sources: pl.DataFrame) -> pl.DataFrame:
+def clock_offsets(clocks: Clocks, identity: Mapping[str, object]) -> pl.DataFrame:
     """Table `clock_offsets` of an iteration: the offset of the clocks of each pair of nodes that has pairs.
 
     A pair of nodes has one row, or, if a clock was set meanwhile, one row per stretch of time between two steps.
+
+    Args:
+        clocks: offsets of the clocks of its nodes.
+        identity: `resource`, `run_id` and `iteration`.
     """
     rows = [row for key, line in clocks.exact.items() if line.pairs for row in _offset_rows(*key, line, "exact")]
     rows += [row for key, line in clocks.guessed.items() if line.pairs for row in _offset_rows(*key, line, "inferred")]
-    if not rows:
-        return TABLES["clock_offsets"].empty()
-    frame = (
-        pl.DataFrame(rows)
-        .with_columns(*_identity(sources))
-        .with_columns(
-            pl.from_epoch(pl.col("reference_time").round().cast(pl.Int64), time_unit="us").dt.replace_time_zone("UTC")
-        )
-    )
-    return TABLES["clock_offsets"].conform(frame).sort("parent_node", "child_node", "reference_time")
+    rows.sort(key=itemgetter("parent_node", "child_node", "reference_time"))
+    return _frame("clock_offsets", [{**identity, **row} for row in rows])
 
 
 def _offset_rows(parent: str, child: str, line: ClockLine, match: str) -> list[dict[str, object]]:
@@ -152,6 +172,6 @@ def _offset_row(parent: str, child: str, line: ClockLine, match: str, which: str
         "drift_ppm": line.drift * 1e6,
         "drift_low_ppm": line.drift_low * 1e6,
         "drift_high_ppm": line.drift_high * 1e6,
-        "reference_time": line.reference,
+        "reference_time": _EPOCH + timedelta(microseconds=round(line.reference)),
         "method": f"linear programme over causality bounds of {match} pairs{left_out}{which}",
     }

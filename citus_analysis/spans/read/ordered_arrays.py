@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from citus_analysis.core.arrow_arrays import arrow_numbers
+
 __all__ = [
     "Flags",
     "Indices",
@@ -129,12 +131,14 @@ def pick(frame: pl.DataFrame, rows: Indices) -> pl.DataFrame:
         >>> pick(pl.DataFrame({"a": [5, 6]}), np.array([1, -1]))["a"].to_list()
         [6, None]
     """
-    at = pl.Series(rows.astype(np.uint32))
-    if len(rows) and rows.min() < 0:
-        at = pl.select(pl.when(pl.Series(rows >= 0)).then(at)).to_series()
-        return frame.select(pl.all().gather(at))
-    # Without a query, which takes a small frame ten times as long.
-    return frame[at]
+    return pl.DataFrame(_picked(frame, rows))
+
+
+def _picked(frame: pl.DataFrame, rows: Indices) -> list[pl.Series]:
+    # Column by column, because a query takes a small frame ten times as long.
+    there = rows >= 0
+    at = pl.Series(arrow_numbers(rows.astype(np.uint32), None if there.all() else there))
+    return [column[at] for column in frame.iter_columns()]
 
 
 def join_executions(rows: pl.DataFrame, facts: pl.DataFrame, *, known_only: bool = False) -> pl.DataFrame:
@@ -160,7 +164,7 @@ def join_executions(rows: pl.DataFrame, facts: pl.DataFrame, *, known_only: bool
     if known_only and (at < 0).any():
         known = np.flatnonzero(at >= 0)
         rows, at = pick(rows, known), at[known]
-    return rows.hstack(pick(facts.drop("execution"), at))
+    return rows.hstack([column for column in _picked(facts, at) if column.name != "execution"])
 
 
 def _places_of(wanted: Integers, numbers: Integers) -> Indices | None:
