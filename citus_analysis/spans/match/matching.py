@@ -24,18 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from citus_analysis.core.array_types import Floats
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
-from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, microseconds, pair_by_order
-from citus_analysis.spans.read.ordered_arrays import Flags, Integers, changes, counted, pick
+from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, StreamFacts, microseconds, pair_by_order
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, Integers, changes, counted, pick
 from citus_analysis.spans.read.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def judge(
             nodes does not follow from pairs.
     """
     lines = _fitted(claims, [np.ones(len(one.shorter), np.bool_) for one in claims])
-    verdicts = _without_doubt(claims, lines, coverage, [_proven(one, lines, coverage) for one in claims])
+    logs = _logs(coverage)
+    verdicts = _without_doubt(claims, lines, logs, [_proven(one, lines, logs) for one in claims])
     proven = [one.exact for one in verdicts]
     exact = lines if all(flags.all() for flags in proven) else _fitted(claims, proven)
     shared = sorted({key for one in claims for key in one.shared})
@@ -141,26 +143,50 @@ def judge(
 def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
     """The offsets of clocks that follow from chosen pairs."""
     fitted = {}
+    order = StreamOrder.of(claims)
     # One pair of nodes after the other, so that the bounds of one pair of nodes are in memory at a time.
     for key in dict.fromkeys(key for one in claims for key in one.by_nodes):
         rows = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
         rows = [own[flags[own]] for own, flags in zip(rows, chosen, strict=True)]
         if any(map(len, rows)):
-            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(*_by_session(claims, rows))
+            fitted[key] = SAME_CLOCK if key[0] == key[1] else fit_steps(*_by_session(claims, order, rows))
     return fitted
 
 
-def _by_session(claims: Sequence[Claims], rows: list[Integers]) -> tuple[Bounds, NDArray[np.int32]]:
+class StreamOrder(NamedTuple):
+    """The order of the streams of all groups by session and shard, as without groups.
+
+    Attributes:
+        begins: the number of the first stream of each group.
+        place: the place of each stream.
+        session: the number of the session of the stream at each place.
+    """
+
+    begins: list[int]
+    place: NDArray[np.int32]
+    session: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, claims: Sequence[Claims]) -> StreamOrder:
+        """The order of the streams of some claims."""
+        gpid = np.concatenate([one.streams.gpid for one in claims])
+        order = np.lexsort((np.concatenate([one.streams.shard for one in claims]), gpid))
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        begins = np.cumsum([0, *(len(one.streams.gpid) for one in claims)]).tolist()
+        return cls(begins, place, (counted(changes(gpid[order])) - 1).astype(np.int32))
+
+
+def _by_session(
+    claims: Sequence[Claims], streams: StreamOrder, rows: list[Integers]
+) -> tuple[Bounds, NDArray[np.int32]]:
     """The bounds of some pairs and the number of the session of each, in the same order as without groups.
 
     The order matters because some of several equal bounds are considered late. The list `rows` is emptied.
     """
-    streams = [one.streams.select("gpid", "stream_shard") for one in claims]
-    known = pl.concat(streams).with_row_index("stream").sort("gpid", "stream_shard", maintain_order=True)
-    place = np.empty(known.height, np.int32)
-    place[known["stream"].to_numpy()] = np.arange(known.height, dtype=np.int32)
-    begins = np.cumsum([0, *(one.streams.height for one in claims)]).tolist()
-    of_pair = [place[begin + one.stream_of(own)] for one, own, begin in zip(claims, rows, begins, strict=False)]
+    of_pair = [
+        streams.place[begin + one.stream_of(own)] for one, own, begin in zip(claims, rows, streams.begins, strict=False)
+    ]
     placed = np.concatenate(of_pair)
     del of_pair
     order = np.argsort(placed, kind="stable")
@@ -171,33 +197,50 @@ def _by_session(claims: Sequence[Claims], rows: list[Integers]) -> tuple[Bounds,
     )
     bounds = Bounds(*arrays)
     rows.clear()
-    session = (counted(changes(known["gpid"].to_numpy())) - 1).astype(np.int32)
-    return bounds, session[placed[order]]
+    return bounds, streams.session[placed[order]]
 
 
-def _proven(claims: Claims, lines: _Lines, coverage: pl.DataFrame) -> Flags:
+class _Log(NamedTuple):
+    """The extent of a node's logs, microseconds; NaN if it is unknown."""
+
+    begins: float
+    ends: float
+    under_way: bool
+
+
+_NO_LOG: Final = _Log(np.nan, np.nan, under_way=True)
+
+
+def _logs(coverage: pl.DataFrame) -> dict[str, _Log]:
+    columns = coverage.select("node", microseconds("first_time"), microseconds("last_time"), "under_way")
+    return {
+        node: _Log(np.nan if begins is None else begins, np.nan if ends is None else ends, under_way)
+        for node, begins, ends, under_way in columns.iter_rows()
+    }
+
+
+def _proven(claims: Claims, lines: _Lines, logs: Mapping[str, _Log]) -> Flags:
     """The pairs of streams whose order proves them (see the module's docstring)."""
     count = len(claims.shorter)
-    contradicts, offset = np.ones(count, np.bool_), np.zeros(count)
+    proven = np.zeros(len(claims.first), np.bool_)
+    heads = np.zeros(count, np.bool_)
+    heads[claims.first] = True
     for key, rows in claims.by_nodes.items():
         if not _contradicted(key, lines):
             bounds = claims.bounds.take(rows)
-            contradicts[rows] = (lines[key].violation(bounds) > TOLERANCE_US) | claims.shorter[rows]
-            offset[rows] = lines[key].at(bounds.time)
-    if not count:
-        return np.zeros(0, np.bool_)
-    alike = ~np.logical_or.reduceat(contradicts, claims.first)
-    streams = claims.streams.with_columns(offset=pl.Series(offset[claims.first]))
-    proven = alike & _seen_whole(streams, coverage).to_numpy()
+            contradicts = (lines[key].violation(bounds) > TOLERANCE_US) | claims.shorter[rows]
+            # The pairs of a stream are between the same nodes, and adjacent.
+            at = np.flatnonzero(heads[rows])
+            own, offset = claims.stream_of(rows[at]), lines[key].at(bounds.time[at])
+            alike = ~np.logical_or.reduceat(contradicts, at)
+            proven[own] = alike & _seen_whole(claims.streams, own, offset, *(logs.get(one, _NO_LOG) for one in key))
     return np.repeat(proven, np.diff(claims.first, append=count))
 
 
 def _without_doubt(
-    claims: Sequence[Claims], lines: _Lines, coverage: pl.DataFrame, proven: Sequence[Flags]
+    claims: Sequence[Claims], lines: _Lines, logs: Mapping[str, _Log], proven: Sequence[Flags]
 ) -> list[Verdict]:
     """The proven pairs, without those that another possible offset would pair differently."""
-    logs = coverage.select("node", begins=microseconds("first_time"), ends=microseconds("last_time"))
-    times = {str(node): (begins, ends) for node, begins, ends in logs.rows()}
     doubtful = [np.zeros(len(flags), np.bool_) for flags in proven]
     for key, line in lines.items():
         if key[0] == key[1] or key[::-1] in lines:
@@ -205,7 +248,7 @@ def _without_doubt(
         chosen = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
         chosen = [rows[flags[rows]] for rows, flags in zip(chosen, proven, strict=True)]
         parts = [one.paired(rows) for one, rows in zip(claims, chosen, strict=True)]
-        span = LogSpan(times[key[1]][0], times[key[0]][1])
+        span = LogSpan(logs[key[1]].begins, logs[key[0]].ends)
         for rows, part, streams, flags in zip(
             chosen, parts, doubtful_streams(parts, line, span), doubtful, strict=True
         ):
@@ -225,27 +268,22 @@ def _contradicted(key: NodePair, lines: _Lines) -> bool:
     return max(apart) > 2 * TOLERANCE_US
 
 
-def _seen_whole(streams: pl.DataFrame, coverage: pl.DataFrame) -> pl.Series:
-    """Whether the begin of no log cut off children of a stream, and records are missing only after the end of a log."""
-    logs = coverage.select(
-        "node", "under_way", log_begins=microseconds("first_time"), log_ends=microseconds("last_time")
-    )
-    judged = streams.join(logs, left_on="child_node", right_on="node", how="left", maintain_order="left").join(
-        logs.select("node", parent_log_ends="log_ends"),
-        left_on="parent_node",
-        right_on="node",
-        how="left",
-        maintain_order="left",
-    )
-    # Records that only one side has must lie beyond the end of the other's log.
-    lost_children = pl.col("surplus_task") + pl.col("offset") < pl.col("log_ends") - TOLERANCE_US
-    lost_tasks = pl.col("surplus_child") - pl.col("offset") < pl.col("parent_log_ends") - TOLERANCE_US
+def _seen_whole(streams: StreamFacts, chosen: Indices, offset: Floats, parent: _Log, child: _Log) -> Flags:
+    """Whether the begin of no log cut off children of a stream, and records are missing only after the end of a log.
+
+    Args:
+        streams: facts about streams.
+        chosen: those of two nodes.
+        offset: the offset of the nodes' clocks for each of them.
+        parent: the log of the parent's node.
+        child: the log of the child's node.
+    """
+    # Records that only one side has must lie beyond the end of the other's log. No comparison with NaN is true.
+    lost_children = streams.surplus_task[chosen] + offset < child.ends - TOLERANCE_US
+    lost_tasks = streams.surplus_child[chosen] - offset < parent.ends - TOLERANCE_US
     # If sessions were under way when a log began, only sessions that began later are complete.
-    seen = pl.col("session_begins") + pl.col("offset") - TOLERANCE_US > pl.col("log_begins")
-    whole = ~pl.col("under_way") | seen.fill_null(value=False)
-    return judged.select(
-        ~lost_children.fill_null(value=False) & ~lost_tasks.fill_null(value=False) & whole.fill_null(value=False)
-    ).to_series()
+    seen = streams.session_begins[chosen] + offset - TOLERANCE_US > child.begins
+    return np.asarray(~lost_children & ~lost_tasks & (seen | (not child.under_way)))
 
 
 def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[NodePair, ClockLine]:

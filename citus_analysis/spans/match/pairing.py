@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -35,7 +36,7 @@ from citus_analysis.spans.read.ordered_arrays import (
 )
 from citus_analysis.spans.read.sessions import Sessions, place
 
-__all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "microseconds", "pair_by_order"]
+__all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "StreamFacts", "microseconds", "pair_by_order"]
 
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
 _NODES: Final = ("parent_node", "child_node")
@@ -98,6 +99,25 @@ class Side:
 
 
 @dataclass(frozen=True)
+class StreamFacts:
+    """Facts about streams that have pairs, microseconds.
+
+    Attributes:
+        gpid: the session of the parent.
+        shard: the shard.
+        session_begins: begin of the session; NaN if it is unknown.
+        surplus_task: end of the first task without a partner after the last child; NaN if there is none.
+        surplus_child: end of the first child without a partner after the last task; NaN if there is none.
+    """
+
+    gpid: NDArray[np.int64]
+    shard: NDArray[np.int64]
+    session_begins: Floats
+    surplus_task: Floats
+    surplus_child: Floats
+
+
+@dataclass(frozen=True)
 class Claims:
     """The facts of pairs that their judgement needs: a twentieth of the memory of their records.
 
@@ -107,9 +127,7 @@ class Claims:
         shorter: whether each task is shorter than its child.
         length: the reported duration of each task, microseconds.
         first: indices at which the pairs of each stream begin.
-        streams: per stream `parent_node`, `child_node`, `gpid`, `stream_shard`, the begin of its session
-            (`session_begins`) and the end of the first task or child without a partner after the other side's last
-            (`surplus_task`, `surplus_child`; NaN if there is none).
+        streams: facts about each stream.
         shared: pairs of nodes with a stream that has tasks and children.
     """
 
@@ -118,7 +136,7 @@ class Claims:
     shorter: Flags
     length: Floats
     first: Indices
-    streams: pl.DataFrame
+    streams: StreamFacts
     shared: frozenset[NodePair]
 
     def nodes_of(self, chosen: Flags) -> Iterator[NodePair]:
@@ -133,7 +151,7 @@ class Claims:
         """Some of the pairs; of each stream, all or none."""
         stream = self.stream_of(rows)
         # Only the existence of further tasks matters here, not the end of the first.
-        more = self.streams["surplus_task"].is_not_nan().to_numpy()[stream[firsts(stream)]]
+        more = ~np.isnan(self.streams.surplus_task)[stream[firsts(stream)]]
         return Paired(stream, self.bounds.take(rows), self.length[rows], more)
 
 
@@ -172,16 +190,16 @@ class Ordered:
         """The facts of the pairs that their judgement needs."""
         task, child = self.tasks, self.children
         first = firsts(self.stream)
-        streams = (
-            task.frame.select("parent_node", "child_node", "gpid", "stream_shard", "session")[
-                task.row[self.task[first]]
-            ]
-            .with_columns(
-                surplus_task=pl.Series(_first_surplus(self, task, child)),
-                surplus_child=pl.Series(_first_surplus(self, child, task)),
-            )
-            .join(sessions.begins, on="session", how="left", maintain_order="left")
-            .drop("session")
+        heads = task.row[self.task[first]]
+        gpid, shard, session = (task.frame[name].to_numpy()[heads] for name in ("gpid", "stream_shard", "session"))
+        begins = sessions.begins.sort("session")
+        known = begins["session"].to_numpy()
+        streams = StreamFacts(
+            gpid,
+            shard,
+            begins["session_begins"].to_numpy()[np.searchsorted(known, session)],
+            _first_surplus(self, task, child),
+            _first_surplus(self, child, task),
         )
         shorter = child.length[self.child] > task.length[self.task] + 1
         length = task.length[self.task]
@@ -218,20 +236,29 @@ class Ordered:
 
     def _by_nodes(self) -> dict[NodePair, Indices]:
         row = self.tasks.row[self.task]
-        (parent,), (child,) = (numbers_of(self.tasks.frame[name].gather(row)) for name in ("parent_node", "child_node"))
-        number = parent * (child.max(initial=0) + 1) + child
+        number = self._node_pairs[row]
         order = stable_order(number, np.arange(len(row)))
-        nodes = self.tasks.frame.select("parent_node", "child_node")
         groups = np.split(order, firsts(number[order])[1:])
-        return {_names(nodes.row(int(row[group[0]]))): group for group in groups if len(group)}
+        return {self._names(int(row[group[0]])): group for group in groups if len(group)}
 
     def _shared(self) -> frozenset[NodePair]:
         heads = self.tasks.shared.copy()
         heads[self.tasks.first] = True
         first = np.flatnonzero(heads)
-        first = first[np.isin(self.tasks.stream[first], self.children.stream)]
-        nodes = self.tasks.frame.select("parent_node", "child_node")[self.tasks.row[first]].unique()
-        return frozenset(map(_names, nodes.iter_rows()))
+        row = self.tasks.row[first[np.isin(self.tasks.stream[first], self.children.stream)]]
+        _, one = np.unique(self._node_pairs[row], return_index=True)
+        return frozenset(map(self._names, row[one].tolist()))
+
+    @cached_property
+    def _node_pairs(self) -> NDArray[np.int64]:
+        """A number for the pair of nodes of each row of tasks."""
+        frame = self.tasks.frame
+        (parent,), (child,) = numbers_of(frame["parent_node"]), numbers_of(frame["child_node"])
+        return np.asarray(parent * (child.max(initial=0) + 1) + child)
+
+    def _names(self, row: int) -> NodePair:
+        frame = self.tasks.frame
+        return str(frame["parent_node"][row]), str(frame["child_node"][row])
 
 
 def pair_by_order(sessions: Sessions) -> Ordered:
@@ -241,10 +268,6 @@ def pair_by_order(sessions: Sessions) -> Ordered:
     shared = _shared(sessions.tasks, task_stream)
     tasks = _tasks(sessions.tasks, task_stream, shared)
     return _in_order(tasks, _without_failed(numbered, child_stream, sessions, shared))
-
-
-def _names(nodes: tuple[str, ...]) -> NodePair:
-    return str(nodes[0]), str(nodes[1])
 
 
 def _children(sessions: Sessions) -> pl.DataFrame:

@@ -111,19 +111,16 @@ def _frame(name: str, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
 def _warning(nodes: Nodes, own: Mapping[str, int], clocks: Clocks, copies: Sequence[tuple[str, int]]) -> str | None:
     """What is to be known about a pair of nodes; `copies`: the number of repeated records of each node with some."""
     parent, child = (name or "unknown" for name in nodes)
+    nouns = {"unmatched_tasks": "task", "unmatched_children": "child", "inferred": "pair"}
+    tasks, children, pairs = (f"{own[name]} {noun_for(own[name], noun)}" for name, noun in nouns.items())
     warnings = []
     if own["unmatched_tasks"]:
-        warnings.append(
-            f"{own['unmatched_tasks']} {noun_for(own['unmatched_tasks'], 'task')} without a child in the log of node {child}"
-        )
+        warnings.append(f"{tasks} without a child in the log of node {child}")
     if own["unmatched_children"]:
-        warnings.append(
-            f"{own['unmatched_children']} {noun_for(own['unmatched_children'], 'child')} without a task in the log of node {parent}"
-        )
+        warnings.append(f"{children} without a task in the log of node {parent}")
     if own["inferred"]:
         warnings.append(
-            f"{own['inferred']} {noun_for(own['inferred'], 'pair')} inferred: a log begins while sessions are under way or lacks records, "
-            "or children sent tasks, too"
+            f"{pairs} inferred: a log begins while sessions are under way or lacks records, or children sent tasks, too"
         )
     if nodes in clocks.doubtful:
         warnings.append("statements repeat so regularly that the order would be the same if both logs lacked some")
