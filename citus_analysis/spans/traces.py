@@ -30,7 +30,7 @@ from citus_analysis.spans.model.piece_links import LinkFrames, PieceLinks
 from citus_analysis.spans.model.statements import statement_profile
 from citus_analysis.spans.model.tree import owners_of_children, span_tree
 from citus_analysis.spans.read.freed_memory import give_back
-from citus_analysis.spans.read.ordered_arrays import Flags
+from citus_analysis.spans.read.ordered_arrays import Flags, pick
 from citus_analysis.spans.read.sessions import Sessions, are_distributed, read_sessions
 from citus_analysis.spans.read.streamed import Pass, Piece
 
@@ -164,9 +164,9 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
         node, resource, run) are categories, which are stored as the texts of the tables.
     """
     known = records.failed()
-    sources, identifiers = known.sources, Identifiers(known.sources)
+    identity, identifiers = _identity(known.sources), Identifiers(known.sources)
     links, clocks, counts = _linked(records, known, identifiers, jobs)
-    of_first = _first_identity([sources])
+    of_first = _first_identity([known.sources])
     quality = match_quality(counts, clocks, of_first, known.coverage)
     del known
 
@@ -176,8 +176,8 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
         statements = statement_profile(sessions, own, failing, identifiers, distributed=records.distributed)
         spans = span_tree(sessions, statements, own, failing, identifiers, of_children)
         del sessions
-        statements = _identified("statements", statements.drop("execution"), sources)
-        return _traces(statements=statements, spans=_identified("spans", spans, sources))
+        statements = _identified("statements", statements, identity)
+        return _traces(statements=statements, spans=_identified("spans", spans, identity))
 
     yield from in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, of_first))
@@ -305,38 +305,41 @@ def _traced(
     sessions, ordered = held.pop()()
     matching = matched(ordered, verdict, clocks)
     failures = link_failures(sessions, clocks)
-    sources = sessions.sources
-    identifiers = Identifiers(sources)
+    identity, identifiers = _identity(sessions.sources), Identifiers(sessions.sources)
     statements = statement_profile(sessions, matching.pairs, failures, identifiers, distributed=distributed)
     spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
     counts = count_matches(nodes, matching)
     # Released before the spans are sorted, which takes as much memory again.
     del sessions, ordered, matching, failures
-    statements = _conform("statements", statements.drop("execution"), sources)
-    return _traces(statements=statements, spans=_conform("spans", spans, sources)), counts
+    statements = _conform("statements", statements, identity)
+    return _traces(statements=statements, spans=_conform("spans", spans, identity)), counts
 
 
 def _traces(**tables: pl.DataFrame) -> Traces:
     return Traces(**{name: tables.get(name, TABLES[name].empty()) for name in _TABLES})
 
 
-def _conform(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+def _conform(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
     """Sort by time, name the sources again and bring the frame to its table."""
-    return TABLES[name].conform(_identified(name, frame, sources))
+    return TABLES[name].conform(_identified(name, frame, identity))
 
 
-def _identified(name: str, frame: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+def _identified(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:
     """As :func:`_conform`, with the texts that identify sources as categories, so that they are not copied per row."""
     # Computing the order first and gathering contiguous columns takes a third of the time of sorting the frame,
     # because numpy makes use of rows that are nearly in order.
-    ordered = frame.rechunk()[pl.Series(np.lexsort([_keys(frame[key]) for key in _ORDER]).astype(np.uint32))]
-    rows = TABLES[name].conform(ordered.drop("source"))
-    return rows.with_columns(_identity(sources)[ordered["source"]])
+    ordered = pick(frame.rechunk(), np.lexsort([_keys(frame[key]) for key in _ORDER]))
+    columns = {column.name: column for column in (*ordered, *pick(identity, ordered["source"].to_numpy()))}
+    typed = ((columns[key], dtype) for key, dtype in TABLES[name].polars_schema().items())
+    return pl.DataFrame(
+        [column if column.dtype in (dtype, pl.Categorical) else column.cast(dtype) for column, dtype in typed]
+    )
 
 
 def _identity(sources: pl.DataFrame) -> pl.DataFrame:
-    """The columns that identify the rows of each source."""
-    return sources.select(pl.col(_IDENTITY)).with_columns(pl.col(pl.String).cast(pl.Categorical))
+    """The columns that identify the rows of each source, texts as categories."""
+    columns = (sources[name] for name in _IDENTITY)
+    return pl.DataFrame([column.cast(pl.Categorical) if column.dtype == pl.String else column for column in columns])
 
 
 #: Rows of traces are sorted by these, the last one first.
@@ -345,7 +348,8 @@ _ORDER: Final = ("byte_offset", "source", "start_time")
 
 def _keys(values: pl.Series) -> NDArray[np.int64]:
     """Integers or times to sort by; nulls come last."""
-    return values.cast(pl.Int64).fill_null(np.iinfo(np.int64).max).to_numpy()
+    numbers = values.cast(pl.Int64)
+    return (numbers.fill_null(np.iinfo(np.int64).max) if numbers.null_count() else numbers).to_numpy()
 
 
 def _iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Iterator[Traces]]:

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from citus_analysis.dataset.ingesting import ingestion, log_records, session_gro
 from citus_analysis.errors import DatasetError
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE
 from citus_analysis.spans.read import sessions
+from citus_analysis.spans.read.assembling import frame_of
 from citus_analysis.spans.read.streamed import NotInOrder
 from tests.recordings import RECORDED
 
@@ -122,6 +124,7 @@ def test_what_a_killed_ingest_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_executions_of_an_unknown_kind_come_back(tmp_path: Path) -> None:
-    kinds = sessions._kinds(pl.Series("statement_kind", [0, NO_CODE, 1], dtype=pl.UInt8))
-    pl.DataFrame(kinds).write_ipc_stream(tmp_path / "executions.arrows", compression="lz4")
+    items = np.array([(0,), (NO_CODE,), (1,)], dtype=[("statement_kind", np.uint8)])
+    executions = frame_of({"statement_kind": sessions._kinds(items)}).with_columns(sessions._KIND)
+    executions.write_ipc_stream(tmp_path / "executions.arrows", compression="lz4")
     assert pl.read_ipc_stream(tmp_path / "executions.arrows").to_series().to_list() == ["select", None, "insert"]

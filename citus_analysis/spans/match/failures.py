@@ -18,6 +18,8 @@ __all__ = ["link_failures"]
 
 def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
     """Pairs of failed statements without a task and failed children: `execution`, `child`, `shard_id`."""
+    if not sessions.executions["failed"].any():
+        return _no_links()
     failed = sessions.executions.filter(pl.col("failed") & pl.col("opened") & pl.col("gpid").is_not_null())
     if failed.is_empty():
         return _no_links()

@@ -35,7 +35,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
-from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, StreamFacts, microseconds, pair_by_order
+from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, StreamFacts, pair_by_order
 from citus_analysis.spans.read.ordered_arrays import Flags, Indices, Integers, changes, counted, pick
 from citus_analysis.spans.read.sessions import Sessions
 
@@ -212,11 +212,9 @@ _NO_LOG: Final = _Log(np.nan, np.nan, under_way=True)
 
 
 def _logs(coverage: pl.DataFrame) -> dict[str, _Log]:
-    columns = coverage.select("node", microseconds("first_time"), microseconds("last_time"), "under_way")
-    return {
-        node: _Log(np.nan if begins is None else begins, np.nan if ends is None else ends, under_way)
-        for node, begins, ends, under_way in columns.iter_rows()
-    }
+    times = (coverage[name].to_physical().cast(pl.Float64).fill_null(np.nan) for name in ("first_time", "last_time"))
+    extents = zip(*times, coverage["under_way"], strict=True)
+    return {node: _Log(*extent) for node, extent in zip(coverage["node"], extents, strict=True)}
 
 
 def _proven(claims: Claims, lines: _Lines, logs: Mapping[str, _Log]) -> Flags:
@@ -365,7 +363,7 @@ def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
     # Executions are numbered in the order of the frame.
     of_child = np.where(match != _UNMATCHED, np.searchsorted(executions, child), -1)
     pairs = tasks.frame.with_row_index("task").with_columns(
-        *pick(children.frame.select(_OF_CHILD), of_child),
+        *pick(pl.DataFrame([children.frame[name] for name in _OF_CHILD]), of_child),
         child=pl.when(pl.Series(match != _UNMATCHED)).then(pl.Series(child)),
         match=pl.Series(match).cat.to(_MATCH),
         ambiguous=pl.Series(ambiguous),

@@ -51,8 +51,9 @@ def count_matches(nodes: pl.DataFrame, matching: Matching) -> Counts:
 
 def _owners(gpids: pl.Series, nodes: pl.DataFrame) -> pl.Series:
     """The node that each gpid names."""
-    known = nodes.select(pl.col("nodeid").cast(pl.Int64), "node").drop_nulls().rows()
-    names = dict(reversed(known))
+    # Of several nodes with the same number, the first counts.
+    names = dict(reversed(list(zip(nodes["nodeid"], nodes["node"], strict=True))))
+    names.pop(None, None)
     found, number = np.unique(gpids.fill_null(-1).to_numpy() // GPID_NODE_FACTOR, return_inverse=True)
     return pl.Series([names.get(nodeid) for nodeid in found.tolist()], dtype=pl.String).cast(pl.Categorical)[number]
 
@@ -89,7 +90,9 @@ def match_quality(
             known = joined.setdefault(nodes, dict.fromkeys(_COUNTED, 0))
             for name, number in numbers.items():
                 known[name] += number
-    copies = [(node, number) for node, number in sorted(coverage.select("node", "copies").rows()) if number]
+    copies = [
+        (node, number) for node, number in sorted(zip(coverage["node"], coverage["copies"], strict=True)) if number
+    ]
     rows = [
         {
             **identity,

@@ -22,12 +22,11 @@ class Identifiers:
     """Gives identifiers for records of numbered sources.
 
     Args:
-        sources: frame with `source` (0, 1, 2 ...) and `source_id`.
+        sources: frame with `source_id` in the order of `source` (0, 1, 2 ...).
     """
 
     def __init__(self, sources: pl.DataFrame) -> None:
-        names = sources.sort("source")["source_id"].to_list()
-        digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
+        digests = [blake2b(name.encode(), digest_size=8).digest() for name in sources["source_id"]]
         self._bases = np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
 
     def of(self, frame: pl.DataFrame, role: str, *, offset: str = "byte_offset") -> pl.Series:

@@ -107,7 +107,8 @@ class _ByExecution:
 
 
 def _by_execution(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    rows = pl.concat(frames)
+    some = [frame for frame in frames if frame.height] or frames[:1]
+    rows = pl.concat(some) if len(some) > 1 else some[0]
     return rows if rows["execution"].is_sorted() else rows.sort("execution", maintain_order=True)
 
 

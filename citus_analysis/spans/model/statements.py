@@ -18,13 +18,16 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from citus_analysis.core.arrow_arrays import arrow_numbers
 from citus_analysis.schema import DATA_STATEMENTS, TABLES, WRITING_STATEMENTS
 from citus_analysis.spans.match.clocks import RESOLUTION_US
 from citus_analysis.spans.model.identifiers import Identifiers
+from citus_analysis.spans.read.assembling import frame_of
 from citus_analysis.spans.read.ordered_arrays import Indices, changes, counted, firsts, join_executions, single
-from citus_analysis.spans.read.sessions import Sessions
+from citus_analysis.spans.read.sessions import PHASES, Sessions
 
 __all__ = ["REPORTED_AT", "kinds", "statement_profile"]
 
@@ -58,7 +61,7 @@ def statement_profile(
     """
     parents = sessions.executions.filter(_IS_PARENT).with_columns(REPORTED_AT)
     parents = parents.with_columns(trace_id=identifiers.of(parents, "trace"))
-    locals_ = sessions.locals.group_by("execution").agg(_LOCALS)
+    locals_ = sessions.locals.group_by("execution").agg(_LOCALS) if sessions.locals.height else _NO_LOCALS
     failed = failures.select(_FAILED)
     joined = parents.drop("shard_id")
     for facts in (_phase_times(sessions.phases), locals_, _task_times(pairs), failed):
@@ -73,6 +76,7 @@ _IS_PARENT: Final = ~pl.col("is_child")
 #: Where an execution was reported: at the record that closed it, else at its last record.
 REPORTED_AT: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
 _LOCALS: Final = (pl.len().cast(pl.Int32).alias("local_tasks"), pl.col("shard_id").first().alias("local_shard"))
+_NO_LOCALS: Final = pl.DataFrame(schema={"execution": pl.UInt32, "local_tasks": pl.Int32, "local_shard": pl.Int64})
 _FAILED: Final = (pl.col("execution"), pl.col("shard_id").alias("failed_shard"))
 
 
@@ -184,40 +188,42 @@ def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
             schema={"execution": pl.UInt32, "parse_us": pl.Float64, "bind_us": pl.Float64, "execute_us": pl.Float64}
         )
     number = counted(changes(execution)).astype(np.intp) - 1
-    duration = phases["duration_us"].to_numpy()
-    times = {"execution": pl.Series(execution[first])}
-    for name in ("parse", "bind", "execute"):
-        rows = np.flatnonzero((phases["name"] == name).to_numpy())
+    duration, phase = phases["duration_us"].to_numpy(), phases["name"].to_physical().to_numpy()
+    times = {"execution": arrow_numbers(execution[first])}
+    for code, name in enumerate(PHASES):
+        rows = np.flatnonzero(phase == code)
         times[f"{name}_us"] = _sums(number[rows], duration[rows], len(first))
-    return pl.DataFrame(times)
+    return frame_of(times)
 
 
-def _sums(number: Indices, values: NDArray[np.float64], count: int) -> pl.Series:
+def _sums(number: Indices, values: NDArray[np.float64], count: int) -> pa.Array:
     """The sum of the values of each number below `count`; the values of a number are adjacent. Null without values."""
     first = firsts(number)
     sums, known = np.zeros(count), np.zeros(count, np.bool_)
     sums[number[first]] = values if len(first) == len(values) else np.add.reduceat(values, first)
     known[number[first]] = True
-    return pl.DataFrame({"sum": sums}).select(pl.when(pl.Series(known)).then("sum")).to_series()
+    return arrow_numbers(sums, known)
 
 
 def _task_times(pairs: pl.DataFrame) -> pl.DataFrame:
     """Per statement: number of tasks, waiting time by lane and by union, children of the critical lane."""
     tasks = pairs.select(_TASK_FACTS)
-    alone = pl.Series(single(tasks["execution"].to_numpy()))
-    facts = _of_one_task(tasks.filter(alone))
-    if not alone.all():
-        facts = pl.concat([facts, _of_several_tasks(tasks.filter(~alone))])
+    alone = single(tasks["execution"].to_numpy())
+    if alone.all():
+        facts = tasks.select(_ONE_TASK)
+    else:
+        one, several = tasks.filter(alone), tasks.filter(~alone)
+        facts = pl.concat([one.select(_ONE_TASK), _of_several_tasks(several)])
     # A connection is made for the first task that its session executes on a shard.
-    connecting = pairs.filter("child_connects").select(_CONNECTING).unique()
-    return join_executions(facts, connecting)
+    connecting = pairs["execution"].filter(pairs["child_connects"])
+    connects = np.isin(facts["execution"].to_numpy(), connecting.to_numpy())
+    return facts.hstack([pl.Series("connects", connects)])
 
 
 _TASK_FACTS: Final = (
     pl.col("execution", "task_us", "match", "child_node", "shard_id", "end_time", "child_pid", "child_extended"),
     pl.col("child_duration_us").alias("child_us"),
 )
-_CONNECTING: Final = (pl.col("execution"), pl.lit(value=True).alias("connects"))
 
 
 def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:
@@ -230,12 +236,8 @@ def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:
     )
 
 
-def _of_one_task(tasks: pl.DataFrame) -> pl.DataFrame:
-    """As :func:`_of_several_tasks`, for statements with one task, whose W is the time of this task."""
-    return tasks.select(_ONE_TASK)
-
-
 _LENGTH: Final = pl.col("task_us").cast(pl.Float64)
+#: As :func:`_of_several_tasks`, for statements with one task, whose W is the time of this task.
 _ONE_TASK: Final = (
     pl.col("execution"),
     pl.lit(1, pl.Int32).alias("remote_tasks"),

@@ -156,11 +156,14 @@ def span_tree(
     if owners_of_children is None:
         owners_of_children = pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)])
     remotes = _remotes(sessions, owners_of_children, identifiers)
-    local = _locals(sessions, owners, identifiers)
-    child_phases = _phases(sessions, remotes.filter(pl.col("phases") > 1), identifiers)
-    connects = _connects(statements, owners, identifiers)
-    parts = (roots, parent_phases, connects, tasks, local, remotes, child_phases)
-    return pl.concat([part.select(_TYPED) for part in parts])
+    parts = [roots, parent_phases, _connects(statements, owners, identifiers), tasks]
+    if sessions.locals.height:
+        parts.append(_locals(sessions, owners, identifiers))
+    parts.append(remotes)
+    several = (remotes["phases"] > 1).to_numpy()
+    if several.any():
+        parts.append(_phases(sessions, remotes.filter(several), identifiers))
+    return pl.concat([part.select(_TYPED) for part in parts if part.height] or [roots.select(_TYPED)])
 
 
 def owners_of_children(

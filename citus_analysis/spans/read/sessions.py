@@ -36,6 +36,7 @@ from citus_analysis.spans.read.stitching import stitch
 
 __all__ = [
     "GPID_NODE_FACTOR",
+    "PHASES",
     "Sessions",
     "Texts",
     "are_distributed",
@@ -128,7 +129,8 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     )
 
 
-_PHASES: Final = pl.Enum(["parse", "bind", "execute"])
+#: Names of the phases of an execution.
+PHASES: Final = ("parse", "bind", "execute")
 _STATEMENT_KIND: Final = TABLES["log_events"]["statement_kind"].dtype
 _NODE: Final = pl.Categorical
 
@@ -200,7 +202,7 @@ def _kinds(items: NDArray[np.void]) -> pa.Array:
 
 # Expressions are made once: a small iteration takes as long to make them as to evaluate them.
 _KIND: Final = pl.col("statement_kind").cat.to(_STATEMENT_KIND)
-_PHASE: Final = pl.col("name").cat.to(_PHASES)
+_PHASE: Final = pl.col("name").cat.to(pl.Enum(PHASES))
 
 
 def tasks_of(
@@ -231,7 +233,7 @@ def tasks_of(
 
 def _node_of_host(items: NDArray[np.void], nodes: pl.DataFrame, hosts: Sequence[str]) -> pl.Series:
     """The node on whose host and port each task ran."""
-    known = nodes.select("node", "host", "port").rows()
+    known = list(zip(nodes["node"], nodes["host"], nodes["port"], strict=True))
     host, port = items["host"].copy(), items["port"].copy()
     # The last of the names is the one at index -1.
     names = pl.Series([*(node for node, _, _ in known), None], dtype=pl.String).cast(_NODE)
