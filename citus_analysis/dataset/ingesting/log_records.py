@@ -44,6 +44,7 @@ TAKEN_AT_ONCE: Final = 2**15
 PAIRED_RECORDS: Final = 1_000_000
 
 _TABLE: Final = TABLES["log_events"]
+_NEVER: Final = np.iinfo(np.int64).max
 #: Columns of records that name their file.
 _NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
 
@@ -131,8 +132,9 @@ def _log(part: Part, resource: str, rows: pa.RecordBatch, first_time: int | None
 
 
 def _first_time(rows: pa.RecordBatch) -> int | None:
-    times = rows.column("log_time").drop_null().cast("int64")
-    return int(times.to_numpy().min()) if len(times) else None
+    """The first time of some records (at least one), µs."""
+    first = int(filled(rows.column("log_time").cast("int64"), _NEVER).min())
+    return None if first == _NEVER else first
 
 
 def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> int | None:
