@@ -100,7 +100,7 @@ class LogFiles:
 
     Attributes:
         table: `source` (0, 1, 2 ...), `source_id`, `node`, `resource`, `run_id`, `iteration`, and the `first_time` of
-            its records, milliseconds since 1970.
+            its records, microseconds since 1970.
         of_record: the source of each record.
     """
 
