@@ -10,6 +10,7 @@ from statsmodels.tsa.stattools import acf
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats.series.sequences import first_autocorrelations
 
 #: NIST StRD Michelso: Michelson's 100 measurements of the speed of light, in order (299.xx km/s × 1000).
 MICHELSON = [
@@ -45,6 +46,23 @@ def test_michelson_is_as_certified_by_nist() -> None:
 def test_autocorrelation_is_statsmodels() -> None:
     values = ar1(0.7, 500, 1)
     np.testing.assert_allclose(stats.autocorrelation(values)[:20], acf(values, nlags=19), atol=1e-12)
+
+
+@pytest.mark.parametrize("lags", [2, 64, 500, 1_024])
+def test_first_autocorrelations_are_those_of_the_whole_sequence(lags: int) -> None:
+    values = ar1(0.9, 2_000, 2) + 100
+    found = first_autocorrelations(values, lags)
+    np.testing.assert_allclose(found, stats.autocorrelation(values)[:lags], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("period", [3, 5_000, 40_000])
+def test_effective_size_of_a_long_sequence_needs_only_its_first_autocorrelations(period: int) -> None:
+    values = np.sin(np.arange(70_000) * 2 * math.pi / period) + np.random.default_rng(3).normal(size=70_000)
+    pairs = stats.autocorrelation(values).reshape(-1, 2).sum(axis=1)
+    time = 2 * np.minimum.accumulate(pairs[: np.argmax(pairs <= 0)]).sum() - 1
+    found = stats.effective_sample_size(values)
+    assert found.autocorrelation_time == pytest.approx(max(1.0, time), rel=1e-10)
+    assert found.lag1 == pytest.approx(stats.autocorrelation(values)[1], rel=1e-10)
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])

@@ -131,5 +131,5 @@ def _worth(run: RunValues, q: float) -> int:
     """
     if run.values.size < 4:
         return int(run.values.size)
-    above = (run.values > np.quantile(run.values, check_percentile(q))).astype(np.float64)
+    above = (run.values > np.quantile(run.ordered, check_percentile(q))).astype(np.float64)
     return max(1, int(min(run.worth_of_ranks, effective_sample_size(above).effective)))

@@ -37,6 +37,9 @@ DEFAULT_SKIP: Final = SKIP_FIRST
 _BATCH: Final = 5
 #: The last five batches are no candidates for the cut; from this number on, a minimum can be in the second half.
 _FEWEST_BATCHES: Final = 13
+#: Numbers of lags of which autocorrelations are computed first; an even number, so that all pairs are complete. One
+#: transform of a long sequence is much slower than many of short segments, whose data remain in the processor's cache.
+_FIRST_LAGS: Final = (1_024, 16_384)
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,16 +124,52 @@ def effective_sample_size(x: ArrayLike) -> EffectiveSampleSize:
     if np.ptp(sample) == 0:
         note = "all values are equal: they have no correlation"
         return EffectiveSampleSize(sample.size, float(sample.size), 1.0, 0.0, (note,))
-    rho = autocorrelation(sample)
-    pairs = rho[: sample.size // 2 * 2].reshape(-1, 2).sum(axis=1)
-    negative = np.nonzero(pairs <= 0)[0]
-    positive = pairs[: negative[0]] if negative.size else pairs
+    positive, lag1 = _positive_pairs(sample)
     time = max(1.0, 2 * float(np.minimum.accumulate(positive).sum()) - 1)
     effective = sample.size / time
     notes = []
     if effective < 20:
         notes.append(f"{counted(sample.size, 'value')}, worth only {effective:.0f} independent: measure longer")
-    return EffectiveSampleSize(sample.size, effective, time, float(rho[1]), tuple(notes))
+    return EffectiveSampleSize(sample.size, effective, time, lag1, tuple(notes))
+
+
+def _positive_pairs(sample: Floats) -> tuple[Floats, float]:
+    """Sums of pairs of neighbouring autocorrelations before the first that is not positive; and the one at lag 1."""
+    for lags in _FIRST_LAGS:
+        if 4 * lags > sample.size:
+            break
+        rho = first_autocorrelations(sample, lags)
+        pairs = rho.reshape(-1, 2).sum(axis=1)
+        if (pairs <= 0).any():
+            return pairs[: np.argmax(pairs <= 0)], float(rho[1])
+    rho = autocorrelation(sample)
+    pairs = rho[: sample.size // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.nonzero(pairs <= 0)[0]
+    return pairs[: negative[0]] if negative.size else pairs, float(rho[1])
+
+
+def first_autocorrelations(sample: Floats, lags: int) -> Floats:
+    """Autocorrelations of values that are not all equal at the lags 0 .. lags-1, as :func:`autocorrelation` has them.
+
+    The sequence is cut into segments of `lags` values. The products of a segment's values with those up to `lags` - 1
+    places later are between it and itself, or between it and the next segment. The transform of the next segment,
+    moved by `lags` of `2 lags` places, is its own with the sign of every second frequency changed.
+
+    Example:
+        >>> first_autocorrelations(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2).round(3).tolist()
+        [1.0, 0.4]
+    """
+    from scipy import fft
+
+    segments = -(-sample.size // lags)
+    values = np.zeros(segments * lags)
+    np.subtract(sample, sample.mean(), out=values[: sample.size])
+    spectra = fft.rfft(values.reshape(segments, lags), 2 * lags, axis=1)
+    own = np.einsum("sf,sf->f", spectra.conj(), spectra)
+    next_one = np.einsum("sf,sf->f", spectra[:-1].conj(), spectra[1:])
+    next_one[1::2] *= -1
+    covariance = fft.irfft(own + next_one, 2 * lags)[:lags]
+    return np.asarray(covariance / covariance[0], dtype=np.float64)
 
 
 def first_k(x: ArrayLike, k: int = DEFAULT_SKIP) -> WarmUp:
