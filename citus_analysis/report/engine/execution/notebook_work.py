@@ -5,10 +5,12 @@ The calling process imports none of the libraries that they need.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,11 +22,15 @@ from citus_analysis.report.engine.links import check_links
 from citus_analysis.report.engine.notebook_document import Notebook, Text, text_of
 from citus_analysis.report.engine.notebooks import Scalar, load_notebook
 
-__all__ = ["Failure", "Finished", "be_silent", "execute", "finish", "open_ahead", "prepare"]
+__all__ = ["Failure", "Finished", "be_silent", "collecting_later", "execute", "finish", "open_ahead", "prepare"]
 
 #: polars' allocator returns memory to the system a tenth of a second after it was freed. By default it keeps such
 #: memory, with which a report of a million statements has a peak that is larger by 100 MiB.
 _ALLOCATOR: Final = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0")
+
+
+#: Number of new objects after which garbage is looked for; by default 700, which an import of a library makes.
+_NEW_OBJECTS: Final = 100_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,11 @@ class Finished:
 def prepare() -> None:
     """Import the modules that every report needs while the calling process looks at the dataset."""
     be_silent()
+    with collecting_later():
+        _import_all()
+
+
+def _import_all() -> None:
     # The allocator reads it when polars is loaded, which happens below.
     os.environ.setdefault(*_ALLOCATOR)
     from citus_analysis.dataset.query.access import keep_open
@@ -57,6 +68,20 @@ def prepare() -> None:
     import citus_analysis.report.engine.execution.in_process
     import citus_analysis.report.engine.html
     import citus_analysis.report.engine.page  # noqa: F401
+
+
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Do not look for garbage among what is imported, nor later among it; and then only after many new objects.
+
+    The process ends with its last report. Objects of imported modules live until then, and a pass over them takes a
+    tenth of a second; of the objects that reports make, few are in cycles.
+    """
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS)
+    gc.enable()
 
 
 def be_silent() -> None:

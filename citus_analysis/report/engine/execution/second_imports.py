@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from citus_analysis.report.engine.execution.notebook_work import be_silent
+from citus_analysis.report.engine.execution.notebook_work import be_silent, collecting_later
 
 __all__ = ["prepare"]
 
@@ -10,4 +10,5 @@ __all__ = ["prepare"]
 def prepare() -> None:
     """Import the statistics and models that reports compute meanwhile."""
     be_silent()
-    import citus_analysis.report.bottleneck.prediction_text  # noqa: F401 - for its effect
+    with collecting_later():
+        import citus_analysis.report.bottleneck.prediction_text  # noqa: F401 - for its effect
