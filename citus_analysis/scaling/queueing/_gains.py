@@ -10,7 +10,7 @@ from typing import Final
 from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Logarithms, Samples, profile
 from citus_analysis.scaling.queueing._structures import Change, Layout, Parameters
-from citus_analysis.scaling.queueing.networks import throughputs
+from citus_analysis.scaling.queueing.networks import station_numbers, throughputs
 from citus_analysis.scaling.queueing.whatif_results import Gain
 
 __all__ = ["DECIDED", "gain_of"]
@@ -46,8 +46,8 @@ class _Question:
 
     def log_gains(self, numbers: Sequence[Parameters]) -> list[float]:
         """Logarithms of throughput after the change over throughput before it."""
-        changed = [self.layout.stations(one, self.change) for one in numbers]
-        if not any(one.demand > 0 for one in changed[0]):
+        changed = station_numbers([self.layout.stations(one, self.change) for one in numbers])
+        if not changed[0, :, 0].any():
             return [math.inf] * len(numbers)
         after = throughputs(changed, self.threads * self.change.threads)
         return [math.log(gain) for gain in after / self._now(numbers)]
@@ -58,7 +58,7 @@ class _Question:
         return [math.log(self._bound(one) / now) for one, now in zip(numbers, before, strict=True)]
 
     def _now(self, numbers: Sequence[Parameters]) -> Floats:
-        return throughputs([self.layout.stations(one) for one in numbers], self.threads)
+        return throughputs(station_numbers([self.layout.stations(one) for one in numbers]), self.threads)
 
     def _bound(self, numbers: Parameters) -> float:
         """The asymptotic bound of throughput after the change."""

@@ -21,9 +21,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.scaling.queueing._structures import Layout, Parameters, Prediction
+from citus_analysis.scaling.queueing._structures import Layout, Parameters
 
-__all__ = ["FittedNetwork", "Logarithms", "Samples", "fit_network", "profile", "slopes"]
+__all__ = ["FittedNetwork", "Logarithms", "Samples", "fit_network", "profile", "with_slopes"]
 
 #: The logarithm of a predicted quantity for each of several networks.
 Logarithms = Callable[[Sequence[Parameters]], list[float]]
@@ -133,7 +133,7 @@ class _Problem:
 
     def __init__(self, layout: Layout, samples: Samples) -> None:
         self.layout, self.samples = layout, samples
-        self.parts = [part for shape in layout.shapes for part in shape.parts]
+        self.parts = layout.parts
         self.open = [i for i, shape in enumerate(layout.shapes) if shape.servers is None and not shape.batches]
         self.batches = [i for i, shape in enumerate(layout.shapes) if shape.batches]
         self.shared = [part for shape in layout.shapes for part in shape.parts[1:]]
@@ -144,7 +144,18 @@ class _Problem:
         self.ends = (0, *accumulate(self.counts))
         self.most = float(max(samples.threads))
         cycle = np.sum([samples.parts[part] for part in self.parts], axis=0)
-        self.weights = {part: 1 / self._tolerance(samples.parts[part], cycle) for part in self.parts}
+        self.times = np.array([samples.parts[part] for part in self.parts])
+        self.weights = np.array([1 / self._tolerance(times, cycle) for times in self.times])
+        self.known = np.array([shape.servers or math.inf for shape in layout.shapes])
+        #: The place of the first part of each station.
+        self.firsts = np.searchsorted(layout.places, np.arange(len(layout.shapes)))
+        self.factors = [i for i, part in enumerate(self.parts) if part in self.shared]
+        self.busy = [
+            (place, samples.threads.index(threads), share)
+            for place, shape in enumerate(layout.shapes)
+            for threads, share in shape.utilisation
+            if threads in samples.threads
+        ]
 
     def _tolerance(self, times: Floats, cycle: Floats) -> Floats:
         """The error of a part's times: the error of the measurement, and that of waiting times for a given load."""
@@ -153,26 +164,34 @@ class _Problem:
 
     def numbers(self, point: Floats) -> Parameters:
         """A point of the search as demands, servers and shares."""
-        demands, servers, waits, shares, calm = (point[start:end] for start, end in pairwise(self.ends))
-        known = [shape.servers or math.inf for shape in self.layout.shapes]
-        batch_waits, calms = [0.0] * len(known), [0.0] * len(known)
-        for place, value in zip(self.open, servers, strict=True):
-            known[place] = math.exp(value)
-        for place, value in zip(self.batches, waits, strict=True):
-            batch_waits[place] = float(value)
-        for place, value in zip(self.queues, calm, strict=True):
-            calms[place] = float(value)
-        found = dict(zip(self.parts, np.exp(demands).tolist(), strict=True))
-        return Parameters(found, tuple(known), tuple(batch_waits), self._shares(found, shares), tuple(calms))
+        return self._parameters(*self.networks(point[None, :]))[0]
 
-    def _shares(self, demands: Mapping[str, float], values: Floats) -> dict[str, float]:
-        """Shares of waiting: proportional to demands, for each part after the first times a fitted factor."""
-        factors = dict(zip(self.shared, np.exp(values).tolist(), strict=True))
-        shares: dict[str, float] = {}
-        for shape in self.layout.shapes:
-            raw = {part: demands[part] * factors.get(part, 1.0) for part in shape.parts}
-            shares |= {part: value / sum(raw.values()) for part, value in raw.items()}
-        return shares
+    def _parameters(self, *networks: Floats) -> list[Parameters]:
+        """Stations, demands and shares of several networks by the names of their parts."""
+        found = []
+        for stations, demands, shares in zip(*(one.tolist() for one in networks), strict=True):
+            _, servers, batch_waits, calms = zip(*stations, strict=True)
+            own, divided = dict(zip(self.parts, demands, strict=True)), dict(zip(self.parts, shares, strict=True))
+            found.append(Parameters(own, servers, batch_waits, divided, calms))
+        return found
+
+    def networks(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        """Points of the search as stations, demands and shares of waiting, see :meth:`Layout.predictions`."""
+        logs, servers, waits, ratios, calms = (points[:, start:end] for start, end in pairwise(self.ends))
+        demands = np.exp(logs)
+        # Shares of waiting are proportional to demands, for each part after the first times a fitted factor.
+        raw = demands.copy()
+        raw[:, self.factors] *= np.exp(ratios)
+        stations = np.zeros((len(points), len(self.known), 4))
+        stations[:, :, 0], stations[:, :, 1] = self._sums(demands), self.known
+        stations[:, self.open, 1] = np.exp(servers)
+        stations[:, self.batches, 2] = waits
+        stations[:, self.queues, 3] = calms
+        return stations, demands, raw / self._sums(raw)[:, self.layout.places]
+
+    def _sums(self, values: Floats) -> Floats:
+        """Sums over the parts of each station."""
+        return np.asarray(np.add.reduceat(values, self.firsts, axis=1), dtype=np.float64)
 
     def start(self, lean: float) -> Floats:
         """The start of the search: times at the fewest threads, multiplied by `lean` if they may contain waiting."""
@@ -200,11 +219,18 @@ class _Problem:
         """The best point from a start, and its weighted sum of squares (with the pull)."""
         low, high = self.bounds()
 
+        last = [np.empty(0), np.empty(0)]
+
         def errors(point: Floats) -> Floats:
-            return np.asarray(self.residuals(point[None, :], pull)[0], dtype=np.float64)
+            # Most steps are accepted, and then the search asks for the derivatives at the same point.
+            found, last[1] = with_slopes(lambda points: self.residuals(points, pull), point, low, high)
+            last[0] = point.copy()
+            return found
 
         def derivatives(point: Floats) -> Floats:
-            return slopes(lambda points: self.residuals(points, pull), point, low, high)
+            if not np.array_equal(point, last[0]):
+                errors(point)
+            return last[1]
 
         inside = np.clip(start, low + 1e-6, high - 1e-6)
         found = least_squares(
@@ -233,35 +259,28 @@ class _Problem:
 
     def residuals(self, points: Floats, pull: Logarithms | None = None) -> Floats:
         """Per point, errors of times, throughput and utilisation, each divided by its tolerance, and the pull."""
-        numbers = [self.numbers(point) for point in points]
-        predicted = self.layout.predictions(numbers, self.samples.threads)
-        parts = [np.array([self._errors(one) for one in predicted]), points[:, self.size :] / _CALM]
+        stations, demands, shares = self.networks(points)
+        found = self.layout.predictions(stations, demands, shares, self.samples.threads)
+        times = ((found.parts - self.times) * self.weights).reshape(len(points), -1)
+        rates = np.log(found.throughput / self.samples.throughput) / self.samples.errors
+        busy = [(found.utilisation[:, place, n] - share)[:, None] / _BUSY_NOISE for place, n, share in self.busy]
+        parts = [times, rates, *busy, points[:, self.size :] / _CALM]
         if pull is not None:
-            parts.append(np.array(pull(numbers))[:, None])
+            parts.append(np.array(pull(self._parameters(stations, demands, shares)))[:, None])
         return np.concatenate(parts, axis=1)
 
-    def _errors(self, found: Prediction) -> Floats:
-        samples = self.samples
-        times = [(found.parts[part] - samples.parts[part]) * self.weights[part] for part in self.parts]
-        rates = np.log(found.throughput / samples.throughput) / samples.errors
-        busy = [
-            (found.utilisation[place, samples.threads.index(threads)] - share) / _BUSY_NOISE
-            for place, shape in enumerate(self.layout.shapes)
-            for threads, share in shape.utilisation
-            if threads in samples.threads
-        ]
-        return np.concatenate([*times, rates, np.array(busy)])
 
-
-def slopes(residuals: Callable[[Floats], Floats], point: Floats, low: Floats, high: Floats) -> Floats:
-    """Differences of the residuals, forwards or, at a bound, away from it, shape (residuals, numbers).
+def with_slopes(
+    residuals: Callable[[Floats], Floats], point: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """Residuals, and their differences, forwards or, at a bound, away from it, shape (residuals, numbers).
 
     scipy would evaluate each point of the differences alone; solving all of their networks at once is faster.
     """
     steps = math.sqrt(np.finfo(np.float64).eps) * np.where(point >= 0, 1.0, -1.0) * np.maximum(1.0, np.abs(point))
     steps = np.where((point + steps < low) | (point + steps > high), -steps, steps)
     found = residuals(np.vstack([point, point + np.diag(steps)]))
-    return np.asarray(((found[1:] - found[0]) / ((point + steps) - point)[:, None]).T, dtype=np.float64)
+    return found[0], np.asarray(((found[1:] - found[0]) / ((point + steps) - point)[:, None]).T, dtype=np.float64)
 
 
 def relative_errors(counts: Sequence[int], deviations: Sequence[float]) -> Floats:

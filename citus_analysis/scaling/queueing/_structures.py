@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.scaling.queueing.networks import ClosedSolution, Station, solve_networks
+from citus_analysis.scaling.queueing.networks import Station, solve_networks, station_numbers
 
-__all__ = ["CLIENT", "EVERY_PART", "PARTS", "Change", "Layout", "Parameters", "Prediction", "Shape", "layouts"]
+__all__ = [
+    "CLIENT",
+    "EVERY_PART",
+    "PARTS",
+    "Change",
+    "Layout",
+    "Parameters",
+    "Prediction",
+    "Predictions",
+    "Shape",
+    "layouts",
+]
 
 
 #: The parts of an operation's response time. `outside` is the time that no span of the servers covers: the client and
@@ -108,10 +121,35 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Predictions:
+    """The behaviour of several networks of a layout, in the order of its parts and stations.
+
+    Attributes:
+        throughput: shape (networks, numbers of threads).
+        parts: times, shape (networks, parts, numbers of threads).
+        utilisation: shape (networks, stations, numbers of threads).
+    """
+
+    throughput: Floats
+    parts: Floats
+    utilisation: Floats
+
+
+@dataclass(frozen=True)
 class Layout:
     """Stations that together serve every part of an operation."""
 
     shapes: tuple[Shape, ...]
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """All parts, station by station."""
+        return tuple(part for shape in self.shapes for part in shape.parts)
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """The place of the station of each part."""
+        return np.repeat(np.arange(len(self.shapes)), [len(shape.parts) for shape in self.shapes])
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.shapes))
@@ -129,34 +167,32 @@ class Layout:
 
     def predict(self, numbers: Parameters, threads: Sequence[int], change: Change | None = None) -> Prediction:
         """Throughput (operations per us), time of each part and utilisation of each station per number of threads."""
-        return self.predictions([numbers], threads, change)[0]
+        factors = dict(change.demands) if change else {}
+        demands = np.array([[factors.get(part, 1.0) * numbers.demands[part] for part in self.parts]])
+        shares = np.array([[numbers.wait_shares[part] for part in self.parts]])
+        stations = station_numbers([self.stations(numbers, change)])
+        found = self.predictions(stations, demands, shares, threads)
+        parts = dict(zip(self.parts, found.parts[0], strict=True))
+        return Prediction(found.throughput[0], parts, found.utilisation[0])
 
-    def predictions(
-        self, numbers: Sequence[Parameters], threads: Sequence[int], change: Change | None = None
-    ) -> list[Prediction]:
+    def predictions(self, stations: Floats, demands: Floats, shares: Floats, threads: Sequence[int]) -> Predictions:
         """The predictions of several networks with these stations.
 
-        The waiting at a station that several parts share is divided by `wait_shares`. It is proportional to demands if
+        The waiting at a station that several parts share is divided by `shares`. It is proportional to demands if
         the parts take turns in short slices, and to visits if they are served first come, first served.
-        """
-        factors = dict(change.demands) if change else {}
-        networks = [self.stations(one, change) for one in numbers]
-        solutions = solve_networks(networks, threads)
-        return [
-            self._prediction(own, stations, solved, factors)
-            for own, stations, solved in zip(numbers, networks, solutions, strict=True)
-        ]
 
-    def _prediction(
-        self, numbers: Parameters, stations: Sequence[Station], solved: ClosedSolution, factors: Mapping[str, float]
-    ) -> Prediction:
-        parts: dict[str, Floats] = {}
-        for place, (shape, station) in enumerate(zip(self.shapes, stations, strict=True)):
-            waits = solved.residence_time[:, place] - station.demand
-            for part in shape.parts:
-                parts[part] = factors.get(part, 1.0) * numbers.demands[part] + numbers.wait_shares[part] * waits
-        busy = [solved.throughput * one.demand / one.servers for one in stations]
-        return Prediction(solved.throughput, parts, np.array(busy))
+        Args:
+            stations: shape (networks, stations, 4), see
+                :func:`~citus_analysis.scaling.queueing.networks.station_numbers`.
+            demands: of each part, shape (networks, parts).
+            shares: of each part, shape (networks, parts).
+            threads: numbers of threads.
+        """
+        throughput, residence = solve_networks(stations, threads)
+        waits = (residence - stations[:, None, :, 0]).transpose(0, 2, 1)
+        times = demands[:, :, None] + shares[:, :, None] * waits[:, self.places]
+        busy = throughput[:, None, :] * (stations[:, :, 0] / stations[:, :, 1])[:, :, None]
+        return Predictions(throughput, times, busy)
 
 
 def _more(shape: Shape, change: Change | None) -> float:

@@ -24,11 +24,13 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
 
-__all__ = ["ClosedSolution", "Station", "solve_closed", "solve_networks", "throughputs"]
+__all__ = ["ClosedSolution", "Station", "solve_closed", "solve_networks", "station_numbers", "throughputs"]
 
 
 #: Above this number of customers, smaller numbers by this factor are solved separately, because weights underflow.
 _SAFE, _WIDEST = 200, 4
+#: Places of the fields of a station in the array of its numbers.
+_DEMAND, _SERVERS, _BATCH_WAIT = range(3)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Station:
 
     def rates(self, customers: int) -> Floats:
         """Departures per time unit with 1 to `customers` customers at the station."""
-        return np.asarray(_rates([self], customers)[0], dtype=np.float64)
+        return np.asarray(_rates(station_numbers([[self]])[0, 0], customers), dtype=np.float64)
 
     def capacity(self) -> float:
         """The largest possible number of departures per time unit."""
@@ -105,80 +107,127 @@ def solve_closed(stations: Sequence[Station], customers: Sequence[int]) -> Close
         >>> round(float(solved.throughput[0]), 6), round(1 - 1 / (1 + 2 / 4 + 2 / 16), 6)
         (0.384615, 0.384615)
     """
-    return solve_networks([stations], customers)[0]
+    throughput, residence = solve_networks(station_numbers([stations]), customers)
+    return ClosedSolution(tuple(int(n) for n in customers), throughput[0], residence[0])
 
 
-def solve_networks(networks: Sequence[Sequence[Station]], customers: Sequence[int]) -> list[ClosedSolution]:
-    """Several networks for the same numbers of customers, each as :func:`solve_closed` solves it."""
+def station_numbers(networks: Sequence[Sequence[Station]]) -> Floats:
+    """Networks of equally many stations as an array, shape (networks, stations, 4): the fields of each station."""
+    return np.array(
+        [[(one.demand, one.servers, one.batch_wait, one.calm) for one in stations] for stations in networks], np.float64
+    )
+
+
+def solve_networks(numbers: Floats, customers: Sequence[int]) -> tuple[Floats, Floats]:
+    """Several networks for the same numbers of customers, each as :func:`solve_closed` solves it.
+
+    Args:
+        numbers: the stations (:func:`station_numbers`).
+        customers: the numbers of customers N to solve for.
+
+    Returns:
+        Throughput, shape (networks, N), and residence times, shape (networks, N, stations).
+    """
     if divided := _divided(customers):
-        parts = [solve_networks(networks, part) for part in divided]
-        return [_joined(customers, few, many) for few, many in zip(*parts, strict=True)]
+        parts = [solve_networks(numbers, part) for part in divided]
+        places = [(*divided[0], *divided[1]).index(n) for n in customers]
+        throughput, residence = (np.concatenate(both, axis=1)[:, places] for both in zip(*parts, strict=True))
+        return throughput, residence
+    _check(numbers, customers)
     at = np.asarray(customers, dtype=np.int64)
-    return [one.solution(at) for one in _weighted(networks, customers)]
+    throughput = np.empty((len(numbers), len(at)))
+    residence = np.repeat(numbers[:, None, :, _DEMAND], len(at), axis=1)
+    for rows in _alike(numbers):
+        weighted = _weighted(numbers[rows], int(at.max()))
+        throughput[rows], waiting = weighted.solution(at)
+        residence[rows[:, None], :, weighted.queues] = waiting.transpose(0, 2, 1)
+    return throughput, residence
 
 
-def throughputs(networks: Sequence[Sequence[Station]], customers: int) -> Floats:
+def throughputs(numbers: Floats, customers: int) -> Floats:
     """The throughput of each network at one number of customers, without the residence times."""
-    return np.array([one.throughput(one.constants(), customers) for one in _weighted(networks, [customers])])
+    _check(numbers, [customers])
+    found = np.empty(len(numbers))
+    for rows in _alike(numbers):
+        weighted = _weighted(numbers[rows], customers)
+        found[rows] = weighted.throughput(weighted.constants(), np.array([customers]))[:, 0]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    """A network as the weights of its numbers of customers at each station that has a queue, and at all delays."""
+    """Networks whose queues are at the same stations, as the weights of the numbers of customers.
 
-    stations: Sequence[Station]
+    Attributes:
+        queues: places of the stations that have a queue.
+        weights: for each network, of each of these stations and (in the end) of all delays, of 0 .. N customers.
+        scales: for each network, the unit of throughput.
+    """
+
     queues: Sequence[int]
-    weights: Sequence[Floats]
-    scale: float
+    weights: Floats
+    scales: Floats
 
     @property
     def most(self) -> int:
         """The largest number of customers."""
-        return len(self.weights[0]) - 1
+        return int(self.weights.shape[-1]) - 1
 
     def constants(self) -> Floats:
-        """Normalisation constants of all numbers of customers."""
-        return _product(self.weights, self.most)
+        """Normalisation constants of all numbers of customers, shape (networks, N + 1)."""
+        return np.array([_product(list(one), self.most) for one in self.weights])
 
-    def throughput(self, constants: Floats, at: NDArray[np.int64] | int) -> Floats:
-        """Completions per time unit."""
-        return np.asarray(constants[at - 1] / constants[at] * self.scale, dtype=np.float64)
+    def throughput(self, constants: Floats, at: NDArray[np.int64]) -> Floats:
+        """Completions per time unit, shape (networks, N)."""
+        return np.asarray(constants[:, at - 1] / constants[:, at] * self.scales[:, None], dtype=np.float64)
 
-    def solution(self, at: NDArray[np.int64]) -> ClosedSolution:
-        """Throughput and residence times at some numbers of customers."""
+    def solution(self, at: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Throughput and residence times at the stations that have a queue, at some numbers of customers."""
         every = self.constants()
         throughput = self.throughput(every, at)
-        residence = np.tile(np.array([one.demand for one in self.stations], dtype=np.float64), (len(at), 1))
-        for place, station in enumerate(self.queues):
-            others = _product([w for i, w in enumerate(self.weights) if i != place], self.most)
-            here = np.convolve(self.weights[place] * np.arange(self.most + 1), others)
-            residence[:, station] = here[at] / every[at] / throughput
-        return ClosedSolution(tuple(at.tolist()), throughput, residence)
+        present = np.empty((*throughput.shape, len(self.queues)))
+        counted = self.weights * np.arange(self.most + 1)
+        for row, one in enumerate(map(list, self.weights)):
+            for place in range(len(self.queues)):
+                others = _product([*one[:place], *one[place + 1 :]], self.most)
+                present[row, :, place] = np.convolve(counted[row, place], others)[at]
+        return throughput, present / every[:, at, None] / throughput[:, :, None]
 
 
-def _weighted(networks: Sequence[Sequence[Station]], customers: Sequence[int]) -> list[_Weighted]:
+def _alike(numbers: Floats) -> list[NDArray[np.int64]]:
+    """The places of networks with queues and delays at the same stations."""
+    kinds = np.concatenate([_queued(numbers), numbers[:, :, _DEMAND] > 0], axis=1)
+    if (kinds == kinds[0]).all():
+        return [np.arange(len(numbers))]
+    _, group = np.unique(kinds, axis=0, return_inverse=True)
+    return [np.flatnonzero(group.ravel() == one) for one in range(int(group.max()) + 1)]
+
+
+def _queued(numbers: Floats) -> NDArray[np.bool_]:
+    """Which stations of each network have a queue."""
+    delays = np.isinf(numbers[:, :, _SERVERS]) & (numbers[:, :, _BATCH_WAIT] == 0)
+    return np.asarray((numbers[:, :, _DEMAND] > 0) & ~delays, dtype=np.bool_)
+
+
+def _weighted(numbers: Floats, most: int) -> _Weighted:
     """The weights of all stations of all networks, computed together."""
-    most = max(customers, default=0)
-    queues, together = [], []
-    for stations in networks:
-        _check(stations, customers)
-        queues.append([i for i, one in enumerate(stations) if one.demand > 0 and not one.delays])
-        delay = sum(one.demand for one in stations if one.delays)
+    queued = _queued(numbers[:1])[0]
+    stations, delays = numbers[:, queued], numbers[:, ~queued, _DEMAND].sum(axis=1)
+    if delays[0] > 0:
         # All delays together are one delay, because no customer waits at any of them.
-        together.append([stations[i] for i in queues[-1]] + ([Station(delay, math.inf)] if delay > 0 else []))
-    scales = [_scale(stations, most) for stations in together]
-    each = np.repeat(scales, [len(stations) for stations in together])
-    weights = iter(_weights(_rates([one for stations in together for one in stations], most) / each[:, None]))
-    return [
-        _Weighted(stations, places, [next(weights) for _ in merged], scale)
-        for stations, places, merged, scale in zip(networks, queues, together, scales, strict=True)
-    ]
+        together = np.tile([0.0, math.inf, 0.0, 0.0], (len(numbers), 1, 1))
+        together[:, 0, _DEMAND] = delays
+        stations = np.concatenate([stations, together], axis=1)
+    # A rate near the throughput; in units of it, no relevant weight overflows or underflows.
+    capacity = (stations[:, :, _SERVERS] / stations[:, :, _DEMAND]).min(axis=1)
+    scales = np.minimum(most / stations[:, :, _DEMAND].sum(axis=1), capacity)
+    weights = _weights(_rates(stations, most) / scales[:, None, None])
+    return _Weighted(np.flatnonzero(queued).tolist(), weights, scales)
 
 
-def _rates(stations: Sequence[Station], customers: int) -> Floats:
-    """The rates of each station, shape (stations, customers)."""
-    numbers = np.array([(one.demand, one.servers, one.batch_wait, one.calm) for one in stations])
-    demand, servers, batch_wait, calm = numbers.T[:, :, None]
+def _rates(stations: Floats, customers: int) -> Floats:
+    """The rates of each station, shape (..., customers)."""
+    demand, servers, batch_wait, calm = (stations[..., field, None] for field in range(4))
     present = np.arange(1, customers + 1, dtype=np.float64)
     waiting = 1 + batch_wait * (1 - 1 / present**2)
     queued = np.maximum(present - np.floor(np.minimum(servers, customers)), 1.0)
@@ -187,13 +236,13 @@ def _rates(stations: Sequence[Station], customers: int) -> Floats:
     return np.asarray(relieved / (demand * waiting), dtype=np.float64)
 
 
-def _check(stations: Sequence[Station], customers: Sequence[int]) -> None:
+def _check(numbers: Floats, customers: Sequence[int]) -> None:
     if not customers or min(customers) < 1:
         raise UsageError("a network without customers does nothing")
-    for one in stations:
-        if not (0 <= one.demand < math.inf and one.servers > 0 and one.batch_wait >= 0):
-            raise UsageError("demands must be finite and not negative, servers positive, waits not negative")
-    if not any(one.demand > 0 for one in stations):
+    demand, servers, batch_wait = (numbers[:, :, field] for field in (_DEMAND, _SERVERS, _BATCH_WAIT))
+    if not ((demand >= 0) & (demand < math.inf) & (servers > 0) & (batch_wait >= 0)).all():
+        raise UsageError("demands must be finite and not negative, servers positive, waits not negative")
+    if not (demand > 0).any(axis=1).all():
         raise UsageError("a network without demand would complete infinitely often")
 
 
@@ -204,23 +253,11 @@ def _divided(customers: Sequence[int]) -> tuple[list[int], list[int]] | None:
     return (few, [n for n in customers if n not in few]) if few else None
 
 
-def _joined(customers: Sequence[int], few: ClosedSolution, many: ClosedSolution) -> ClosedSolution:
-    places = [(few if n in few.customers else many, n) for n in customers]
-    rows = [(part, part.customers.index(n)) for part, n in places]
-    throughput = np.array([part.throughput[row] for part, row in rows])
-    return ClosedSolution(tuple(customers), throughput, np.array([part.residence_time[row] for part, row in rows]))
-
-
-def _scale(stations: Sequence[Station], customers: int) -> float:
-    """A rate near the throughput; in units of it, no relevant weight overflows or underflows."""
-    return min(customers / sum(one.demand for one in stations), *(one.capacity() for one in stations))
-
-
 def _weights(rates: Floats) -> Floats:
     """Per station, the relative weights of 0 .. N customers, the largest being 1."""
-    logs = np.zeros((len(rates), rates.shape[1] + 1))
-    np.negative(np.cumsum(np.log(rates), axis=1), out=logs[:, 1:])
-    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)), dtype=np.float64)
+    logs = np.zeros((*rates.shape[:-1], rates.shape[-1] + 1))
+    np.negative(np.cumsum(np.log(rates), axis=-1), out=logs[..., 1:])
+    return np.asarray(np.exp(logs - logs.max(axis=-1, keepdims=True)), dtype=np.float64)
 
 
 def _product(weights: Sequence[Floats], most: int) -> Floats:

@@ -23,7 +23,7 @@ from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.queueing._gains import gain_of
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Logarithms, Samples, profile
 from citus_analysis.scaling.queueing._structures import CLIENT, PARTS, Change, Parameters
-from citus_analysis.scaling.queueing.networks import throughputs
+from citus_analysis.scaling.queueing.networks import station_numbers, throughputs
 from citus_analysis.scaling.queueing.whatif_results import RunTimes, WhatIf
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.estimate.intervals import mean_method
@@ -243,7 +243,8 @@ def _of_network(found: WhatIf, grid: Sequence[int]) -> pl.DataFrame:
 
 def _log_rates(network: FittedNetwork, threads: int) -> Logarithms:
     def log_rates(numbers: Sequence[Parameters]) -> list[float]:
-        return [math.log(rate) for rate in throughputs([network.layout.stations(one) for one in numbers], threads)]
+        stations = station_numbers([network.layout.stations(one) for one in numbers])
+        return [math.log(rate) for rate in throughputs(stations, threads)]
 
     return log_rates
 
