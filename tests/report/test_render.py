@@ -6,7 +6,11 @@ import resource
 import shutil
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -19,7 +23,8 @@ from citus_analysis.errors import (
     UnknownNameError,
     UsageError,
 )
-from citus_analysis.report import render_report, render_reports
+from citus_analysis.report import render_report, render_reports, report_names
+from citus_analysis.report.engine import render
 from citus_analysis.report.engine.links import linked_files
 from tests.recordings import RECORDED
 
@@ -261,6 +266,31 @@ def test_several_reports_get_an_index_and_share_parameters(shelf: Shelf, dataset
     assert 'href="one/points.csv"' in index
     with pytest.raises(UnknownNameError, match="parameter of these reports"):
         render_reports("all", dataset, tmp_path / "out", {"wrod": "x"})
+
+
+def test_reports_with_the_same_predictions_are_made_by_one_process_also_if_the_first_fails() -> None:
+    together, *others = render._groups(report_names())
+    assert sorted(together) == ["bottleneck", "scalability"]
+    assert sorted(name for group in others for name in group) == sorted(set(report_names()) - set(together))
+    kernels, seen = Queue[Any](), list[object]()
+    kernels.put("first")
+    kernels.put("second")
+
+    def made(name: str, manner: Any) -> str:
+        seen.append(manner.kernels.get())
+        manner.kernels.put(seen[-1])
+        if name == together[0]:
+            raise ReportError("a cell failed")
+        return name
+
+    manners = {name: render._Manner(kernels, Future[str]()) for name in together}
+    results = {name: Future[Any]() for name in together}
+    render._render_in_turn({name: partial(made, name) for name in together}, manners, results)  # type: ignore[misc]
+    assert seen == ["first", "first"]
+    assert kernels.qsize() == 2
+    assert results[together[1]].result() == together[1]
+    with pytest.raises(ReportError, match="a cell failed"):
+        results[together[0]].result()
 
 
 def test_one_failing_report_does_not_stop_the_others(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import polars as pl
@@ -81,10 +82,25 @@ def network_predictions(
         level: confidence level.
         changes: also predict the effects of changes.
     """
-    found = predictions(open_dataset(dataset), resources, phase=phase, workload=workload, level=level)
+    content = open_dataset(dataset).content_hash
+    found, curves = _networks(dataset, content, resources, phase, workload, level)
     effects = what_if_changes(found) if changes else []
     sentences = what_if_sentences(effects) if changes else []
-    return Predictions(curve_sentences(found), sentences, what_if_table(effects), curve_table(found, level=level))
+    return Predictions(curve_sentences(found), sentences, what_if_table(effects), curves.clone())
+
+
+@lru_cache(maxsize=2)
+def _networks(
+    dataset: str,
+    content: str,  # noqa: ARG001 - the same folder with other content has other networks
+    resources: str,
+    phase: str,
+    workload: str,
+    level: float,
+) -> tuple[tuple[WhatIf, ...], pl.DataFrame]:
+    """The networks and curves, which two reports show; a process that makes both computes them once."""
+    found = predictions(open_dataset(dataset), resources, phase=phase, workload=workload, level=level)
+    return found, curve_table(found, level=level)
 
 
 def what_if_changes(found: Sequence[WhatIf]) -> list[Effects]:

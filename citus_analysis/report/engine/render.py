@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
 
 #: Reports that are started before the others, so that none of them runs alone at the end.
-_LONGEST: Final = ("bottleneck", "server", "scalability")
+_LONGEST: Final = ("server",)
+#: Reports that are made one after the other in the same process, because they show the same predictions.
+_TOGETHER: Final = ("scalability", "bottleneck")
 
 #: A report's name, its cells that are done, and all its cells.
 ProgressCallback = Callable[[str, int, int], None]
@@ -165,10 +167,11 @@ def render_reports(
         shown = [name for name in wanted if name not in left_out]
         index = "index.html" if len(wanted) > 1 else index_of(target)
         manner = _Manner(kernels, library, html, index)
-        started = sorted(shown, key=lambda name: name not in _LONGEST)
-        futures = {
-            name: pool.submit(_render, name, source, target, given[name], manner.of(name, progress)) for name in started
-        }
+        futures = {name: Future[ReportResult]() for name in shown}
+        for group in _groups(shown):
+            of_one = {name: partial(_render, name, source, target, given[name]) for name in group}
+            own = {name: manner.of(name, progress) for name in group}
+            pool.submit(_render_in_turn, of_one, own, futures)
         results, failures = _collected({name: futures[name] for name in shown}, left_out)
     if html and results and len(wanted) > 1:
         _write_index(results, left_out, target)
@@ -179,6 +182,29 @@ def render_reports(
     if not results:
         raise NothingToReportError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()), path=dataset)
     return Rendered(tuple(results), left_out)
+
+
+def _groups(names: Sequence[str]) -> list[list[str]]:
+    """Reports as they are started; those of a group are made by one process."""
+    together = [name for name in names if name in _TOGETHER]
+    others = sorted((name for name in names if name not in _TOGETHER), key=lambda name: name not in _LONGEST)
+    return [group for group in (together, *([name] for name in others)) if group]
+
+
+def _render_in_turn(
+    reports: Mapping[str, Callable[[_Manner], ReportResult]],
+    manners: Mapping[str, _Manner],
+    futures: Mapping[str, Future[ReportResult]],
+) -> None:
+    """Make some reports in one process, and set their results."""
+    with _taken(next(iter(manners.values())).kernels) as kernel:
+        for name, render in reports.items():
+            own: Queue[Kernel] = Queue()
+            own.put(kernel)
+            try:
+                futures[name].set_result(render(replace(manners[name], kernels=own)))
+            except Exception as error:  # noqa: BLE001 - raised where the result is asked for
+                futures[name].set_exception(error)
 
 
 def _collected(
