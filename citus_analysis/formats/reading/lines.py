@@ -29,6 +29,9 @@ __all__ = ["UNTERMINATED", "beginning", "chunks", "line_frame", "reject_oversize
 UNTERMINATED: Final = "the file ends inside this line"
 
 _NEWLINE: Final = 10
+#: White space of ASCII before the end of a line.
+_BLANK_ENDS: Final = (b" \n", b"\r\n", b"\t\n", b"\x0b\n", b"\x0c\n")
+_BLANKS: Final = b" \r\t\x0b\x0c"
 
 
 def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
@@ -39,14 +42,26 @@ def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
     """
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
     bounds = _bounds(ends, len(data))
-    return pl.DataFrame(
+    bare = _is_bare(data)
+    lines = pl.DataFrame(
         {
             "offset": bounds[:-1] + offset,
             "length": np.diff(bounds),
-            "text": _texts(data, bounds),
+            "text": _bare_texts(data, bounds) if bare else _texts(data, bounds),
             "terminated": np.arange(len(bounds) - 1) < len(ends),
         }
-    ).with_columns(_first_without_mark(data, offset).str.strip_chars_end())
+    )
+    return lines if bare else lines.with_columns(_first_without_mark(data, offset).str.strip_chars_end())
+
+
+def _is_bare(data: bytes) -> bool:
+    """Whether all lines end without white space: then nothing but the line ends has to be removed."""
+    return data.isascii() and data[-1:] not in _BLANKS and not any(end in data for end in _BLANK_ENDS)
+
+
+def _bare_texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
+    bounds = bounds - np.minimum(np.arange(len(bounds)), data.count(b"\n"))
+    return _joined_texts(data.replace(b"\n", b""), bounds)
 
 
 def beginning(data: bytes, lines: int, comments: tuple[str, ...] = ()) -> bytes:
@@ -93,6 +108,10 @@ def _texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> p
         data = data.decode("utf-8", "replace").encode()
         ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
         bounds = _bounds(ends, len(data))
+    return _joined_texts(data, bounds)
+
+
+def _joined_texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
     array = pa.Array.from_buffers(
         pa.large_string(), len(bounds) - 1, [None, pa.py_buffer(bounds.tobytes()), pa.py_buffer(data)]
     )

@@ -22,14 +22,10 @@ _MAX_COUNT: Final = 10**15
 _MAX_VALUES: Final = 10_000
 _OPERATIONS: Final = ("Operations", "Total Operations")
 #: The values from which totals are computed.
-_TOTALS: Final = pl.col("section", "metric", "value").filter(
-    pl.col("value").is_between(0, _MAX_COUNT)
-    & (
-        pl.col("metric").str.starts_with("Return=")
-        | pl.col("metric").is_in(_OPERATIONS)
-        | (pl.col("section") == "OVERALL")
-    )
+_TOTALS: Final = pl.col("value").is_between(0, _MAX_COUNT) & (
+    pl.col("metric").str.starts_with("Return=") | pl.col("metric").is_in(_OPERATIONS) | (pl.col("section") == "OVERALL")
 )
+_FAILED: Final = pl.col("operations").filter(pl.col("section").str.ends_with(FAILED)).sum()
 
 
 @dataclass
@@ -53,23 +49,21 @@ class Client:
     last_total: int | None = None
     failed_so_far: int = 0
 
-    def add_banner(self, lines: pl.DataFrame, foreign: pl.Expr) -> None:
-        """Read the launch options from the client's banner and from its launch line, unless they are foreign."""
-        own = pl.col("kind").is_in(["command", "launch", "version", "limit"]) & ~foreign
-        for kind, text in lines.select(pl.col("kind", "text").filter(own)).iter_rows():
-            if kind == "command" and self.arguments is None:
-                self.arguments = text.removeprefix("Command line: ")
-            elif kind == "launch" and self.launched is None:
-                self.launched = re.split(r"\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b\s*", text, maxsplit=1)[-1]
-            elif kind == "version" and self.tool_version is None:
-                self.tool_version = text.removeprefix("YCSB Client ")
-            elif kind == "limit":
-                self.time_limit_s = float(text.split()[-2])
+    def add_banner(self, kind: str, text: str) -> None:
+        """Read the launch options from a line of the client's banner or from its launch line."""
+        if kind == "command" and self.arguments is None:
+            self.arguments = text.removeprefix("Command line: ")
+        elif kind == "launch" and self.launched is None:
+            self.launched = re.split(r"\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b\s*", text, maxsplit=1)[-1]
+        elif kind == "version" and self.tool_version is None:
+            self.tool_version = text.removeprefix("YCSB Client ")
+        elif kind == "limit":
+            self.time_limit_s = float(text.split()[-2])
 
     def add_metrics(self, metrics: pl.DataFrame) -> None:
         """Keep the values from which the totals are computed, a few per operation."""
-        wanted = metrics.select(_TOTALS)
-        for section, metric, value in wanted.head(_MAX_VALUES - len(self.values)).iter_rows():
+        wanted = metrics.filter(_TOTALS).head(_MAX_VALUES - len(self.values))
+        for section, metric, value in wanted.select("section", "metric", "value").iter_rows():
             self.values.setdefault((section, metric), value)
         if (metrics["metric"] == "LatencyVariance").any():
             self.saw(["histogram"])
@@ -80,8 +74,7 @@ class Client:
         if not times.is_empty():
             self.end_time = times[-1]
         self.last_total = status["operations_total"][-1]
-        failed = series.filter(pl.col("section").str.ends_with(FAILED))
-        self.failed_so_far += int(failed["operations"].sum())
+        self.failed_so_far += series.select(_FAILED).item()
         if series["max_us"].count():
             self.saw(["hdrhistogram"])
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from citus_analysis.formats.clients._messages import SEVERITY, THROWABLE
 from citus_analysis.formats.reading.lines import line_frame
+from citus_analysis.formats.reading.signs import contains
 
 __all__ = [
     "LIMIT",
@@ -28,7 +29,7 @@ RAW: Final = r"^[A-Za-z][\w-]*,[0-9]{1,13},-?[0-9]{1,15}$"
 #: A number as Java prints it.
 NUMBER: Final = r"[-+]?(?:NaN|Infinity|[0-9]{1,30}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)"
 #: `[SECTION], Metric(unit), value`.
-SUMMARY: Final = rf"^\[([^\]]+)\], (.+), ({NUMBER})$"
+SUMMARY: Final = rf"^\[(?P<section>[^\]]+)\], (?P<name>.+), (?P<value>{NUMBER})$"
 _CLOCK: Final = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}:[0-9]{3}"
 #: `2026-11-20 21:32:36:884 2 sec: 100 operations; ...`; YCSB before 0.2 prints no time.
 STATUS: Final = rf"^ ?(?:({_CLOCK}) )?(-?[0-9]{{1,9}}) sec: (-?[0-9]{{1,15}}) operations; ?(.*)$"
@@ -93,6 +94,8 @@ _KINDS: Final = {
 #: Rare kinds, tried only on lines of no other kind: their patterns take longer to compile than a small file takes to
 #: read. No line fits both a rare kind and a common kind after it.
 _SELDOM: Final = (("launch",), ("continuation", "error"))
+#: Lines up to this number are compared one by one, without compiling a pattern for polars.
+_FEW: Final = 8
 _COMMON: Final = tuple(kind for kind in _KINDS if all(kind not in kinds for kinds in _SELDOM))
 
 # Threads share the stream: the text of one can follow that of another without a line end.
@@ -123,12 +126,28 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     lines = line_frame(data, offset).select(
         "offset", "length", "text", glued=pl.lit(value=False), kind=_kind_of("raw", "summary")
     )
-    others = lines.select(pl.exclude("kind").filter(pl.col("kind").is_null()))
-    others = _split_glued(others).with_columns(kind=_kind_of(*_COMMON))
+    known = lines["kind"].is_not_null()
+    others = lines.filter(~known).with_columns(kind=_kind_of(*_COMMON), suspect=may_be_glued())
+    if others["suspect"].any():
+        others = _split_glued(others.drop("kind")).with_columns(kind=_kind_of(*_COMMON))
+    return pl.concat([lines.filter(known), _with_seldom(others.select(lines.columns))]).sort("offset")
+
+
+def _with_seldom(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with their kind, also if it is a rare one."""
     for kinds in _SELDOM:
-        if others["kind"].null_count():
-            others = others.with_columns(kind=pl.coalesce("kind", _kind_of(*kinds)))
-    return pl.concat([lines.filter(pl.col("kind").is_not_null()), others.select(lines.columns)]).sort("offset")
+        unknown = lines["kind"].is_null().arg_true()
+        if 0 < len(unknown) <= _FEW:
+            found = _kinds_of_few(lines["text"].gather(unknown).to_list(), kinds)
+            lines = lines.with_columns(lines["kind"].scatter(unknown, pl.Series(found, dtype=pl.String)))
+        elif len(unknown):
+            lines = lines.with_columns(kind=pl.coalesce("kind", _kind_of(*kinds)))
+    return lines
+
+
+def _kinds_of_few(texts: list[str], kinds: tuple[str, ...]) -> list[str | None]:
+    tests = {kind: contains(texts, _KINDS[kind]) for kind in kinds}
+    return [next((kind for kind, fitting in tests.items() if fitting[line]), None) for line in range(len(texts))]
 
 
 @cache
@@ -164,19 +183,16 @@ def glued_head() -> pl.Expr:
 
 
 def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines split where another message begins inside them; each pass splits off one part."""
-    suspects = lines.select(may_be_glued()).to_series()
-    if not suspects.any():
-        return lines
-    done, cut = [lines.filter(~suspects)], glued_head()
-    lines = lines.filter(suspects)
+    """Lines split where another message begins inside them (a `suspect` line); each pass splits off one part."""
+    columns = ["offset", "length", "text", "glued"]
+    done, cut = [lines.filter(~lines["suspect"]).select(columns)], glued_head()
+    lines = lines.filter(lines["suspect"]).select(columns)
     for _ in range(_MAX_PIECES):
         if lines.is_empty():
             break
         lines = lines.with_columns(head=cut, head_length=cut.str.len_bytes().cast(pl.Int64))
         whole = lines.filter(pl.col("head").is_null())
         glued = lines.filter(pl.col("head").is_not_null())
-        columns = ["offset", "length", "text", "glued"]
         done.append(whole.select(columns))
         heads = glued.with_columns(length="head_length", text="head", glued=pl.lit(value=True))
         done.append(heads.select(columns))

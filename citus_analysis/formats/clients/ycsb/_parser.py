@@ -24,16 +24,15 @@ __all__ = ["Parser"]
 
 #: Each occurs once in a client's output; a second occurrence begins the output of another client.
 _ONCE: Final = ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ", "Loading workload...", "Starting test.")
-#: Offsets and texts of lines that begin with these; the last two are whole lines.
-_ONCE_LINES: Final = pl.col("offset", "text").filter(
-    pl.col("kind").is_in(["command", "version", "noise", "summary"])
-    & (
-        pl.any_horizontal(pl.col("text").str.starts_with(text) for text in _ONCE[:3])
-        | pl.col("text").is_in(list(_ONCE[3:]))
-    )
+#: Lines of the client's banner, and those that begin with these texts; the last two are whole lines.
+_TOLD: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) | (
+    pl.col("kind").is_in(["noise", "summary"])
+    & (pl.col("text").str.starts_with(_ONCE[2]) | pl.col("text").is_in(list(_ONCE[3:])))
 )
 #: Kinds of lines that only a YCSB client prints.
 _TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
+#: Kinds of lines that become rows.
+_CONVERTED: Final = ("summary", "json", "status", "raw", "error")
 #: Number of status lines kept to find repetitions: a day at one per second.
 _REMEMBERED: Final = 100_000
 _REJECTED: Final = "rejected"
@@ -73,17 +72,21 @@ class Parser:
             self.recognised = True
             return Parsed({"client_latencies": self._latencies(fields)}, block.length)
         lines = self._judged(classified_lines(block.data, block.offset))
-        of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
-        self.recognised |= not _TELLING.isdisjoint(of_kind)
+        kinds = lines["kind"]
+        present = set(kinds.unique())
+        self.recognised |= not _TELLING.isdisjoint(present)
+        of_kind = {kind: lines.filter(kinds == kind) for kind in _CONVERTED if kind in present}
         values = self._values(of_kind)
-        points = _summary.with_kinds(values.filter(pl.col("name").str.contains(_summary.POINT)), self._with_percentiles)
+        is_point = _summary.is_point(values)
+        points = _summary.with_kinds(values.filter(is_point), self._with_percentiles)
         tables = {
-            "client_metrics": self._metrics(values),
+            "client_metrics": self._metrics(values.filter(~is_point) if points.height else values),
             "client_series": _either(self._series(of_kind), _summary.series_rows(points)),
             "client_histogram": _summary.histogram_rows(points),
             "client_latencies": self._latencies(raw_fields(of_kind["raw"]["text"]) if "raw" in of_kind else None),
         }
-        self.client.saw(points["kind"].drop_nulls().unique(maintain_order=True))
+        if points.height:
+            self.client.saw(points["kind"].drop_nulls().unique(maintain_order=True))
         if "error" in of_kind:
             self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
         return _accounted(block, lines, points, tables)
@@ -94,35 +97,39 @@ class Parser:
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with the `reason` of their rejection, null if they are not rejected."""
-        foreign = self._from_second_client(lines)
-        self.client.add_banner(lines, foreign)
+        foreign, kinds = self._from_second_client(lines), lines["kind"]
+        failing, self._failing = self._failing, self._failing or bool((kinds == "error").any())
+        if foreign is None and not kinds.null_count() and not (kinds == "continuation").any():
+            return lines.with_columns(reason=pl.lit(None, pl.String))
         error = pl.col("kind") == "error"
-        stray = (pl.col("kind") == "continuation") & ~(error.fill_null(value=False).cum_max() | self._failing)
+        stray = (pl.col("kind") == "continuation") & ~(error.fill_null(value=False).cum_max() | failing)
         # The label (-l) directly precedes the time of each status line.
         label = pl.col("glued") & (pl.col("text") == pl.lit(self.client.label, pl.String))
         unknown = pl.col("kind").is_null() & ~label.fill_null(value=False)
         reason = (
-            pl.when(foreign)
+            pl.when(pl.lit(value=False) if foreign is None else pl.col("offset") >= foreign)
             .then(pl.lit(_OTHER_CLIENT))
             .when(unknown | stray.fill_null(value=False))
             .then(pl.lit(_UNKNOWN))
         )
-        self._failing = self._failing or bool((lines["kind"] == "error").any())
         judged = lines.with_columns(reason=reason)
         return judged.with_columns(
             kind=pl.when(pl.col("reason").is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind").fill_null("label")
         )
 
-    def _from_second_client(self, lines: pl.DataFrame) -> pl.Expr:
+    def _from_second_client(self, lines: pl.DataFrame) -> int | None:
+        """Offset from which lines are those of a second client; the banner before it is read."""
         if self._ended:
-            return pl.lit(value=True)
-        for offset, line in lines.select(_ONCE_LINES).iter_rows():
-            text = next(text for text in _ONCE if line.startswith(text))
+            return 0
+        for offset, kind, line in lines.filter(_TOLD).select("offset", "kind", "text").iter_rows():
+            text = next((text for text in _ONCE if line.startswith(text)), None)
             if text in self._once:
                 self._ended = True
-                return pl.col("offset").ge(offset)
-            self._once.add(text)
-        return pl.lit(value=False)
+                return int(offset)
+            if text is not None:
+                self._once.add(text)
+            self.client.add_banner(kind, line)
+        return None
 
     def _values(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
         """Named values of the summary, for every exporter."""
@@ -149,8 +156,7 @@ class Parser:
         status = _status.status_fields(of_kind["status"], self.timezone)
         dated = pl.col("log_time").is_not_null()
         keys = ["log_time", "operations_total"]
-        again = ~pl.struct(keys).is_first_distinct() & dated
-        status = status.filter(~again)
+        status = status.filter(pl.struct(keys).is_first_distinct() | ~dated)
         if self._shown is not None:
             status = status.join(self._shown, on=keys, how="anti", maintain_order="left")
         shown = [*([] if self._shown is None else [self._shown]), status.filter(dated).select(keys)]

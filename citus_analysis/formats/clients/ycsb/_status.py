@@ -19,6 +19,12 @@ from citus_analysis.formats.clients.ycsb._lines import STATUS
 
 __all__ = ["series_rows", "status_fields"]
 
+
+def _number(text: pl.Expr) -> pl.Expr:
+    """Parse numbers in the client's locale (`37,02`); Java prints invalid ones as NaN, U+FFFD or infinity signs."""
+    return text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).fill_nan(None)
+
+
 _HDR_GROUP: Final = r"\[[^\[\]]+?: Count=[^\]]*\]"
 _AVERAGE_GROUP: Final = r"\[[^\[\]:=]+? AverageLatency\((?:us|ms)\)=[^\]]*\]"
 _RAW_GROUP: Final = r"\S+ count: [0-9]+, average latency\(us\): \S+"
@@ -36,8 +42,12 @@ _HDR_FIELDS: Final = {
 }
 #: A group with all fields, in the order in which YCSB prints them; a decimal comma precedes a digit.
 _HDR_USUAL: Final = (
-    r"^\[([^\[\]:=]+): " + ", ".join(rf"{key}=((?:[^\[\]=, ]|,[0-9])+)" for key in _HDR_FIELDS.values()) + r"\]$"
+    r"^\[(?P<section>[^\[\]:=]+): "
+    + ", ".join(rf"{key}=(?P<{name}>(?:[^\[\]=, ]|,[0-9])+)" for name, key in _HDR_FIELDS.items())
+    + r"\]$"
 )
+_HDR_PARTS: Final = pl.col("group").str.extract_groups(_HDR_USUAL)
+_HDR_NUMBERS: Final = _number(pl.col(list(_HDR_FIELDS)))
 #: Without operations YCSB prints 0, NaN and the largest integer.
 _HDR_MEASURED: Final = (
     pl.col("operations").cast(pl.Int64, strict=False),
@@ -49,16 +59,17 @@ _CLOCK_JUMP_S: Final = 1.5
 
 def status_fields(lines: pl.DataFrame, timezone: str) -> pl.DataFrame:
     """Status lines with their fixed fields: `offset`, `log_time` (UTC), `seconds`, `operations_total`, `rest`."""
-    part = pl.col("text").str.extract_groups(STATUS).struct
-    local = part.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S:%3f", time_unit="us", strict=False)
-    return lines.select(
+    local = pl.col("1").str.to_datetime("%Y-%m-%d %H:%M:%S:%3f", time_unit="us", strict=False)
+    # Separated first, because each expression that names a group would match the pattern again.
+    parts = lines.select("offset", pl.col("text").str.extract_groups(STATUS)).unnest("text")
+    return parts.select(
         "offset",
         log_time=local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone(
             "UTC"
         ),
-        seconds=part.field("2").cast(pl.Int64, strict=False),
-        operations_total=part.field("3").cast(pl.Int64, strict=False),
-        rest=part.field("4"),
+        seconds=pl.col("2").cast(pl.Int64, strict=False),
+        operations_total=pl.col("3").cast(pl.Int64, strict=False),
+        rest=pl.col("4"),
     )
 
 
@@ -71,47 +82,41 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
     """
     by_clock = ((pl.col("log_time") - start).dt.total_milliseconds() / 1000).round(3)
     plausible = (by_clock - pl.col("seconds")).abs() <= _CLOCK_JUMP_S
-    timed = status.with_columns(
-        elapsed_s=pl.when(plausible).then(by_clock).otherwise(pl.col("seconds").cast(pl.Float64))
-    )
-    total = timed.select(
+    timed = status.select(
         "offset",
-        "elapsed_s",
         "log_time",
         "operations_total",
+        "rest",
+        *_SELDOM_THERE,
+        elapsed_s=pl.when(plausible).then(by_clock).otherwise(pl.col("seconds").cast(pl.Float64)),
         throughput_ops_s=_number(pl.col("rest").str.extract(r"(\S+) current ops/sec")),
     )
-    found = timed.select(pl.col("rest").str.contains(word, literal=True).any().alias(word) for word in _SELDOM).row(0)
-    seldom = [rows(timed) for rows, is_there in zip(_SELDOM.values(), found, strict=True) if is_there]
-    frames = [total, _hdr_rows(timed), *seldom]
-    table = pl.concat(frames, how="diagonal").sort("offset", maintain_order=True)
-    return table.drop("offset")
+    seldom = [rows(timed) for word, rows in _SELDOM.items() if timed[word][0]]
+    total = timed.select("offset", "elapsed_s", "log_time", "operations_total", "throughput_ops_s")
+    table = pl.concat([total, _hdr_rows(timed), *seldom], how="diagonal")
+    return table.select(pl.exclude("offset").sort_by("offset", maintain_order=True))
 
 
 def _groups(timed: pl.DataFrame, pattern: str) -> pl.DataFrame:
     groups = pl.col("rest").str.extract_all(pattern).alias("group")
-    return timed.select("offset", "elapsed_s", "log_time", groups).explode("group").drop_nulls("group")
+    rows = timed.lazy().select("offset", "elapsed_s", "log_time", groups).explode("group").drop_nulls("group")
+    return rows.collect()
 
 
 def _hdr_rows(timed: pl.DataFrame) -> pl.DataFrame:
-    rows = _groups(timed, _HDR_GROUP)
-    usual = rows.select(pl.col("group").str.contains(_HDR_USUAL).all()).item()
-    rows = rows.with_columns(_hdr_fields(usual=usual)).drop("group")
-    return rows.with_columns(_HDR_MEASURED)
+    groups = _groups(timed, _HDR_GROUP)
+    rows = groups.select("offset", "elapsed_s", "log_time", _HDR_PARTS).unnest("group")
+    if rows["section"].null_count():
+        rows = groups.with_columns(_hdr_parts_in_any_order()).drop("group")
+    return rows.with_columns(_HDR_NUMBERS).with_columns(_HDR_MEASURED)
 
 
 @cache
-def _hdr_fields(*, usual: bool) -> list[pl.Expr]:
-    """The section and the fields of a group, in the usual order or in any."""
+def _hdr_parts_in_any_order() -> list[pl.Expr]:
+    """The section and the fields of a group as texts, whichever it has."""
     group = pl.col("group")
-    if usual:
-        part = group.str.extract_groups(_HDR_USUAL).struct
-        texts = [part.field(str(number)) for number in range(1, len(_HDR_FIELDS) + 2)]
-    else:
-        texts = [group.str.extract(rf"[ ]{key}=(.+?)(?:, |\])") for key in _HDR_FIELDS.values()]
-        texts.insert(0, group.str.extract(r"^\[(.+?): Count="))
-    numbers = (_number(text).alias(name) for name, text in zip(_HDR_FIELDS, texts[1:], strict=True))
-    return [texts[0].alias("section"), *numbers]
+    fields = (group.str.extract(rf"[ ]{key}=(.+?)(?:, |\])").alias(name) for name, key in _HDR_FIELDS.items())
+    return [group.str.extract(r"^\[(.+?): Count=").alias("section"), *fields]
 
 
 def _average_rows(timed: pl.DataFrame) -> pl.DataFrame:
@@ -137,8 +142,4 @@ def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
 #: Text within each of the other forms -> function for its rows. Patterns of forms that a file does not have are not
 #: compiled.
 _SELDOM: Final = {" AverageLatency(": _average_rows, " count: ": _raw_rows}
-
-
-def _number(text: pl.Expr) -> pl.Expr:
-    """Parse numbers in the client's locale (`37,02`); Java prints invalid ones as NaN, U+FFFD or infinity signs."""
-    return text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).fill_nan(None)
+_SELDOM_THERE: Final = [pl.col("rest").str.contains(word, literal=True).any().alias(word) for word in _SELDOM]

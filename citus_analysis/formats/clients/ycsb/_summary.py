@@ -22,8 +22,8 @@ from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
 __all__ = [
-    "POINT",
     "histogram_rows",
+    "is_point",
     "metric_rows",
     "named_values",
     "no_values",
@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 #: A name that is a bucket or a point in time.
-POINT: Final = r"^>?[0-9]{1,15}$"
+_POINT: Final = r"^>?[0-9]{1,15}$"
+_GROUPS: Final = pl.col("text").str.extract_groups(SUMMARY)
 _MAX_COUNT: Final = 1e15
 _PERCENTILE: Final = "PercentileLatency("
 
@@ -42,12 +43,20 @@ _HDR_DIGIT_BITS: Final = 11
 
 #: Metrics of measurementtype=raw, whose unit is printed in a separate line.
 _RAW_SUMMARY: Final = r"^(?:Average|Min|Max|p[0-9.]+)$"
+_METRIC: Final = (
+    pl.col("section"),
+    pl.col("name").str.replace(r"\([^()]*\)$", "").alias("metric"),
+    pl.coalesce(
+        pl.col("name").str.extract(r"\(([^()]*)\)$"),
+        pl.when(pl.col("name").str.contains(_RAW_SUMMARY)).then(pl.lit("us")),
+    ).alias("unit"),
+    pl.col("value").cast(pl.Float64),
+)
 
 
 def named_values(lines: pl.DataFrame) -> pl.DataFrame:
     """Summary lines as `offset`, `length`, `section`, `name` (with its unit) and `value` (text)."""
-    part = pl.col("text").str.extract_groups(SUMMARY).struct
-    return lines.select("offset", "length", section=part.field("1"), name=part.field("2"), value=part.field("3"))
+    return lines.select("offset", "length", _GROUPS).unnest("text")
 
 
 def no_values() -> pl.DataFrame:
@@ -56,24 +65,22 @@ def no_values() -> pl.DataFrame:
     return pl.DataFrame(schema={"offset": pl.Int64, "length": pl.Int64, **texts})
 
 
+def is_point(values: pl.DataFrame) -> pl.Series:
+    """Whether the names of values are numeric: buckets or points in time, not metrics."""
+    return values["name"].str.contains(_POINT)
+
+
 def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `client_metrics` for the values without a numeric name."""
+    """Rows of `client_metrics` for values without a numeric name."""
     # Redact before the unit is split off: apparent units may be the end of a secret.
-    values = values.with_columns(redact_series(values["name"]))
-    name = pl.col("name")
-    unit = name.str.extract(r"\(([^()]*)\)$")
-    return values.filter(~name.str.contains(POINT)).select(
-        "section",
-        metric=name.str.replace(r"\([^()]*\)$", ""),
-        unit=pl.when(unit.is_not_null()).then(unit).when(name.str.contains(_RAW_SUMMARY)).then(pl.lit("us")),
-        value=pl.col("value").cast(pl.Float64),
-    )
+    names = values["name"]
+    redacted = redact_series(names)
+    return (values if redacted is names else values.with_columns(redacted)).select(_METRIC)
 
 
 def sections_with_percentiles(values: pl.DataFrame) -> list[str]:
     """Sections that print percentiles, which a time series does not."""
-    found = values.filter(pl.col("name").str.contains(_PERCENTILE, literal=True))
-    return found["section"].unique().to_list()
+    return values["section"].filter(values["name"].str.contains(_PERCENTILE, literal=True)).unique().to_list()
 
 
 def with_kinds(points: pl.DataFrame, with_percentiles: set[str]) -> pl.DataFrame:
