@@ -102,6 +102,14 @@ class Table:
     #: Identity columns that the file itself states, so that its format yields them.
     stated: frozenset[str] = frozenset()
 
+    def __hash__(self) -> int:
+        """The hash of all fields, computed once: results are cached per table, and some tables have 50 columns."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.meaning, self.source, self.columns, self.stated))
+
     @cached_property
     def _by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}

@@ -150,7 +150,7 @@ class PartWriter:
         """Table and number of the next part, and the rows that it is to hold."""
         pieces, items = self._held.pop(name), self._staged.setdefault(name, [])
         path = part_path(name, self.resource, self.stem, len(items))
-        file = self.folder / STAGING / f"{name}-{Path(path).name}"
+        file = self.folder / STAGING / f"{name}-{path.rpartition('/')[2]}"
         items.append(Staged(file, Part(name, path, sum(map(len, pieces)))))
         return len(items) - 1, name, pieces
 
@@ -158,12 +158,20 @@ class PartWriter:
         item = self._staged[name][number]
         data = _encoded(TABLES[name], pieces)
         size, footer_hash, hash_ = fingerprints(data)
-        item.file.parent.mkdir(parents=True, exist_ok=True)
-        with item.file.open("wb", buffering=0) as file:
-            while data:
-                data = data[file.write(data) :]
+        try:
+            _store(item.file, data)
+        except (FileNotFoundError, NotADirectoryError):
+            # Only for the first part: a system call for each of thousands is saved.
+            item.file.parent.mkdir(parents=True, exist_ok=True)
+            _store(item.file, data)
         part = replace(item.part, bytes=size, footer_hash=footer_hash, hash=hash_)
         self._staged[name][number] = replace(item, part=part)
+
+
+def _store(path: Path, data: memoryview) -> None:
+    with path.open("wb", buffering=0) as file:
+        while data:
+            data = data[file.write(data) :]
 
 
 def _encoded(table: Table, pieces: list[pa.RecordBatch]) -> memoryview:
