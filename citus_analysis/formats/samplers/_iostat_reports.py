@@ -34,28 +34,40 @@ def cpu_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame
     if not frames:
         return pl.DataFrame(), lines.with_columns(reason=pl.lit(None, pl.String))
     fields = pl.concat(frames, how="diagonal").sort("offset")
-    samples = fields.filter(pl.col("reason").is_null()).with_columns(sampler=pl.lit("iostat"))
-    reasons = fields.select("offset", "reason")
-    return samples.drop("offset", "reason"), lines.join(reasons, on="offset", how="left", maintain_order="left")
+    samples = _readable(fields).select(pl.exclude("offset", "reason"), sampler=pl.lit("iostat"))
+    return samples, _with_reasons(lines.with_columns(reason=pl.lit(None, pl.String)), fields)
 
 
 def device_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """`device_samples` rows, and the lines with `reason`; `split` are the fields of the block."""
     header = pl.when(pl.col("kind") == "device_header").then("text").forward_fill().over("start")
     lines = lines.with_columns(header=header)
-    stray = pl.when((pl.col("kind") == "row") & pl.col("header").is_null()).then(pl.lit("no header precedes this line"))
-    lines = lines.with_columns(reason=pl.coalesce("reason", stray))
-    rows = lines.filter((pl.col("kind") == "row") & pl.col("header").is_not_null())
+    is_row, headed = lines["kind"] == "row", lines["header"].is_not_null()
+    rows = lines.filter(is_row & headed)
+    if rows.height < is_row.sum():
+        stray = pl.when(is_row & ~headed).then(pl.lit("no header precedes this line"))
+        lines = lines.with_columns(reason=pl.coalesce("reason", stray))
     frames = [_device_block(str(text), group, split) for (text,), group in rows.group_by("header", maintain_order=True)]
     if not frames:
         return pl.DataFrame(), lines
     blocks = pl.concat(frames, how="diagonal").sort("offset")
-    reasons = blocks.select("offset", misread="reason")
-    lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
-    lines = lines.with_columns(reason=pl.coalesce("misread", "reason"))
-    devices = blocks.filter(pl.col("reason").is_null()).drop("reason")
+    devices = _readable(blocks).drop("reason")
     merged = _merge_blocks(devices) if len(frames) > 1 else devices
-    return with_derived_await(merged.drop("offset", "block")), lines
+    return with_derived_await(merged.drop("offset", "block")), _with_reasons(lines, blocks)
+
+
+def _readable(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows without a `reason`, which are nearly always all."""
+    return rows if rows["reason"].null_count() == rows.height else rows.filter(pl.col("reason").is_null())
+
+
+def _with_reasons(lines: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The lines with the `reason` of those rows that cannot be read."""
+    if rows["reason"].null_count() == rows.height:
+        return lines
+    reasons = rows.select("offset", misread="reason")
+    joined = lines.join(reasons, on="offset", how="left", maintain_order="left")
+    return joined.with_columns(reason=pl.coalesce("misread", "reason")).drop("misread")
 
 
 def _device_block(header: str, rows: pl.DataFrame, split: Fields | None) -> pl.DataFrame:
@@ -90,8 +102,12 @@ def _numbers(
         name_last: see `named`.
     """
     plain = _split_columns(rows, wanted, split, count=count, named=named, name_last=name_last)
-    texts = _text_columns(rows, wanted, count=count, named=named, name_last=name_last) if plain is None else plain
     indented = pl.col("text").str.starts_with(" ")
+    if plain is not None:
+        unended = pl.when(~pl.col("terminated")).then(pl.lit(UNTERMINATED)).alias("reason")
+        own = [*_IDENTITY, "offset", unended, *([indented.alias("indented")] if named else [])]
+        return rows.select(own).hstack(plain)
+    texts = _text_columns(rows, wanted, count=count, named=named, name_last=name_last)
     frame = rows.select(*_IDENTITY, "offset", "terminated", indented=indented, **texts)
     columns = [column for column, _ in wanted.values()]
     readable = pl.all_horizontal(pl.col(columns).is_not_null()) if columns else pl.lit(value=True)
@@ -115,8 +131,8 @@ def _split_columns(
     count: int,
     named: bool,
     name_last: bool,
-) -> dict[str, pl.Series | pl.Expr] | None:
-    """`device`, `fits` and the numbers if every line is a name of one word and plain numbers; None otherwise."""
+) -> list[pl.Series] | None:
+    """`device` if named, and the numbers, if every line is a name of one word and plain numbers; None otherwise."""
     # Blanks outside ASCII separate words, but not fields.
     if split is None or not split.data.isascii():
         return None
@@ -127,14 +143,15 @@ def _split_columns(
     begin = first + (named and not name_last)
     if any((split.kind[begin + index] != NUMBER).any() for index in wanted):
         return None
-    name = split.texts(first + (count if name_last else 0)) if named else pl.lit("")
+    names = [split.texts(first + (count if name_last else 0)).alias("device")] if named else []
+    # A column that is printed twice keeps its last number.
     values = {column: split.number[begin + index] * factor for index, (column, factor) in wanted.items()}
-    return {"device": name, "fits": pl.lit(value=True), **{name: pl.Series(found) for name, found in values.items()}}
+    return [*names, *(pl.Series(column, found) for column, found in values.items())]
 
 
 def _text_columns(
     rows: pl.DataFrame, wanted: Mapping[int, tuple[str, float]], *, count: int, named: bool, name_last: bool
-) -> dict[str, pl.Series | pl.Expr]:
+) -> dict[str, pl.Series]:
     """`device`, `fits` and the numbers of any lines; null if a text is not a number."""
     # Split once: every column below reads from this list.
     rows = rows.with_columns(words=pl.col("text").str.extract_all(r"\S+"))

@@ -44,6 +44,13 @@ from citus_analysis.formats.times.zones import timezone_of
 __all__ = ["FORMAT", "Iostat"]
 
 _DAY_MS = 86_400_000
+_CLEAN: Final = pl.col("reason").is_null()
+_IS_NOISE: Final = pl.col("kind").is_in(["blank", "banner"])
+#: Bytes that are parsed, and noise.
+_ACCOUNT: Final = (
+    pl.col("length").filter(_CLEAN & ~_IS_NOISE).sum().alias("parsed"),
+    pl.col("length").filter(_CLEAN & _IS_NOISE).sum().alias("noise"),
+)
 #: Lines, of those that are not blank, by which a file is recognised.
 _TELLING: Final = 4
 
@@ -140,15 +147,9 @@ def _parse_chunk(block: Block, lines: pl.DataFrame, style: _Style, position: _Po
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
     cpu, lines = cpu_reports(lines, fields)
     devices, lines = device_reports(lines, fields)
-    clean = pl.col("reason").is_null()
-    noise = pl.col("kind").is_in(["blank", "banner"])
-    parsed = Parsed(
-        {"cpu_samples": cpu, "device_samples": devices},
-        parsed_bytes=int(lines.filter(clean & ~noise)["length"].sum()),
-        noise_bytes=int(lines.filter(clean & noise)["length"].sum()),
-        rejects=reject_runs(lines),
-    )
-    return parsed, position
+    parsed_bytes, noise_bytes = lines.select(_ACCOUNT).row(0)
+    tables = {"cpu_samples": cpu, "device_samples": devices}
+    return Parsed(tables, parsed_bytes, noise_bytes, reject_runs(lines)), position
 
 
 def _samples(lines: pl.DataFrame, style: _Style, position: _Position) -> tuple[pl.DataFrame, _Position]:
