@@ -29,6 +29,7 @@ __all__ = ["UNTERMINATED", "beginning", "chunks", "line_frame", "reject_oversize
 UNTERMINATED: Final = "the file ends inside this line"
 
 _NEWLINE: Final = 10
+_SHORT_BYTES: Final = 2**16
 #: White space of ASCII before the end of a line.
 _BLANK_ENDS: Final = (b" \n", b"\r\n", b"\t\n", b"\x0b\n", b"\x0c\n")
 _BLANKS: Final = b" \r\t\x0b\x0c"
@@ -55,7 +56,12 @@ def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
 
 
 def _is_bare(data: bytes) -> bool:
-    """Whether all lines end without white space: then nothing but the line ends has to be removed."""
+    """Whether the text is short and all its lines end without white space: only the line ends have to be removed.
+
+    Of a long text, the search for white space takes longer than the query that removes it.
+    """
+    if len(data) > _SHORT_BYTES:
+        return False
     return data.isascii() and data[-1:] not in _BLANKS and not any(end in data for end in _BLANK_ENDS)
 
 
