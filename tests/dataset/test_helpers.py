@@ -257,9 +257,12 @@ def test_a_command_hashes_large_files_before_it_imports_what_it_needs(
     with hashes_ahead(first_files([tmp_path]), jobs=2):
         changed.write_bytes(bytes(30))
         assert [hash_of(path) for path in (large, changed, small)] == list(map(content_hash, (large, changed, small)))
-    assert sorted(hashed) == ["changed.log", "changed.log", "large.log", "small.log"]
+    # The hash of the changed file that was begun ahead may not have started when it was given up.
+    assert sorted(name for name in hashed if name != "changed.log") == ["large.log", "small.log"]
+    assert hashed.count("changed.log") in {1, 2}
+    hashed.clear()
     with hashes_ahead(first_files([tmp_path]), jobs=1):
-        assert len(hashed) == 4
+        assert hashed == []
 
 
 def test_a_file_that_cannot_be_hashed_ahead_raises_when_its_hash_is_needed(
