@@ -51,6 +51,17 @@ def test_iterations_and_resources_do_not_mix(recording: Recording) -> None:
     assert traces.spans["span_id"].n_unique() == traces.spans.height
 
 
+def test_rows_of_nodes_that_state_no_number_or_no_name_change_nothing(recording: Recording) -> None:
+    """Some extracts of the catalogue lack the nodeid, and some rows of others name no node of the study."""
+    unnumbered = recording.nodes.with_columns(nodeid=pl.lit(None, recording.nodes.schema["nodeid"]))
+    unnamed = recording.nodes.with_columns(node=pl.lit(None, pl.String), host=pl.lit(None, pl.String))
+    traces = build_traces(recording.log_events, pl.concat([unnumbered, unnamed, recording.nodes]))
+    expected = traces_of("w2-t4-insert")
+    assert_frame_equal(traces.match_quality, expected.match_quality)
+    assert_frame_equal(traces.statements, expected.statements)
+    assert_frame_equal(traces.spans, expected.spans)
+
+
 def test_without_line_numbers_pairs_are_right_but_not_proven(recording: Recording) -> None:
     """A `log_line_prefix` without `%l`: nothing shows that a session is complete."""
     traces = build_traces(recording.log_events.with_columns(session_line=pl.lit(None, pl.Int64)), recording.nodes)

@@ -13,8 +13,8 @@ import polars as pl
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.clocks import ClockLine
 from citus_analysis.spans.match.matching import Clocks, Matching
+from citus_analysis.spans.read.assembling import GPID_NODE_FACTOR, numbered_nodes
 from citus_analysis.spans.read.ordered_arrays import Flags, numbers_of
-from citus_analysis.spans.read.sessions import GPID_NODE_FACTOR
 from citus_analysis.texts.counted_words import counted, noun_for
 
 __all__ = ["Counts", "clock_offsets", "count_matches", "match_quality"]
@@ -51,9 +51,7 @@ def count_matches(nodes: pl.DataFrame, matching: Matching) -> Counts:
 
 def _owners(gpids: pl.Series, nodes: pl.DataFrame) -> pl.Series:
     """The node that each gpid names."""
-    # Of several nodes with the same number, the first counts.
-    names = dict(reversed(list(zip(nodes["nodeid"], nodes["node"], strict=True))))
-    names.pop(None, None)
+    names = {nodeid: node for node, nodeid in reversed(numbered_nodes(nodes))}
     found, number = np.unique(gpids.fill_null(-1).to_numpy() // GPID_NODE_FACTOR, return_inverse=True)
     return pl.Series([names.get(nodeid) for nodeid in found.tolist()], dtype=pl.String).cast(pl.Categorical)[number]
 

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly
     from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
 
-__all__ = ["GPID_NODE_FACTOR", "TextNumbers", "columns_of", "frame_of", "new_assembly", "record_columns"]
+__all__ = [
+    "GPID_NODE_FACTOR",
+    "TextNumbers",
+    "columns_of",
+    "frame_of",
+    "new_assembly",
+    "numbered_nodes",
+    "record_columns",
+]
 
 #: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
 GPID_NODE_FACTOR: Final = 10_000_000_000
@@ -62,6 +70,16 @@ class TextNumbers:
         return pl.Series([*self.texts, None], dtype=pl.String)[numbers]
 
 
+def numbered_nodes(nodes: pl.DataFrame) -> list[tuple[str, int]]:
+    """Name and nodeid of the rows of table `nodes` that state both; of several with one of them, the first counts.
+
+    Example:
+        >>> numbered_nodes(pl.DataFrame({"node": ["1", "1", None], "nodeid": [None, 7, 8]}))
+        [('1', 7)]
+    """
+    return [pair for pair in zip(nodes["node"], nodes["nodeid"], strict=True) if None not in pair]
+
+
 def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool) -> Assembly | PythonAssembly:
     """An assembly for the records of some log files.
 
@@ -71,7 +89,7 @@ def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool)
         distributed: the servers form a cluster.
     """
     names = files["node"].to_list()
-    known = dict(zip(reversed(nodes["node"].to_list()), reversed(nodes["nodeid"].to_list()), strict=True))
+    known = dict(reversed(numbered_nodes(nodes)))
     number = {name: at for at, name in enumerate(sorted(set(names)))}
     nodeids = [known.get(name) for name in names]
     return chosen_reader.new_assembly(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from citus_analysis.spans.read.sessions import GPID_NODE_FACTOR
+from citus_analysis.spans.read.assembling import GPID_NODE_FACTOR, numbered_nodes
 
 __all__ = ["group_sessions"]
 
@@ -45,7 +45,8 @@ def group_sessions(backends: pl.DataFrame, nodes: pl.DataFrame, most_records: in
         .join(gpids, on="gpid")
         .select("backend", "number")
     )
-    owners = nodes.select("node", nodeid=pl.col("nodeid").cast(pl.Int64)).drop_nulls().unique("nodeid", keep="first")
+    named = [("node", nodes.schema["node"]), ("nodeid", pl.Int64())]
+    owners = pl.DataFrame(numbered_nodes(nodes), schema=named, orient="row").unique("nodeid", keep="first")
     parents = (
         gpids.with_columns(nodeid=pl.col("gpid") // GPID_NODE_FACTOR, pid=pl.col("gpid") % GPID_NODE_FACTOR)
         .join(owners, on="nodeid")

@@ -164,7 +164,7 @@ _TRANSACTIONS: Final = ("local_xid", "closing_xid")
 
 def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
     """Executions with these numbers, as in :class:`Sessions`."""
-    columns = linked_columns(items, numbers, files, texts)
+    columns = _linked_columns(items, numbers, files, texts)
     columns |= columns_of(items, _FURTHER, _TRANSACTIONS, flags=_FURTHER_FLAGS)
     fingerprints = arrow_numbers(items["statement_fingerprint"].copy(), items["has_fingerprint"] == 1)
     columns |= {"statement_fingerprint": fingerprints, "statement_kind": _kinds(items)}
@@ -173,12 +173,13 @@ def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame
 
 def linked_executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
     """The columns of :func:`executions_of` by which executions are linked: of millions, each column takes memory."""
-    return frame_of(linked_columns(items, numbers, files, texts))
+    return frame_of(_linked_columns(items, numbers, files, texts))
 
 
-def linked_columns(
+def _linked_columns(
     items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts
 ) -> dict[str, pa.Array | pl.Series]:
+    """The columns of :func:`linked_executions_of`, not yet a frame."""
     columns = columns_of(items, _LINKED, _OPTIONAL, flags=_FLAGS, times=_TIMES)
     return columns | {
         "extended": arrow_flags(items["extended"] == 1, items["opened"] == 1),

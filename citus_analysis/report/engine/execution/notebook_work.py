@@ -28,7 +28,6 @@ __all__ = ["Failure", "Finished", "be_silent", "collecting_later", "execute", "f
 #: memory, with which a report of a million statements has a peak that is larger by 100 MiB.
 _ALLOCATOR: Final = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0")
 
-
 #: Number of new objects after which garbage is looked for; by default 700, which an import of a library makes.
 _NEW_OBJECTS: Final = 100_000
 
