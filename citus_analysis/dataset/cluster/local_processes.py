@@ -87,10 +87,16 @@ def local_processes(number: int, retries: int) -> Iterator[Executor]:
 
 def _relieve(threads: RelievedThreads, stack: ExitStack, number: int, retries: int) -> None:
     try:
-        threads.relieve(stack.enter_context(_processes(number, retries)))
-    except Exception as error:  # noqa: BLE001 - every waiting task raises it
+        processes = stack.enter_context(_processes(number, retries))
+    # As Dask reports a process that has ended or does not answer.
+    except (OSError, RuntimeError, EOFError) as error:
         problem = InputError(f"a process does not start: {error}", path=f"local:{number}", way_out=_GUARD)
+        problem.__cause__ = error
         threads.fail(problem)
+    except Exception as defect:  # noqa: BLE001 - every waiting task raises it
+        threads.fail(defect)
+    else:
+        threads.relieve(processes)
 
 
 @contextmanager

@@ -60,12 +60,20 @@ class RelievedThreads(Executor):
         return self._others.submit(fn, *args, **kwargs)
 
     def relieve(self, others: Executor) -> None:
-        """Pass tasks that are not started, and all later ones, to another executor."""
+        """Pass tasks that are not started, and all later ones, to another executor.
+
+        If it does not accept a task, whoever waits for the task gets its error.
+        """
         with self._lock:
             self._others = others
             waiting = self._taken()
         for answer, call in waiting:
-            others.submit(call).add_done_callback(partial(_pass_on, answer))
+            try:
+                passed = others.submit(call)
+            except Exception as error:  # noqa: BLE001 - the caller of result() raises it
+                answer.set_exception(error)
+            else:
+                passed.add_done_callback(partial(_pass_on, answer))
 
     def fail(self, error: Exception) -> None:
         """Raise an error for tasks that are not started, and for all later ones: there is no other executor."""

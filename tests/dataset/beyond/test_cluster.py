@@ -99,6 +99,29 @@ def test_threads_work_until_they_are_relieved() -> None:
         assert first.result().startswith("meanwhile")
 
 
+def test_tasks_that_the_other_executor_does_not_accept_raise_its_error() -> None:
+    begun, held = Event(), Event()
+
+    def hold() -> None:
+        begun.set()
+        held.wait()
+
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    with RelievedThreads(1, str, worth_s=60) as threads:
+        first = threads.submit(hold)
+        assert begun.wait(30)
+        waiting = [threads.submit(abs, -number) for number in range(3)]
+        threads.relieve(ended)
+        held.set()
+        first.result()
+        for answer in waiting:
+            with pytest.raises(RuntimeError, match="after shutdown"):
+                answer.result(timeout=30)
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            threads.submit(abs, -1)
+
+
 @pytest.mark.parametrize(("tasks", "worth_s", "calls"), [(4, 0.0, 1), (4, 60.0, 0), (2, 0.0, 0)])
 def test_others_are_called_once_where_much_is_left(tasks: int, worth_s: float, calls: int) -> None:
     """When the first of so many tasks is done, all but two wait: one thread takes the next one."""
@@ -122,12 +145,28 @@ def test_a_process_that_runs_its_script_again_is_told_so(
 def test_processes_that_do_not_start_are_told_with_what_was_not_begun(
     few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ended = RuntimeError("Nanny failed to start")
+
     def failing(*_given: object) -> Never:
-        raise RuntimeError("Nanny failed to start")
+        raise ended
 
     monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
     monkeypatch.setattr(local_processes, "_processes", failing)
-    with pytest.raises(InputError, match=r"local:1: a process does not start: Nanny failed to start .*__main__"):
+    message = r"local:1: a process does not start: Nanny failed to start .*__main__"
+    with pytest.raises(InputError, match=message) as told:
+        ingest([few], tmp_path / "out", cluster="local:1")
+    assert told.value.__cause__ is ended
+
+
+def test_a_defect_while_processes_start_is_not_blamed_on_the_input(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_given: object) -> Never:
+        raise AttributeError("no such name")
+
+    monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
+    monkeypatch.setattr(local_processes, "_processes", failing)
+    with pytest.raises(AttributeError, match="no such name"):
         ingest([few], tmp_path / "out", cluster="local:1")
 
 
