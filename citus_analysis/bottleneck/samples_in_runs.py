@@ -64,12 +64,15 @@ def align_to_runs(
     inside = (pl.col("sample_time") - covered >= pl.col("start_time") - margin) & (
         pl.col("sample_time") <= pl.col("end_time") + margin
     )
-    named = frame.filter(pl.col("run_id").is_not_null()).join(windows, on=["resource", "run_id"])
-    free = frame.filter(pl.col("run_id").is_null()).drop("run_id").join(windows, on="resource").filter(inside)
-    alone = free.filter(pl.len().over("_row") == 1).select(named.columns)
-    placed = pl.concat([named.filter(inside), alone]).sort("_row")
     elapsed = (pl.col("sample_time") - pl.col("start_time")).dt.total_milliseconds() / _MS_PER_S
-    return placed.with_columns(elapsed_s=elapsed).select(*as_polars(samples).columns, "elapsed_s", "interval_s")
+    # Only the columns needed are joined: samples may have many.
+    keys = frame.select("_row", "resource", "run_id", "sample_time", "interval_s")
+    named = keys.filter(pl.col("run_id").is_not_null()).join(windows, on=["resource", "run_id"])
+    free = keys.filter(pl.col("run_id").is_null()).drop("run_id").join(windows, on="resource").filter(inside)
+    alone = free.filter(pl.len().over("_row") == 1).select(named.columns)
+    placed = pl.concat([named.filter(inside), alone]).select("_row", "run_id", elapsed_s=elapsed).sort("_row")
+    rows = frame.select(pl.all().gather(placed["_row"])).with_columns(placed["run_id"], placed["elapsed_s"])
+    return rows.select(*as_polars(samples).columns, "elapsed_s", "interval_s")
 
 
 @in_callers_kind
@@ -86,10 +89,11 @@ def one_source(samples: Frame, by: Sequence[str]) -> pl.DataFrame:
     frame = as_polars(samples)
     ranks = pl.col("sampler").replace_strict({"iostat": 0, "vmstat": 2}, default=1, return_dtype=pl.Int8)
     sampler = ranks if "sampler" in frame.columns else pl.lit(0, pl.Int8)
-    counted = frame.with_columns(_count=pl.len().over(*by, "source_id"), _last=sampler)
-    rank = pl.struct("_last", -pl.col("_count").cast(pl.Int64), "source_id")
-    first = pl.col("source_id").sort_by(rank).first().over(by)
-    return counted.filter(pl.col("source_id") == first).drop("_count", "_last")
+    sources = frame.group_by(*by, "source_id", maintain_order=True).agg(_count=pl.len(), _last=sampler.min())
+    if sources.height == sources.select(by).n_unique():
+        return frame
+    best = sources.sort("_last", -pl.col("_count").cast(pl.Int64), "source_id").unique(by, keep="first")
+    return frame.join(best, on=[*by, "source_id"], how="semi", nulls_equal=True, maintain_order="left")
 
 
 def _need(frame: pl.DataFrame, what: str, names: Sequence[str]) -> None:

@@ -38,8 +38,14 @@ _RUN: Final = ["resource", "run_id"]
 CONFIGURATION: Final = ("resource", "workers", *LOAD)
 _SAMPLES: Final = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples"),
-    *("process_samples", "activity_samples", "checkpoints", "settings", "nodes"),
+    *("process_samples", "checkpoints", "settings", "nodes"),
     *("clients", "client_errors", "operation_latencies", "sources"),
+)
+#: Of `activity_samples`, which may be large.
+_ACTIVITY: Final = (
+    *("source_id", "resource", "run_id", "iteration", "node", "sample", "sample_time", "pid", "leader_pid"),
+    *("backend_type", "state", "wait_event_type", "wait_event", "application", "gpid", "worker_query"),
+    "backend_start",
 )
 _STATEMENTS: Final = (
     *("resource", "run_id", "node", "pid", "shard_id", "executed", "failed", "start_time", "end_time"),
@@ -134,6 +140,8 @@ def study_bottleneck(
     if runs.is_empty():
         raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
     tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _SAMPLES}
+    activity = lazy_table(dataset, "activity_samples").select(_ACTIVITY).collect()
+    tables["activity_samples"] = matching(activity, resources)
     sessions = client_sessions(tables["activity_samples"], runs)
     measured = _measured(dataset, tables, runs, sessions)
     matrix = matrix_of(measured, runs, CONFIGURATION, level, tables["sources"])

@@ -45,8 +45,9 @@ def _patterns(resources: str) -> list[str]:
 def matching(frame: pl.DataFrame, resources: str) -> pl.DataFrame:
     """The rows of resources that match one of several glob patterns, separated by commas."""
     patterns = _patterns(resources)
-    chosen = [name for name in frame["resource"].unique() if any(fnmatchcase(name, p) for p in patterns)]
-    return frame.filter(pl.col("resource").is_in(chosen))
+    present = frame["resource"].unique()
+    chosen = [name for name in present if any(fnmatchcase(name, p) for p in patterns)]
+    return frame if len(chosen) == len(present) else frame.filter(pl.col("resource").is_in(chosen))
 
 
 def check_known(runs: pl.DataFrame, resources: str, workload: str = "") -> None:

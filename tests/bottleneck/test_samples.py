@@ -100,6 +100,14 @@ def test_one_of_two_samplers_on_a_node_is_believed() -> None:
     assert one_source(equal, ["run_id", "node"])["source_id"].unique().to_list() == ["a"]
 
 
+def test_each_object_has_its_own_best_source_and_rows_keep_their_order() -> None:
+    alone = cpu_rows([1.0, 2.0], source_id="c").with_columns(node=pl.lit(None, pl.String))
+    rows = pl.concat([cpu_rows([0.0] * 5, source_id="a", sampler="vmstat"), alone, cpu_rows([50.0] * 5, source_id="b")])
+    found = one_source(rows, ["run_id", "node"])
+    assert found["source_id"].to_list() == ["c"] * 2 + ["b"] * 5
+    assert found.columns == rows.columns
+
+
 def test_utilisation_is_that_of_the_printed_numbers() -> None:
     rows = resource_utilization(cpu(), devices(), runs()).rows(named=True)
     reports = in_run()

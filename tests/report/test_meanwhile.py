@@ -11,6 +11,7 @@ import pytest
 from citus_analysis.dataset.ingesting.workers.helper_process import Helper
 from citus_analysis.report import meanwhile
 from citus_analysis.report.engine.execution import meanwhile as module
+from citus_analysis.report.engine.execution.kernel import Kernel
 
 
 @pytest.fixture
@@ -49,3 +50,17 @@ def test_the_process_may_end(helper: Helper) -> None:
     later = meanwhile(sleep, 0.01)
     helper._process.kill()
     assert later.result() is None
+
+
+@pytest.mark.parametrize(("alone", "threads"), [(True, None), (False, "1")])
+def test_a_report_made_alone_has_all_threads_of_polars(
+    alone: bool, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
+    monkeypatch.delenv("_RJEM_MALLOC_CONF", raising=False)
+    with Kernel(alone=alone) as kernel:
+        assert kernel.call(os.getenv, "POLARS_MAX_THREADS") == threads
+        # Freed memory goes back to the system: a report may have read a million statements.
+        allocator = kernel.call(os.getenv, "_RJEM_MALLOC_CONF")
+        assert allocator is not None
+        assert allocator.endswith("dirty_decay_ms:100,muzzy_decay_ms:0")

@@ -41,10 +41,12 @@ def client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
         a class of waits: `lock`, `WAL`, `I/O`, `other wait`, `waits for workers`, `client` for a session that has
         nothing to do) and `event` (type and name of the wait event).
     """
-    frame = as_polars(activity).with_columns(pl.col("backend_type", "state", "application").cast(pl.String))
-    own = pl.col("application").is_in(_OBSERVERS) | pl.col("application").fill_null("").str.contains(_MAINTENANCE)
-    backends = frame.filter((pl.col("backend_type") == "client backend") & ~own.fill_null(value=False))
-    inside = align_to_runs(backends.with_columns(since_boot=pl.lit(value=False)), runs)
+    named = pl.col("application").cast(pl.String)
+    own = named.is_in(_OBSERVERS) | named.fill_null("").str.contains(_MAINTENANCE)
+    of_clients = pl.col("backend_type").cast(pl.String) == "client backend"
+    backends = as_polars(activity).filter(of_clients & ~own.fill_null(value=False))
+    placed = align_to_runs(backends.with_columns(since_boot=pl.lit(value=False)), runs)
+    inside = placed.with_columns(pl.col("backend_type", "state", "application").cast(pl.String))
     application = pl.col("application").fill_null("")
     child = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
     citus = child.any().over(_RUN)

@@ -17,17 +17,19 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from select import select
 from typing import IO, Final, TypeVar, cast
 
-__all__ = ["Helper", "NoAnswerError", "say", "serve"]
+__all__ = ["ONE_THREAD", "Helper", "NoAnswerError", "say", "serve"]
 
-#: A helper works on one item at a time, and there is one for each further thread: threads of polars would only wait.
-#: Freed memory is kept for the next item (a setting of jemalloc, which polars uses): the system would clear it again.
-_ONE_AT_A_TIME: Final = {"POLARS_MAX_THREADS": "1", "_RJEM_MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
+#: For a helper beside others that are busy: threads of polars would only wait.
+ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1"}
+#: For a helper that works on small items, one at a time. Freed memory is kept for the next item (a setting of jemalloc,
+#: which polars uses): the system would clear it again.
+_SMALL_ITEMS: Final = ONE_THREAD | {"_RJEM_MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
 
 _Result = TypeVar("_Result")
 _PR_SET_PDEATHSIG: Final = 1
@@ -56,6 +58,7 @@ class Helper:
 
     Args:
         ahead: a module that is imported, and whose `prepare()` is called, before the first call arrives.
+        environment: variables that are added to the environment of the process.
 
     Raises:
         NoAnswerError: no further process can be started.
@@ -67,13 +70,17 @@ class Helper:
         >>> helper.end()
     """
 
-    def __init__(self, ahead: str = "citus_analysis.dataset.ingesting.workers.first_imports") -> None:
+    def __init__(
+        self,
+        ahead: str = "citus_analysis.dataset.ingesting.workers.first_imports",
+        environment: Mapping[str, str] = _SMALL_ITEMS,
+    ) -> None:
         if not sys.executable or getattr(sys, "frozen", False):
             raise NoAnswerError
         command = [sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM]
         try:
             self._process = subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | _ONE_AT_A_TIME
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | environment
             )
         except OSError as error:
             raise NoAnswerError from error

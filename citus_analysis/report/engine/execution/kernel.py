@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Self, TypeVar, cast
 
-from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
+from citus_analysis.dataset.ingesting.workers.helper_process import ONE_THREAD, Helper, NoAnswerError
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError
 from citus_analysis.report.engine.execution.notebook_work import Failure, execute
 from citus_analysis.report.engine.notebooks import Scalar
@@ -39,8 +39,8 @@ class Kernel:
     once for all notebooks, and begins when the block is entered.
 
     Args:
-        alone: whether no other process makes a report at the same time; where there are two cores, it then has a
-            second process beside it (:func:`citus_analysis.report.meanwhile`).
+        alone: whether no other process makes a report at the same time; polars then has a thread for each core, and
+            where there are two cores, the process has a second one beside it (:func:`citus_analysis.report.meanwhile`).
 
     In use::
 
@@ -50,13 +50,14 @@ class Kernel:
 
     def __init__(self, *, alone: bool = False) -> None:
         self._ahead = _AHEAD_ALONE if alone and (os.cpu_count() or 1) > 1 else _AHEAD
+        self._environment = {} if alone else ONE_THREAD
         self._home = TemporaryDirectory(prefix="citus-kernel-", ignore_cleanup_errors=True)
         self._helper: Helper | None = None
 
     def __enter__(self) -> Self:
         # If no process can be started, the first call raises the error.
         with suppress(NoAnswerError):
-            self._helper = Helper(self._ahead)
+            self._helper = Helper(self._ahead, self._environment)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,7 +98,7 @@ class Kernel:
             NoAnswerError: the process ended, or the function raised an exception.
         """
         if self._helper is None:
-            self._helper = Helper(self._ahead)
+            self._helper = Helper(self._ahead, self._environment)
         try:
             return self._helper.call(function, *arguments, heard=heard)
         except NoAnswerError:
