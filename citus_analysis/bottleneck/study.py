@@ -139,9 +139,7 @@ def study_bottleneck(
     runs = configured_runs(dataset, resources)
     if runs.is_empty():
         raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
-    tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _SAMPLES}
-    activity = lazy_table(dataset, "activity_samples").select(_ACTIVITY).collect()
-    tables["activity_samples"] = matching(activity, resources)
+    tables = _tables(dataset, resources)
     sessions = client_sessions(tables["activity_samples"], runs)
     measured = _measured(dataset, tables, runs, sessions)
     matrix = matrix_of(measured, runs, CONFIGURATION, level, tables["sources"])
@@ -180,6 +178,12 @@ def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
     everything = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(everything, resources)
     return described(with_operations(matching(everything, resources)), as_polars(dataset.table("settings")))
+
+
+def _tables(dataset: TableSource, resources: str) -> dict[str, pl.DataFrame]:
+    activity = lazy_table(dataset, "activity_samples").select(_ACTIVITY).collect()
+    small = {name: as_polars(dataset.table(name)) for name in _SAMPLES}
+    return {name: matching(rows, resources) for name, rows in {**small, "activity_samples": activity}.items()}
 
 
 def _measured(
