@@ -177,7 +177,7 @@ def _rows(folder: Path, parts: Sequence[Part], *, of_any_age: bool) -> str:
 
 
 def _listed(folder: Path, parts: Sequence[Part]) -> str:
-    return ", ".join(_quoted(str(location(folder, part))) for part in parts)
+    return ", ".join(_quoted(location(folder, part)) for part in parts)
 
 
 def mentioned(query: str) -> list[str]:
@@ -191,9 +191,9 @@ def mentioned(query: str) -> list[str]:
     return [name for name in TABLES if name in words or words & _BY_TEXT]
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+def _lock(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
     """Restrict the connection to these files."""
-    connection.execute(f"SET allowed_paths = [{', '.join(_quoted(str(file)) for file in files)}]")
+    connection.execute(f"SET allowed_paths = [{', '.join(_quoted(file) for file in files)}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 

@@ -148,7 +148,7 @@ class FolderStore:
             link = folder / part.path
             link.parent.mkdir(parents=True, exist_ok=True)
             if not link.exists():
-                link.symlink_to(location(self.folder, part).absolute())
+                link.symlink_to(Path(location(self.folder, part)).absolute())
 
 
 @contextmanager

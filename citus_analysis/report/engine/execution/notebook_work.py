@@ -18,6 +18,7 @@ from typing import Final
 from citus_analysis.dataset.ingesting.workers.helper_process import say
 from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, ReportError
 from citus_analysis.redaction import redact
+from citus_analysis.report.engine.execution.meanwhile import meanwhile
 from citus_analysis.report.engine.links import check_links
 from citus_analysis.report.engine.notebook_document import Notebook, Text, text_of
 from citus_analysis.report.engine.notebooks import Scalar, load_notebook
@@ -95,6 +96,8 @@ def open_ahead(dataset: Path | str) -> list[str] | CitusAnalysisError:
     """Open a dataset before the notebooks that show it; the warnings about it, or why it cannot be opened."""
     from citus_analysis.dataset import open_dataset
 
+    # A second process, which has nothing to do yet, opens it at the same time.
+    meanwhile(_opened, dataset)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OutdatedDatasetWarning)
         try:
@@ -102,6 +105,13 @@ def open_ahead(dataset: Path | str) -> list[str] | CitusAnalysisError:
         except CitusAnalysisError as error:
             return error
     return [str(one.message) for one in caught if one.category is OutdatedDatasetWarning]
+
+
+def _opened(dataset: Path | str) -> None:
+    """In a second process that keeps datasets open: open this one."""
+    from citus_analysis.dataset import open_dataset
+
+    open_dataset(dataset)
 
 
 def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: str, home: str) -> Failure | None:
