@@ -9,7 +9,12 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.evidence.balance import Balance, balance
-from citus_analysis.bottleneck.evidence.measured_errors import clients_measured, log_errors, log_errors_measured
+from citus_analysis.bottleneck.evidence.measured_errors import (
+    AUTOVACUUM,
+    clients_measured,
+    log_errors,
+    log_errors_measured,
+)
 from citus_analysis.bottleneck.evidence.measurements import checkpoints_measured, hosts_measured, sessions_measured
 from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes, node_loads, shard_skew
 from citus_analysis.bottleneck.evidence.program_shares import ProgramShares, program_shares
@@ -29,6 +34,7 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import LOAD, described, with_operations
 from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import check_known, matching
+from citus_analysis.schema import TABLES
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["BottleneckStudy", "study_bottleneck"]
@@ -51,6 +57,8 @@ _STATEMENTS: Final = (
     *("resource", "run_id", "node", "pid", "shard_id", "executed", "failed", "start_time", "end_time"),
     *("total_us", "wait_us", "child_us", "parse_us", "statement_kind"),
 )
+#: Of `log_events`, for the records of autovacuum.
+_AUTOVACUUM: Final = ("resource", "iteration", "node", "log_time", "kind", "message")
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,7 +149,8 @@ def study_bottleneck(
         raise InsufficientDataError("there is no run", way_out="ingest the files of a load generator")
     tables = _tables(dataset, resources)
     sessions = client_sessions(tables["activity_samples"], runs)
-    measured = _measured(dataset, tables, runs, sessions)
+    errors, autovacuum = _logged(dataset, runs)
+    measured = _measured(tables, runs, sessions, errors)
     matrix = matrix_of(measured, runs, CONFIGURATION, level, tables["sources"])
     programs = program_loads(tables["process_samples"], runs, CONFIGURATION)
     splits = _balances(sessions, tables["nodes"], runs)
@@ -149,7 +158,7 @@ def study_bottleneck(
     loads = node_loads(tables, statements, runs)
     # Runs of which nothing says what they did repeat nothing.
     repeated = runs.drop_nulls("operation")
-    factors = run_factors(repeated, measured, sessions, _autovacuum(dataset, runs), tables["settings"], CONFIGURATION)
+    factors = run_factors(repeated, measured, sessions, autovacuum, tables["settings"], CONFIGURATION)
     return BottleneckStudy(
         verdicts=tuple(_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,
@@ -186,31 +195,42 @@ def _tables(dataset: TableSource, resources: str) -> dict[str, pl.DataFrame]:
     return {name: matching(rows, resources) for name, rows in {**small, "activity_samples": activity}.items()}
 
 
+def _logged(dataset: TableSource, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The result of :func:`log_errors` for logs of runs, and the records of autovacuum of all logs.
+
+    Logs are large, and most have no such record, so only those that have some are read a second time.
+    """
+    events = lazy_table(dataset, "log_events").filter(_of(runs["resource"]))
+    counts = log_errors(events)
+    having = counts.filter(pl.col("what") == AUTOVACUUM)["resource"]
+    if having.is_empty():
+        records = TABLES["log_events"].empty().select(_AUTOVACUUM)
+    else:
+        own = events.filter(_of(having) & (pl.col("kind") == AUTOVACUUM))
+        records = own.select(_AUTOVACUUM).collect(engine="streaming")
+    return counts.drop_nulls("run_id"), records
+
+
+def _of(resources: pl.Series) -> pl.Expr:
+    return pl.col("resource").is_in(resources.unique().implode())
+
+
 def _measured(
-    dataset: TableSource, tables: dict[str, pl.DataFrame], runs: pl.DataFrame, sessions: pl.DataFrame
+    tables: dict[str, pl.DataFrame], runs: pl.DataFrame, sessions: pl.DataFrame, errors: pl.DataFrame
 ) -> pl.DataFrame:
-    chosen = runs["resource"].unique().implode()
-    counts = log_errors(lazy_table(dataset, "log_events").filter(pl.col("resource").is_in(chosen)))
     parts = [
         *hosts_measured(tables, runs),
         *sessions_measured(sessions, tables["settings"]),
-        *checkpoints_measured(tables["checkpoints"], runs, counts.unique([*_RUN, "node"]), tables["settings"]),
-        *log_errors_measured(counts),
+        *checkpoints_measured(tables["checkpoints"], runs, errors.unique([*_RUN, "node"]), tables["settings"]),
+        *log_errors_measured(errors),
         *clients_measured(runs, tables["clients"], tables["operation_latencies"], tables["client_errors"]),
     ]
     return pl.concat(parts)
 
 
 def _statements(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
-    chosen = runs["resource"].unique().implode()
-    rows = lazy_table(dataset, "statements").filter(pl.col("resource").is_in(chosen)).select(_STATEMENTS).collect()
+    rows = lazy_table(dataset, "statements").filter(_of(runs["resource"])).select(_STATEMENTS).collect()
     return within_measured(rows, runs).rows
-
-
-def _autovacuum(dataset: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
-    wanted = pl.col("resource").is_in(runs["resource"].unique().implode()) & (pl.col("kind") == "autovacuum")
-    columns = ("resource", "iteration", "node", "log_time", "kind", "message")
-    return lazy_table(dataset, "log_events").filter(wanted).select(columns).collect(engine="streaming")
 
 
 def _run_variance(factors: pl.DataFrame, level: float) -> RunVariance | None:
@@ -275,14 +295,19 @@ def _verdicts(
     limits: Thresholds,
 ) -> list[Verdict]:
     verdicts = []
-    values = matrix.filter(pl.col("value").is_not_null())
+    values = _by_configuration(matrix.filter(pl.col("value").is_not_null()))
+    loads = _by_configuration(programs)
     for key, group in runs.group_by(CONFIGURATION, maintain_order=True):
         configuration = dict(zip(CONFIGURATION, key, strict=True))
-        same = pl.all_horizontal(pl.col(c).eq_missing(pl.lit(v)) for c, v in configuration.items())
         split = next((one for known, one in splits if known == configuration), None)
-        facts = _facts(values.filter(same), group, split, program_shares(programs.filter(same)))
+        shares = program_shares(loads.get(key, programs.clear()))
+        facts = _facts(values.get(key, matrix.clear()), group, split, shares)
         verdicts.append(judge(facts, limits, configuration, group.height))
     return verdicts
+
+
+def _by_configuration(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    return rows.partition_by(CONFIGURATION, maintain_order=True, as_dict=True)
 
 
 def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None, programs: ProgramShares) -> RunFacts:

@@ -9,7 +9,7 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.measurements import measured
 from citus_analysis.runs.concurrency import concurrency
 
-__all__ = ["clients_measured", "log_errors", "log_errors_measured"]
+__all__ = ["AUTOVACUUM", "clients_measured", "log_errors", "log_errors_measured"]
 
 _RUN: Final = ("resource", "run_id")
 _NODE: Final = (*_RUN, "node")
@@ -33,18 +33,20 @@ _ERRORS: Final = {
     ),
 }
 _FREQUENT: Final = r"^checkpoints are occurring too frequently"
+#: Kind of the records that autovacuum writes.
+AUTOVACUUM: Final = "autovacuum"
 _SEVERE: Final = ("ERROR", "FATAL", "PANIC")
 
 
 def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
-    """Number of errors and lock waits in the logs, by kind.
+    """Number of errors, lock waits and records of autovacuum in the logs, by kind.
 
     Args:
         events: the table `log_events` as a lazy frame, because only a few columns are read.
 
     Returns:
-        `resource`, `run_id`, `node`, `what` (the part that has the error, `lock waits`, `frequent checkpoints`, or null
-        for all other records), `n`, `source_id`.
+        `resource`, `run_id` (null if the records are of no run), `node`, `what` (the part that has the error,
+        `lock waits`, `frequent checkpoints`, :data:`AUTOVACUUM`, or null for all other records), `n`, `source_id`.
     """
     text, code = pl.col("message"), pl.col("sqlstate").cast(pl.String)
     severe = pl.col("severity").cast(pl.String).is_in(_SEVERE)
@@ -52,6 +54,8 @@ def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
     what = (
         pl.when(kind == "lock_wait")
         .then(pl.lit("lock waits"))
+        .when(kind == AUTOVACUUM)
+        .then(pl.lit(AUTOVACUUM))
         .when((kind == "checkpoint") & text.str.contains(_FREQUENT))
         .then(pl.lit("frequent checkpoints"))
     )
@@ -59,8 +63,7 @@ def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
         said = code.is_in(codes) | (code.is_null() & text.str.contains(words))
         what = what.when(severe & said.fill_null(value=False)).then(pl.lit(part))
     return (
-        events.filter(pl.col("run_id").is_not_null())
-        .group_by(*_NODE, what=what.otherwise(pl.lit(None, pl.String)), maintain_order=True)
+        events.group_by(*_NODE, what=what.otherwise(pl.lit(None, pl.String)), maintain_order=True)
         .agg(n=pl.len(), source_id=pl.col("source_id").first())
         .collect(engine="streaming")
         .with_columns(pl.col("node").cast(pl.String))

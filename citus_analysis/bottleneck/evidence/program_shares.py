@@ -59,6 +59,8 @@ def program_shares(programs: pl.DataFrame) -> ProgramShares:
         programs: rows of :func:`citus_analysis.bottleneck.program_loads`.
     """
     found: dict[tuple[str, str | None], tuple[tuple[str, float], ...]] = {}
+    if programs.is_empty():
+        return ProgramShares(found)
     for part, (column, _, _) in _SHARES.items():
         known = programs.filter(pl.col(column) > 0).sort(column, "program", descending=[True, False])
         for (node,), rows in known.group_by(pl.col("node").cast(pl.String), maintain_order=True):

@@ -6,7 +6,7 @@ variances and twice their three covariances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,8 @@ MOST_STATEMENTS: Final = 20_000
 TERMS: Final = ("parent", "child", "between", "parent and child", "parent and between", "child and between")
 _PARTS: Final = ("parent_us", "child_us", "between_us")
 _RUN: Final = ("resource", "run_id")
+#: Where a statement was executed -> its column.
+_PLACES: Final = {"node": "node", "shard": "shard_id"}
 
 
 def _taken_apart(statements: pl.DataFrame) -> pl.DataFrame:
@@ -87,11 +89,12 @@ def separators(statements: Frame, checkpoints: Frame, runs: Frame, configuration
     others = [name for name in configuration if name != "resource"]
     usable = as_polars(statements).filter(pl.col("total_us").is_not_null() & ~pl.col("failed").fill_null(value=False))
     marked = _under_checkpoint(usable, as_polars(checkpoints)).join(as_polars(runs).select(*_RUN, *others), on=_RUN)
+    marked, names = _with_properties(marked), _names(marked)
     keys = [*configuration, "statement_kind"]
     rows: list[dict[str, object]] = []
     for key, group in marked.group_by(keys, maintain_order=True):
         drawn = group.sample(MOST_STATEMENTS, seed=SEED) if group.height > MOST_STATEMENTS else group
-        found = [{**dict(zip(keys, key, strict=True)), **row} for row in _contrasts(drawn)]
+        found = [{**dict(zip(keys, key, strict=True)), **row} for row in _contrasts(drawn, names)]
         adjusted = holm([float(str(row["p_value"])) for row in found]).tolist() if found else []
         rows += [row | {"p_value": p} for row, p in zip(found, adjusted, strict=True)]
     if not rows:
@@ -102,9 +105,9 @@ def separators(statements: Frame, checkpoints: Frame, runs: Frame, configuration
     ).drop("_size")  # fmt: skip
 
 
-def _contrasts(group: pl.DataFrame) -> Iterator[dict[str, object]]:
+def _contrasts(group: pl.DataFrame, names: Mapping[str, list[str]]) -> Iterator[dict[str, object]]:
     times = group["total_us"].to_numpy()
-    for name, has in _properties(group):
+    for name, has in _properties(group, names):
         with_, without = times[has], times[~has]
         if min(len(with_), len(without)) < LEAST_STATEMENTS:
             continue
@@ -119,16 +122,29 @@ def _contrasts(group: pl.DataFrame) -> Iterator[dict[str, object]]:
         }
 
 
-def _properties(group: pl.DataFrame) -> Iterator[tuple[str, Bools]]:
+def _with_properties(statements: pl.DataFrame) -> pl.DataFrame:
+    """Statements with a column for each property: of all groups at once, because there may be many groups."""
+    remote = pl.col("executed").cast(pl.String) == "remote"
+    return statements.with_columns(
+        pl.col(column).rank("dense").fill_null(0).alias(f"_{noun}") for noun, column in _PLACES.items()
+    ).with_columns(_first_use=pl.col("parse_us").fill_null(0) > 0, _remote=remote.fill_null(value=False))
+
+
+def _names(statements: pl.DataFrame) -> dict[str, list[str]]:
+    """The name of each node and shard, in the order of their ranks, from 1."""
+    values = {noun: statements[column].drop_nulls().unique().sort() for noun, column in _PLACES.items()}
+    return {noun: ["", *(f"{noun} {value}" for value in own)] for noun, own in values.items()}
+
+
+def _properties(group: pl.DataFrame, names: Mapping[str, list[str]]) -> Iterator[tuple[str, Bools]]:
     """Each property with the flags of the statements that have it, as arrays, because there may be many shards."""
-    remote = group["executed"].cast(pl.String) == "remote"
     yield "checkpoint under way", group["_checkpoint"].to_numpy()
-    yield "first use in its connection", (group["parse_us"].fill_null(0) > 0).to_numpy()
-    yield "executed on another node", remote.fill_null(value=False).to_numpy()
-    for noun, column in (("node", "node"), ("shard", "shard_id")):
-        codes = group[column].rank("dense").fill_null(0).to_numpy()
-        for code, value in enumerate(group[column].drop_nulls().unique().sort(), start=1):
-            yield f"{noun} {value}", codes == code
+    yield "first use in its connection", group["_first_use"].to_numpy()
+    yield "executed on another node", group["_remote"].to_numpy()
+    for noun in _PLACES:
+        ranks = group[f"_{noun}"].to_numpy()
+        for rank in np.unique(ranks[ranks > 0]).tolist():
+            yield names[noun][rank], ranks == rank
 
 
 def _under_checkpoint(statements: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
