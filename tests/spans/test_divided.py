@@ -100,7 +100,7 @@ def test_a_group_keeps_the_order_of_its_items(tmp_path: Path, monkeypatch: pytes
     for begin in range(0, 90, 30):
         numbers = np.arange(begin, begin + 30)
         parts.add(numbers % 4, {"numbers": numbers})
-    parts.lay_aside()
+    parts.finish()
     assert [parts.joined([group])["numbers"].tolist() for group in range(4)] == [
         [number for number in range(90) if number % 4 == group] for group in range(4)
     ]

@@ -7,7 +7,8 @@ paired are collected over all pieces; the rest is laid aside until the pairs are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -89,12 +90,13 @@ class Pass:
     _failed: list[Arrays] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _first: int = 0
+    _linked: Divided = field(init=False)
+    _tasks: Divided = field(init=False)
 
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
         self._texts = Texts(TextNumbers(), TextNumbers())
         self._cells = Cells.of(self.groups)
-        self._linked, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(2))
 
     def take_in(self, batches: Iterable[tuple[int, Columns]], ahead: int = 1) -> None:
         """Read all records; lay the executions of a piece aside while the next piece is assembled.
@@ -106,11 +108,13 @@ class Pass:
         Raises:
             NotInOrder: they must be sorted by session, or children sent tasks of their own.
         """
-        with closing(work_ahead(self._assembled(batches), "sessions", ahead)) as pieces:
-            for done in pieces:
+        with ExitStack() as stack:
+            thread = stack.enter_context(ThreadPoolExecutor(1, "divided")) if ahead else None
+            self._linked, self._tasks = (Divided(self.keep, self._cells.count, thread) for _ in range(2))
+            for done in stack.enter_context(closing(work_ahead(self._assembled(batches), "sessions", ahead))):
                 self._lay_aside(done)
-        self._linked.lay_aside()
-        self._tasks.lay_aside()
+            self._linked.finish()
+            self._tasks.finish()
         # If statements name several shards, the anchor may be in another cell: cells are then joined by gpid.
         self.groups = self._cells.gpids if self._texts.shards.texts else self._cells.count
 
