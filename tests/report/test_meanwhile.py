@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from time import sleep
 
 import pytest
 
 from citus_analysis.dataset.ingesting.workers.helper_process import Helper
+from citus_analysis.dataset.query import access
 from citus_analysis.report import meanwhile
 from citus_analysis.report.engine.execution import meanwhile as module
 from citus_analysis.report.engine.execution.kernel import Kernel
+from citus_analysis.report.engine.execution.notebook_work import open_ahead
 
 
 @pytest.fixture
@@ -50,6 +53,22 @@ def test_the_process_may_end(helper: Helper) -> None:
     later = meanwhile(sleep, 0.01)
     helper._process.kill()
     assert later.result() is None
+
+
+def test_the_second_process_opens_the_dataset_at_the_same_time_and_keeps_it(
+    recorded_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_second", [])
+    second = Helper("citus_analysis.report.engine.execution.second_imports")
+    try:
+        module.use(second)
+        assert open_ahead(recorded_path) == []
+        ((_, waiting),) = module._second
+        # After the dataset was opened, since the process does one thing after the other.
+        kept = waiting.submit(second.call, eval, f"list(__import__('sys').modules[{access.__name__!r}]._open)").result()
+        assert kept == [recorded_path.absolute()]
+    finally:
+        second.end()
 
 
 @pytest.mark.parametrize(("alone", "threads"), [(True, None), (False, "1")])

@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -94,13 +95,25 @@ def test_links_wait_in_memory_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir())
 
 
-def test_a_group_keeps_the_order_of_its_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("in_a_thread", [False, True])
+def test_a_group_keeps_the_order_of_its_items(
+    in_a_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(divided, "BLOCK_BYTES", 100)
-    parts = Divided(Shelf(tmp_path), groups=4)
-    for begin in range(0, 90, 30):
-        numbers = np.arange(begin, begin + 30)
-        parts.add(numbers % 4, {"numbers": numbers})
-    parts.finish()
+    with ThreadPoolExecutor(1) as thread:
+        parts = Divided(Shelf(tmp_path), groups=4, thread=thread if in_a_thread else None)
+        for begin in range(0, 90, 30):
+            numbers = np.arange(begin, begin + 30)
+            parts.add(numbers % 4, {"numbers": numbers})
+        parts.finish()
     assert [parts.joined([group])["numbers"].tolist() for group in range(4)] == [
         [number for number in range(90) if number % 4 == group] for group in range(4)
     ]
+
+
+def test_what_the_thread_cannot_write_is_raised(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        parts = Divided(Shelf(tmp_path / "absent"), groups=2, thread=thread)
+        parts.add(np.array([0, 1]), {"numbers": np.arange(2)})
+        with pytest.raises(FileNotFoundError):
+            parts.finish()
