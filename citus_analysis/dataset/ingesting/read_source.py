@@ -25,7 +25,7 @@ from citus_analysis.redaction import redact
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeasuredContent", "Outcome", "Parser", "read_source", "stage_rows"]
+__all__ = ["MeasuredContent", "Outcome", "Parser", "compression_of", "read_source", "stage_rows"]
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,13 @@ class Outcome:
 
     Attributes:
         staged: its parts, not yet in place.
+        compression: as of :attr:`Content.compression`.
         first_reject: place and reason of the first reject; None if nothing was rejected.
         problem: reason why the source, or the rest of it, could not be read; None if it was read completely.
     """
 
     staged: list[Staged]
+    compression: str
     content_bytes: int
     parsed_bytes: int
     noise_bytes: int
@@ -167,7 +169,7 @@ def read_source(
     with writing(writer.folder, place):
         staged = writer.finish()
     counts = (account.parsed, account.noise, account.rejected, account.rejects, account.first_reject)
-    return Outcome(staged, length, *counts, problem)
+    return Outcome(staged, compression_of(content), length, *counts, problem)
 
 
 def stage_rows(
@@ -181,6 +183,14 @@ def stage_rows(
     tables = _tagged(piece, tag)
     with writing(writer.folder, f"rows of {display(path)}"):
         writer.write(tables)
+
+
+def compression_of(content: Content) -> str:
+    """:attr:`Content.compression`; `none` for a file that cannot be read."""
+    try:
+        return content.compression
+    except InputError:
+        return "none"
 
 
 def _problem_of(error: Exception, format_: Parser) -> str:

@@ -205,6 +205,7 @@ class _Gathered:
         return Outcome(
             # Parts of a table in the order of the source.
             staged=sorted(staged, key=lambda item: (item.part.table, item.part.path)),
+            compression=outcomes[0].compression,
             content_bytes=sum(outcome.content_bytes for outcome in outcomes),
             parsed_bytes=sum(outcome.parsed_bytes for outcome in outcomes),
             noise_bytes=sum(outcome.noise_bytes for outcome in outcomes),

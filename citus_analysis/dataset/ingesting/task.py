@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from citus_analysis.dataset.discover.run_windows import Tagger
 from citus_analysis.dataset.discover.source_file import SourceFile
-from citus_analysis.dataset.ingesting.read_source import Outcome
+from citus_analysis.dataset.ingesting.read_source import Outcome, compression_of
 from citus_analysis.dataset.ingesting.recognise import registry_key
 from citus_analysis.dataset.storage.manifest import SourceState
-from citus_analysis.errors import InputError
 from citus_analysis.formats import Content
 
 __all__ = ["Task"]
@@ -36,6 +35,9 @@ class Task:
 
     def unread_state(self) -> SourceState:
         """The entry of a source that is not parsed: unrecognised, unreadable or a duplicate."""
+        return self._state(compression_of(Content(self.file.path)))
+
+    def _state(self, compression: str) -> SourceState:
         file = self.file
         note = f"same content as {file.same_as}" if file.same_as else None
         return SourceState(
@@ -48,7 +50,7 @@ class Task:
             bytes=file.bytes,
             format=file.format.name if file.format else None,
             parser_version=file.format.version if file.format else None,
-            compression=_compression(file),
+            compression=compression,
             identity=file.identity.to_dict(),
             run_id=self.tagger.run_id,
             recognised_by=self._recognised_by(),
@@ -68,7 +70,7 @@ class Task:
     def read_state(self, outcome: Outcome) -> SourceState:
         """The entry of a source that was parsed."""
         return replace(
-            self.unread_state(),
+            self._state(outcome.compression),
             is_client=self.file.is_client,
             content_bytes=outcome.content_bytes,
             parsed_bytes=outcome.parsed_bytes,
@@ -79,10 +81,3 @@ class Task:
             problem=outcome.problem,
             parts=tuple(staged.part for staged in outcome.staged),
         )
-
-
-def _compression(file: SourceFile) -> str:
-    try:
-        return Content(file.path).compression
-    except (InputError, OSError):
-        return "none"

@@ -21,9 +21,13 @@ gpid=20000030999`) names the session of its parent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Final
+from datetime import datetime
+from functools import lru_cache
+from typing import ClassVar, Final, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
@@ -74,39 +78,83 @@ class Activity(Format):
         if time is None or not self.detect(content.path.name, content.head):
             raise FormatError("the header lacks a time, pid, wait_event or state", place="line 1")
         zone = LocalTime.of(content.path, hints.options).zone
+        columns = _columns(tuple(header), time, zone.key if zone else "UTC")
         snapshots, last = 0, None
         for piece in read_records(content):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
-            rows = _rows(piece, header, time, zone.key if zone else "UTC")
-            good = rows.filter(pl.col("reason").is_null())
-            changes = good["sample_time"].ne_missing(good["sample_time"].shift(fill_value=last))
-            numbers = changes.cast(pl.Int32).cum_sum() + (snapshots - 1)
+            rows = _rows(piece, columns)
+            good = rows if _all_null(rows["reason"]) else rows.filter(pl.col("reason").is_null())
+            numbers = _numbers(good["sample_time"], last) + (snapshots - 1)
             if good.height:
-                snapshots, last = int(numbers.tail(1).item()) + 1, good["sample_time"].tail(1).item()
-            table = good.drop("offset", "reason").with_columns(sample=numbers)
+                snapshots, last = int(numbers[-1]) + 1, good["sample_time"].item(-1)
+            table = good.drop("offset", "reason").with_columns(pl.Series("sample", numbers))
             yield piece.parsed({"activity_samples": table}, rows)
 
 
-def _rows(records: Records, header: list[str], time: str, zone: str) -> pl.DataFrame:
-    """The table's columns, `offset`, and `reason` if a cell cannot be read."""
+def _all_null(values: pl.Series) -> bool:
+    return values.null_count() == len(values)
+
+
+def _numbers(times: pl.Series, last: datetime | None) -> NDArray[np.int32]:
+    """How many snapshots began up to each record, after the snapshot of a time."""
+    changed = np.ones(len(times), np.bool_)
+    known = times.to_physical().to_numpy()
+    changed[1:] = known[1:] != known[:-1]
+    if len(times) and times.item(0) == last:
+        changed[0] = False
+    return np.cumsum(changed, dtype=np.int32)
+
+
+class _Columns(NamedTuple):
+    """What is read from files with the same header.
+
+    Attributes:
+        sources: column of the table -> column of the file.
+        typed: expressions for the columns of the table.
+        gpid: expression for the global pid, from these.
+    """
+
+    sources: dict[str, str]
+    typed: dict[str, pl.Expr]
+    gpid: pl.Expr
+
+
+@lru_cache(maxsize=64)
+def _columns(header: tuple[str, ...], time: str, zone: str) -> _Columns:
+    # Kept, because expressions take as long to build as to evaluate for a small file.
     sources = {"sample_time": time}
     for column in _TABLE:
         source = _NAMED.get(column.name, column.name)
         if source in header and column.name not in ("sample", "sample_time"):
             sources[column.name] = source
-    fields = records.fields
-    typed = fields.select("offset", **{name: _typed(name, pl.col(source), zone) for name, source in sources.items()})
-    unread = pl.DataFrame(
-        {name: fields[source].is_not_null() & typed[name].is_null() for name, source in sources.items()}
-    )
-    reasons = [pl.when(name).then(pl.lit(f"{sources[name]} cannot be read")) for name in sources]
-    needed = [
-        pl.when(typed[name].is_null()).then(pl.lit(f"{sources[name]} is empty")) for name in ("sample_time", "pid")
+    typed = {name: _typed(name, pl.col(source), zone).alias(name) for name, source in sources.items()}
+    return _Columns(sources, typed, _gpid(sources).alias("gpid"))
+
+
+def _rows(records: Records, columns: _Columns) -> pl.DataFrame:
+    """The table's columns, `offset`, and `reason` if a cell cannot be read."""
+    typed = records.fields.select("offset", *columns.typed.values())
+    return typed.with_columns(columns.gpid, _reasons(records.fields, typed, columns.sources))
+
+
+def _reasons(fields: pl.DataFrame, typed: pl.DataFrame, sources: Mapping[str, str]) -> pl.Series:
+    """The first cell of each record that cannot be read, or is needed but empty."""
+    given, read = ({values.name: values for values in frame.iter_columns()} for frame in (fields, typed))
+    reasons = [
+        pl.when(given[source].is_not_null() & read[name].is_null()).then(pl.lit(f"{source} cannot be read"))
+        for name, source in sources.items()
+        if read[name].null_count() > given[source].null_count()
     ]
-    rows = typed.with_columns(reason=unread.select(pl.coalesce(*reasons, *needed)).to_series())
-    return rows.with_columns(gpid=_gpid(rows))
+    reasons += [
+        pl.when(read[name].is_null()).then(pl.lit(f"{sources[name]} is empty"))
+        for name in ("sample_time", "pid")
+        if read[name].null_count()
+    ]
+    if not reasons:
+        return pl.Series("reason", [None], pl.String).new_from_index(0, typed.height)
+    return typed.select(pl.coalesce(reasons).alias("reason")).to_series()
 
 
 def _typed(name: str, text: pl.Expr, zone: str) -> pl.Expr:
@@ -120,15 +168,13 @@ def _typed(name: str, text: pl.Expr, zone: str) -> pl.Expr:
     return text.cast(_TABLE[name].dtype)
 
 
-def _gpid(rows: pl.DataFrame) -> pl.Series:
+def _gpid(sources: Mapping[str, str]) -> pl.Expr:
     # Citus shows 0 for a session that has no gpid yet.
-    stated = (
-        rows["gpid"].replace(0, None) if "gpid" in rows.columns else pl.Series([None] * rows.height, dtype=pl.Int64())
-    )
-    if "application" not in rows.columns:
+    stated = pl.when(pl.col("gpid") != 0).then("gpid") if "gpid" in sources else pl.lit(None, pl.Int64)
+    if "application" not in sources:
         return stated
-    named = rows["application"].cast(pl.String).str.extract(CHILD_APPLICATION).cast(pl.Int64(), strict=False)
-    return stated.fill_null(named) if stated.len() else stated
+    named = pl.col("application").cast(pl.String).str.extract(CHILD_APPLICATION).cast(pl.Int64, strict=False)
+    return pl.coalesce(stated, named)
 
 
 FORMAT: Final = Activity()

@@ -42,6 +42,9 @@ HEAD_BYTES: Final = 64 * 2**10
 EXCERPT_BYTES: Final = 4096
 LOOK_BYTES: Final = 64 * 2**10
 
+#: A shorter file is opened once and stays in memory: opening takes as long as reading.
+_SMALL_BYTES: Final = 64 * 2**10
+
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 _DAMAGE: Final = (EOFError, zlib.error, OSError)
 
@@ -156,14 +159,18 @@ class Content:
     end: int | None = None
 
     @cached_property
-    def compression(self) -> str:
-        """`none`, `gzip`, `zstd` or `bzip2`, detected from the first bytes, not from the name."""
+    def _start(self) -> bytes:
+        """The first bytes on disk, all of a small file."""
         try:
             with self.path.open("rb") as file:
-                start = file.read(4)
+                return file.read(_SMALL_BYTES)
         except OSError as error:
             raise _unreadable(self.path, error) from error
-        return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "none")
+
+    @cached_property
+    def compression(self) -> str:
+        """`none`, `gzip`, `zstd` or `bzip2`, detected from the first bytes, not from the name."""
+        return next((name for magic, name in _MAGIC.items() if self._start.startswith(magic)), "none")
 
     @cached_property
     def head(self) -> bytes:
@@ -179,9 +186,10 @@ class Content:
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""
         try:
+            whole = io.BytesIO(self._start) if len(self._start) < _SMALL_BYTES else None
             if self.compression == "bzip2":
-                return cast(BinaryIO, bz2.open(self.path))
-            file = self.path.open("rb", buffering=0)
+                return cast(BinaryIO, bz2.open(whole or self.path))
+            file = whole or self.path.open("rb", buffering=0)
             match self.compression:
                 case "gzip":
                     return cast(BinaryIO, GzipStream(file))
