@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 import polars as pl
 
@@ -39,6 +39,12 @@ from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import LocalTime
 
 __all__ = ["FORMAT", "ServerViews", "is_counter"]
+
+
+#: As many texts are read sooner than the distinct ones among them are found.
+_FEW_TEXTS: Final = 1_000
+
+_Piece = TypeVar("_Piece")
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class ServerViews(Format):
         return 1.0 if _layout(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece per block; a block's last snapshot waits for the next block.
+        """One piece per block; a block's last snapshot waits for the next block, if there is one.
 
         Raises:
             FormatError: the header is of none of the views, or lacks a time.
@@ -119,14 +125,14 @@ class ServerViews(Format):
         zone = LocalTime.of(content.path, hints.options).zone
         held: pl.DataFrame | None = None
         before: Snapshot | None = None
-        for piece in read_records(content, layout.counters):
+        for piece, is_last in _with_end(read_records(content, layout.counters)):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
             rows = _rows(piece, layout, zone.key if zone else "UTC")
             good = rows.filter(pl.col("reason").is_null()).drop("offset", "reason")
-            whole, held = _split(good, held)
-            grown, before = growth(layout.view.name, whole, before, alone=False)
+            whole, held = _split(good, held, is_last=is_last)
+            grown, before = growth(layout.view.name, whole, before, alone=held.is_empty())
             yield piece.parsed({"server_counters": grown}, rows)
         if held is not None and held.height:
             yield Parsed({"server_counters": growth(layout.view.name, held, before)[0]}, 0)
@@ -162,7 +168,7 @@ def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
 def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
     """Why a record is rejected; null for the others."""
     # Columns of reasons are built only for the few counters that have unreadable values, because they take long.
-    unread = rows.select(counters).select(~pl.all().is_finite()).select(pl.all().any()).row(0) if counters else ()
+    unread = rows.select((~pl.col(counters).is_finite()).any()).row(0) if counters else ()
     bad = [
         pl.when(~pl.col(name).is_finite()).then(pl.lit(f"{name} is no number"))
         for name, some in zip(counters, unread, strict=True)
@@ -173,14 +179,28 @@ def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
 
 def _times(texts: pl.Series, zone: str) -> pl.Series:
     """Texts as times; each distinct text is read once, because all entries of a snapshot have the same time."""
+    if len(texts) <= _FEW_TEXTS:
+        return texts.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
     distinct = texts.drop_nulls().unique()
     read = distinct.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
     return texts.replace_strict(distinct, read, default=None, return_dtype=SINCE)
 
 
-def _split(rows: pl.DataFrame, held: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _with_end(pieces: Iterator[_Piece]) -> Iterator[tuple[_Piece, bool]]:
+    """Each piece, and whether it is the last one."""
+    held = next(pieces, None)
+    while held is not None:
+        following = next(pieces, None)
+        yield held, following is None
+        held = following
+
+
+def _split(rows: pl.DataFrame, held: pl.DataFrame | None, *, is_last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Complete snapshots, and the last snapshot, which may continue in the next block."""
     rows = rows if held is None else pl.concat([held, rows])
+    # A snapshot whose time is before that of another would be compared with others than in a longer file.
+    if is_last and rows["sample_time"].is_sorted():
+        return rows, rows.clear()
     last = pl.col("sample_time") == pl.col("sample_time").tail(1).first()
     return rows.filter(~last), rows.filter(last)
 
