@@ -38,6 +38,7 @@ __all__ = [
 GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each define a format.
 FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
+_CERTAIN: Final = 1.0
 #: Files below this confidence are ignored rather than misread.
 _SURE_ENOUGH: Final = 0.5
 _DECLARED: Final = re.compile(
@@ -160,8 +161,13 @@ def detect_format(content: Content) -> Format | None:
     if content.wide_encoding is not None:
         return None
     name, head = content.path.name, content.head
-    scored = [(candidate.detect(name, head), candidate) for candidate in formats().values()]
-    confidence, best = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+    confidence, best = 0.0, None
+    for candidate in formats().values():
+        if (found := candidate.detect(name, head)) > confidence:
+            confidence, best = found, candidate
+        if confidence >= _CERTAIN:
+            # No later one can be more confident.
+            break
     return best if confidence >= _SURE_ENOUGH else None
 
 
