@@ -54,14 +54,13 @@ def log_errors(events: pl.LazyFrame) -> pl.DataFrame:
     what = (
         pl.when(kind == "lock_wait")
         .then(pl.lit("lock waits"))
-        .when(kind == AUTOVACUUM)
-        .then(pl.lit(AUTOVACUUM))
         .when((kind == "checkpoint") & text.str.contains(_FREQUENT))
         .then(pl.lit("frequent checkpoints"))
     )
     for part, (_, codes, words) in _ERRORS.items():
         said = code.is_in(codes) | (code.is_null() & text.str.contains(words))
         what = what.when(severe & said.fill_null(value=False)).then(pl.lit(part))
+    what = what.when(kind == AUTOVACUUM).then(pl.lit(AUTOVACUUM))
     return (
         events.group_by(*_NODE, what=what.otherwise(pl.lit(None, pl.String)), maintain_order=True)
         .agg(n=pl.len(), source_id=pl.col("source_id").first())

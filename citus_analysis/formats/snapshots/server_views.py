@@ -190,7 +190,12 @@ def _with_end(pieces: Iterator[_Piece]) -> Iterator[tuple[_Piece, bool]]:
     """Each piece, and whether it is the last one."""
     held = next(pieces, None)
     while held is not None:
-        following = next(pieces, None)
+        try:
+            following = next(pieces, None)
+        except Exception:
+            # What was read before a damaged place is kept.
+            yield held, False
+            raise
         yield held, following is None
         held = following
 
