@@ -26,6 +26,7 @@ __all__ = [
     "filled",
     "integers_of",
     "nulls",
+    "own_words",
     "repeated_text",
     "text_array",
     "texts_of",
@@ -184,3 +185,18 @@ def _zeros() -> pa.Buffer:
     import pyarrow as pa
 
     return pa.py_buffer(bytes(8 * (_MOST_NULLS + 1)))
+
+
+def own_words(codes: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same texts with a dictionary of those words that occur, in the order in which they do.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> words = pa.array(["a", "b", "c", "b"]).dictionary_encode().slice(1)
+        >>> own_words(words).dictionary.to_pylist(), own_words(words).to_pylist()
+        (['b', 'c'], ['b', 'c', 'b'])
+    """
+    import pyarrow as pa
+
+    own = codes.dictionary_decode().dictionary_encode()
+    return pa.DictionaryArray.from_arrays(own.indices.cast(codes.type.index_type), own.dictionary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +12,7 @@ from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final
 
 from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
@@ -33,6 +33,7 @@ from citus_analysis.dataset.ingesting.derive import (
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
+from citus_analysis.dataset.ingesting.reading_together import grouped_tasks, read_tasks
 from citus_analysis.dataset.ingesting.recognise import (
     find_duplicates,
     join_logs,
@@ -70,7 +71,6 @@ _RECOGNISED_AT_ONCE: Final = 16
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
 _FEW: Final = 3
 
-_Done = TypeVar("_Done")
 Source = str | os.PathLike[str]
 
 
@@ -194,12 +194,6 @@ class _Gauge:
             with self._lock:
                 self._state = Progress(self._state.stage, self._state.done + done, self._state.total)
                 self.callback(self._state)
-
-    def each(self, results: Iterable[_Done], size: Callable[[_Done], int]) -> Iterator[_Done]:
-        """The results, each of which adds its size when it is taken."""
-        for result in results:
-            self.add(size(result))
-            yield result
 
 
 def _remembered(manifest: Manifest) -> dict[tuple[str, str], str | None]:
@@ -364,10 +358,12 @@ class _Ingest:
         for task in big:
             yield task, read(task, _threads_of_each(self.pool.jobs))
         small = [task for task in tasks if task.bytes < BIG_BYTES]
-        # Files of one format in a row: polars keeps the last few regular expressions that it compiled.
-        small.sort(key=lambda task: task.file.format.name if task.file.format else "")
-        here, there = partial(read_task, self.store, stop=self.pool.stop), partial(read_task, self.store)
-        yield from self.gauge.each(self.pool.each_helped(here, there, small), lambda done: done[0].bytes)
+        self.pool.start_helpers(len(small))
+        here, there = partial(read_tasks, self.store, stop=self.pool.stop), partial(read_tasks, self.store)
+        for group, outcomes in self.pool.each_helped(here, there, grouped_tasks(small), at_once=1):
+            for task, outcome in zip(group, outcomes, strict=True):
+                self.gauge.add(task.bytes)
+                yield task, outcome
 
     def _fetch(self, table: str) -> None:
         """Make the intact parts of a table readable for the driver."""

@@ -12,11 +12,13 @@ instance of :class:`Format`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from citus_analysis.core.array_types import Integers
+from citus_analysis.core.arrow_arrays import own_words
 from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.api.redacted_columns import redact_batch, redact_expr
 from citus_analysis.formats.sources.content import Content
@@ -100,6 +102,28 @@ class Parsed:
         """Bytes in `rejects`."""
         return int(self.frame("rejects")["byte_length"].sum()) if len(self.rejects) else 0
 
+    def divided(self, bounds: Mapping[str, Integers], parsed: Sequence[int], noise: Sequence[int]) -> list[Parsed]:
+        """A piece without rejects that has the rows of several sources, as a piece for each source.
+
+        Args:
+            bounds: table -> number of the first row of each source, and at the end the number of rows.
+            parsed: :attr:`parsed_bytes` of each source.
+            noise: :attr:`noise_bytes` of each source.
+        """
+        tables = [
+            {name: _rows_between(self.tables[name], int(at[i]), int(at[i + 1])) for name, at in bounds.items()}
+            for i in range(len(parsed))
+        ]
+        return [self._of_source(*own) for own in zip(tables, parsed, noise, strict=True)]
+
+    def _of_source(self, tables: Mapping[str, pa.RecordBatch], parsed_bytes: int, noise_bytes: int) -> Parsed:
+        # Its rows were converted and redacted with those of the other sources.
+        piece = object.__new__(Parsed)
+        facts = {"tables": tables, "parsed_bytes": parsed_bytes, "noise_bytes": noise_bytes, "rejects": self.rejects}
+        for name, value in facts.items():
+            object.__setattr__(piece, name, value)
+        return piece
+
 
 class Format(ABC):
     """One file format. Instances have no state; the registry keeps one of each.
@@ -138,6 +162,17 @@ class Format(ABC):
             FormatError: the bytes are not of this format at all.
             InputError: the file cannot be read.
         """
+
+
+def _rows_between(batch: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch:
+    """Some of the rows; their dictionaries hold only their own words."""
+    rows = batch.slice(begin, end - begin)
+    if begin == 0 and end == len(batch):
+        return rows
+    import pyarrow as pa
+
+    columns = [own_words(column) if pa.types.is_dictionary(column.type) else column for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def _converted(table: str, rows: Rows) -> pa.RecordBatch:

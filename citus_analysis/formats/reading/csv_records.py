@@ -20,13 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.api.joinable import Joined
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
 
-__all__ = ["Records", "header_of", "read_records"]
+__all__ = ["Header", "Records", "header_of", "read_records", "records_of"]
 
 _FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _QUOTE: Final = ord('"')
@@ -66,6 +68,19 @@ class Records:
         noise = int(clean.filter("noise")["length"].sum())
         return Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
 
+    def divided(self, joined: Joined, tables: Mapping[str, Rows], bounds: Mapping[str, Integers]) -> list[Parsed]:
+        """A piece for each source, if these are the records of several, and none is rejected.
+
+        Args:
+            joined: the sources.
+            tables: the rows.
+            bounds: as of :meth:`Parsed.divided`.
+        """
+        noise = self.lines["length"].to_numpy() * self.lines["noise"].to_numpy()
+        noise_bytes = joined.sums(self.lines["offset"].to_numpy(), noise)
+        parsed_bytes = [length - own for length, own in zip(joined.lengths, noise_bytes, strict=True)]
+        return Parsed(tables, sum(parsed_bytes), sum(noise_bytes)).divided(bounds, parsed_bytes, noise_bytes)
+
 
 def header_of(head: bytes) -> list[str]:
     """Names of the columns in lower case; empty if the first line is not CSV."""
@@ -75,6 +90,36 @@ def header_of(head: bytes) -> list[str]:
     except csv.Error:
         return []
     return [name.strip().lower() for name in names]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the first line of a file says about the others.
+
+    Attributes:
+        text: the line, without blanks at its end.
+        schema: the columns and what they are read as.
+    """
+
+    text: str
+    schema: pl.Schema
+
+    @classmethod
+    def of(cls, head: bytes, numbers: Collection[str] = ()) -> Header:
+        """The header of a file that begins like this.
+
+        Args:
+            head: the first bytes.
+            numbers: names of the columns that are read as numbers.
+
+        Raises:
+            FormatError: a name is missing or occurs twice.
+        """
+        names = header_of(head)
+        if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
+            raise FormatError("the first line is not a header of distinct names", place="line 1")
+        text = line_frame(head.lstrip(b"\r\n").partition(b"\n")[0])["text"].item(0)
+        return cls(str(text), _schema(names, numbers))
 
 
 def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Records | Parsed]:
@@ -87,12 +132,9 @@ def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Re
     Raises:
         FormatError: the header is invalid: a name is missing or occurs twice.
     """
-    names = header_of(content.head)
-    if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
-        raise FormatError("the first line is not a header of distinct names", place="line 1")
-    header = line_frame(content.head.lstrip(b"\r\n").partition(b"\n")[0])["text"].item(0)
+    header = Header.of(content.head, numbers)
     for block in chunks(content, _complete):
-        yield reject_oversized(block) if block.oversized else _records(block, _schema(names, numbers), str(header))
+        yield reject_oversized(block) if block.oversized else records_of(block, header)
 
 
 def _complete(data: bytes, _offset: int) -> int:
@@ -108,13 +150,15 @@ def _schema(names: Sequence[str], numbers: Collection[str]) -> pl.Schema:
     return pl.Schema({name: pl.Float64() if name in numbers else pl.String() for name in names})
 
 
-def _records(block: Block, schema: pl.Schema, header: str) -> Records:
+def records_of(block: Block, header: Header) -> Records:
+    """The records of a block that begins where a record begins and ends where one ends, or the file."""
+    schema = header.schema
     lines = line_frame(block.data, block.offset)
     if b'"' in block.data:
         lines = _joined(lines)
     text = pl.col("text")
     lines = lines.with_columns(
-        noise=(text == "") | (text == header),
+        noise=(text == "") | (text == header.text),
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
         .when((text != "") & ~_whole(lines, block, len(schema)))
