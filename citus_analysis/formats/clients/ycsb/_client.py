@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.operations import COMPOUND, FAILED, is_counted_once
 
-__all__ = ["Client"]
+__all__ = ["Client", "client_rows", "totals"]
 
 _OPTION_WITH_VALUE: Final = frozenset({"-threads", "-target", "-db", "-P", "-p", "-l"})
 #: Codes of operations that succeeded; clients print an empty code for a status without a name.
@@ -25,7 +26,6 @@ _OPERATIONS: Final = ("Operations", "Total Operations")
 _TOTALS: Final = pl.col("value").is_between(0, _MAX_COUNT) & (
     pl.col("metric").str.starts_with("Return=") | pl.col("metric").is_in(_OPERATIONS) | (pl.col("section") == "OVERALL")
 )
-_FAILED: Final = pl.col("operations").filter(pl.col("section").str.ends_with(FAILED)).sum()
 
 
 @dataclass
@@ -36,6 +36,7 @@ class Client:
         arguments: the text after `Command line:`, or after the class name in the launch line.
         measured: measurement types found in the output, strongest evidence first.
         values: (section, metric) -> value of the summary's metrics, the first of each.
+        clock_start: when it began to count seconds, on its own clock.
     """
 
     tool_version: str | None = None
@@ -45,6 +46,7 @@ class Client:
     values: dict[tuple[str, str], float] = field(default_factory=dict)
     time_limit_s: float | None = None
     start_time: datetime | None = None
+    clock_start: datetime | None = None
     end_time: datetime | None = None
     last_total: int | None = None
     failed_so_far: int = 0
@@ -60,34 +62,38 @@ class Client:
         elif kind == "limit":
             self.time_limit_s = float(text.split()[-2])
 
-    def add_metrics(self, metrics: pl.DataFrame) -> None:
-        """Keep the values from which the totals are computed, a few per operation."""
-        wanted = metrics.filter(_TOTALS).head(_MAX_VALUES - len(self.values))
-        for section, metric, value in wanted.select("section", "metric", "value").iter_rows():
+    def add_totals(self, values: Iterable[tuple[str, str, float]]) -> None:
+        """Keep values of :func:`totals`, a few per operation."""
+        for section, metric, value in islice(values, _MAX_VALUES - len(self.values)):
             self.values.setdefault((section, metric), value)
-        if (metrics["metric"] == "LatencyVariance").any():
-            self.saw(["histogram"])
 
-    def add_status(self, status: pl.DataFrame, series: pl.DataFrame) -> None:
-        """Keep the first and last time, and the number of operations done."""
-        times = status["log_time"].drop_nulls()
-        if not times.is_empty():
-            self.end_time = times[-1]
-        self.last_total = status["operations_total"][-1]
-        self.failed_so_far += series.select(_FAILED).item()
-        if series["max_us"].count():
+    def add_status(
+        self, first_time: datetime | None, seconds: int, last_time: datetime | None, last_total: int
+    ) -> None:
+        """Keep what status lines tell (:data:`STATUS_FACTS`): the first and last time, and the operations done."""
+        if self.clock_start is None and first_time is not None:
+            self.start_time = first_time
+            self.clock_start = first_time - timedelta(seconds=seconds)
+        if last_time is not None:
+            self.end_time = last_time
+        self.last_total = last_total
+
+    def add_series(self, failed: int, measured: int) -> None:
+        """Keep what the rows of status lines tell (:data:`SERIES_FACTS`)."""
+        self.failed_so_far += failed
+        if measured:
             self.saw(["hdrhistogram"])
 
     def saw(self, measurement_types: Iterable[str]) -> None:
         """Record the measurement types found in the output."""
         self.measured += [kind for kind in measurement_types if kind not in self.measured]
 
-    def row(self) -> pl.DataFrame:
-        """The client's row of the table `clients`."""
+    def facts(self) -> dict[str, object]:
+        """The columns of the client's row of the table `clients`."""
         options, properties = _parsed_arguments(self.command_line or "")
         done, failed = self._totals(loading="-load" in options)
         target = _number(options.get("-target", properties.get("target"))) or None
-        facts = {
+        return {
             "tool": "ycsb",
             "tool_version": self.tool_version,
             "throughput_ops_s": self.values.get(("OVERALL", "Throughput")),
@@ -106,7 +112,6 @@ class Client:
             "completed": self._completed,
             "command_line": self.command_line,
         }
-        return pl.DataFrame({name: [value] for name, value in facts.items()}, strict=False)
 
     @property
     def command_line(self) -> str | None:
@@ -153,6 +158,16 @@ class Client:
         attempted = max(int(succeeded + failed - twice), 0)
         failures = min(int(failed), attempted)
         return attempted - failures, failures
+
+
+def totals(metrics: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `client_metrics` from which a client's totals are computed."""
+    return metrics.filter(_TOTALS)
+
+
+def client_rows(clients: Sequence[Client]) -> pl.DataFrame:
+    """Rows of the table `clients`."""
+    return pl.DataFrame([client.facts() for client in clients], infer_schema_length=None, strict=False)
 
 
 def _split_failed(counts: dict[str, float]) -> tuple[float, float]:

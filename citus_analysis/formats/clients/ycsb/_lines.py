@@ -16,12 +16,15 @@ __all__ = [
     "LIMIT",
     "NOISE",
     "NUMBER",
+    "ONCE",
     "RAW",
     "STATUS",
     "SUMMARY",
+    "TELLING",
     "classified_lines",
     "glued_head",
     "may_be_glued",
+    "told",
 ]
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
@@ -91,6 +94,17 @@ _KINDS: Final = {
     "error": _ERROR,
 }
 
+#: Kinds of lines that only a YCSB client prints.
+TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
+
+#: Each occurs once in a client's output; a second occurrence begins the output of another client.
+ONCE: Final = ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ", "Loading workload...", "Starting test.")
+#: Lines of the client's banner, and those that begin with these texts; the last two are whole lines.
+_TOLD: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) | (
+    pl.col("kind").is_in(["noise", "summary"])
+    & (pl.col("text").str.starts_with(ONCE[2]) | pl.col("text").is_in(list(ONCE[3:])))
+)
+
 #: Rare kinds, tried only on lines of no other kind: their patterns take longer to compile than a small file takes to
 #: read. No line fits both a rare kind and a common kind after it.
 _SELDOM: Final = (("launch",), ("continuation", "error"))
@@ -131,6 +145,11 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     if others["suspect"].any():
         others = _split_glued(others.drop("kind")).with_columns(kind=_kind_of(*_COMMON))
     return pl.concat([lines.filter(known), _with_seldom(others.select(lines.columns))]).sort("offset")
+
+
+def told(lines: pl.DataFrame) -> pl.DataFrame:
+    """The classified lines that tell what was launched, and by which the output of another client is recognised."""
+    return lines.filter(_TOLD)
 
 
 def _with_seldom(lines: pl.DataFrame) -> pl.DataFrame:

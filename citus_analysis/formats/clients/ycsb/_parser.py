@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Final
 
 import polars as pl
@@ -12,9 +11,9 @@ from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients.ycsb import _status, _summary
-from citus_analysis.formats.clients.ycsb._client import Client
+from citus_analysis.formats.clients.ycsb._client import Client, client_rows, totals
 from citus_analysis.formats.clients.ycsb._json import json_values
-from citus_analysis.formats.clients.ycsb._lines import classified_lines
+from citus_analysis.formats.clients.ycsb._lines import ONCE, TELLING, classified_lines, told
 from citus_analysis.formats.clients.ycsb._raw import latency_rows, raw_fields, uniform_fields
 from citus_analysis.formats.reading.lines import reject_runs
 from citus_analysis.formats.sources.content import Block
@@ -22,15 +21,6 @@ from citus_analysis.schema import TABLES
 
 __all__ = ["Parser"]
 
-#: Each occurs once in a client's output; a second occurrence begins the output of another client.
-_ONCE: Final = ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ", "Loading workload...", "Starting test.")
-#: Lines of the client's banner, and those that begin with these texts; the last two are whole lines.
-_TOLD: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) | (
-    pl.col("kind").is_in(["noise", "summary"])
-    & (pl.col("text").str.starts_with(_ONCE[2]) | pl.col("text").is_in(list(_ONCE[3:])))
-)
-#: Kinds of lines that only a YCSB client prints.
-_TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "launch", "version"})
 #: Kinds of lines that become rows.
 _CONVERTED: Final = ("summary", "json", "status", "raw", "error")
 #: Number of status lines kept to find repetitions: a day at one per second.
@@ -61,7 +51,6 @@ class Parser:
     _with_percentiles: set[str] = field(default_factory=set)
     _json: tuple[str | None, str | None] = (None, None)
     _shown: pl.DataFrame | None = None
-    _start: datetime | None = None
     _first_raw_ms: int | None = None
 
     def block(self, block: Block) -> Parsed:
@@ -74,7 +63,7 @@ class Parser:
         lines = self._judged(classified_lines(block.data, block.offset))
         kinds = lines["kind"]
         present = set(kinds.unique())
-        self.recognised |= not _TELLING.isdisjoint(present)
+        self.recognised |= not TELLING.isdisjoint(present)
         of_kind = {kind: lines.filter(kinds == kind) for kind in _CONVERTED if kind in present}
         values = self._values(of_kind)
         is_point = _summary.is_point(values)
@@ -93,7 +82,7 @@ class Parser:
 
     def finish(self) -> Parsed:
         """The client's own row and its errors, which are complete at the end."""
-        return Parsed({"clients": self.client.row(), "client_errors": self._errors}, 0)
+        return Parsed({"clients": client_rows([self.client]), "client_errors": self._errors}, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with the `reason` of their rejection, null if they are not rejected."""
@@ -121,8 +110,8 @@ class Parser:
         """Offset from which lines are those of a second client; the banner before it is read."""
         if self._ended:
             return 0
-        for offset, kind, line in lines.filter(_TOLD).select("offset", "kind", "text").iter_rows():
-            text = next((text for text in _ONCE if line.startswith(text)), None)
+        for offset, kind, line in told(lines).select("offset", "kind", "text").iter_rows():
+            text = next((text for text in ONCE if line.startswith(text)), None)
             if text in self._once:
                 self._ended = True
                 return int(offset)
@@ -146,32 +135,30 @@ class Parser:
 
     def _metrics(self, values: pl.DataFrame) -> pl.DataFrame:
         metrics = _summary.metric_rows(values)
-        self.client.add_metrics(metrics)
+        self.client.add_totals(totals(metrics).select("section", "metric", "value").iter_rows())
+        if (metrics["metric"] == "LatencyVariance").any():
+            self.client.saw(["histogram"])
         return metrics
 
     def _series(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
         """Rows of status lines; repetitions (on the other stream) are left out."""
         if "status" not in of_kind:
             return TABLES["client_series"].parsed().empty()
-        status = _status.status_fields(of_kind["status"], self.timezone)
-        dated = pl.col("log_time").is_not_null()
-        keys = ["log_time", "operations_total"]
-        status = status.filter(pl.struct(keys).is_first_distinct() | ~dated)
+        status = _status.distinct_status(_status.status_fields(of_kind["status"], self.timezone))
         if self._shown is not None:
-            status = status.join(self._shown, on=keys, how="anti", maintain_order="left")
-        shown = [*([] if self._shown is None else [self._shown]), status.filter(dated).select(keys)]
+            status = status.join(self._shown, on=_status.SHOWN, how="anti", maintain_order="left")
+        dated = status.filter(pl.col("log_time").is_not_null()).select(_status.SHOWN)
+        shown = [*([] if self._shown is None else [self._shown]), dated]
         self._shown = pl.concat(shown).tail(_REMEMBERED)
         return self._timed(status)
 
     def _timed(self, status: pl.DataFrame) -> pl.DataFrame:
         if status.is_empty():
             return TABLES["client_series"].parsed().empty()
-        if self._start is None and (first := status.row(0, named=True))["log_time"] is not None:
-            self.client.start_time = first["log_time"]
-            self._start = first["log_time"] - timedelta(seconds=first["seconds"])
-        series = _status.series_rows(status, pl.lit(self._start, TIME.polars))
-        self.client.add_status(status, series)
-        return series
+        self.client.add_status(*status.select(_status.STATUS_FACTS).row(0))
+        series = _status.series_rows(status, pl.lit(self.client.clock_start, TIME.polars))
+        self.client.add_series(*series.select(_status.SERIES_FACTS).row(0))
+        return series.drop("offset")
 
     def _latencies(self, fields: pl.DataFrame | None) -> pl.DataFrame:
         if fields is None:

@@ -16,8 +16,24 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.clients.ycsb._lines import STATUS
+from citus_analysis.operations import FAILED
 
-__all__ = ["series_rows", "status_fields"]
+__all__ = ["SERIES_FACTS", "SHOWN", "STATUS_FACTS", "distinct_status", "series_rows", "status_fields"]
+
+#: What a client shows in each status line, and never twice.
+SHOWN: Final = ("log_time", "operations_total")
+#: Arguments of `Client.add_status`, from the status lines of a client (a frame of :func:`status_fields`).
+STATUS_FACTS: Final = (
+    pl.col("log_time").first().alias("first_time"),
+    pl.col("seconds").first(),
+    pl.col("log_time").drop_nulls().last().alias("last_time"),
+    pl.col("operations_total").last().alias("last_total"),
+)
+#: Arguments of `Client.add_series`, from the rows of these lines.
+SERIES_FACTS: Final = (
+    pl.col("operations").filter(pl.col("section").str.ends_with(FAILED)).sum().alias("failed"),
+    pl.col("max_us").count().alias("measured"),
+)
 
 
 def _number(text: pl.Expr) -> pl.Expr:
@@ -73,8 +89,20 @@ def status_fields(lines: pl.DataFrame, timezone: str) -> pl.DataFrame:
     )
 
 
+def distinct_status(status: pl.DataFrame, *client: str) -> pl.DataFrame:
+    """Status lines without repetitions (on the other stream); those without a time are never taken for one.
+
+    Args:
+        status: a frame of :func:`status_fields`.
+        client: the column that names the client, if there are several.
+    """
+    return status.filter(pl.struct(*client, *SHOWN).is_first_distinct() | pl.col("log_time").is_null())
+
+
 def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
     """Rows of `client_series`: per status line its total, then its operations in the order printed.
+
+    The column `offset` is that of the line.
 
     Args:
         status: a frame of :func:`status_fields`.
@@ -91,10 +119,10 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
         elapsed_s=pl.when(plausible).then(by_clock).otherwise(pl.col("seconds").cast(pl.Float64)),
         throughput_ops_s=_number(pl.col("rest").str.extract(r"(\S+) current ops/sec")),
     )
-    seldom = [rows(timed) for word, rows in _SELDOM.items() if timed[word][0]]
+    seldom = [rows(timed) for word, rows in _SELDOM.items() if timed[word].any()]
     total = timed.select("offset", "elapsed_s", "log_time", "operations_total", "throughput_ops_s")
     table = pl.concat([total, _hdr_rows(timed), *seldom], how="diagonal")
-    return table.select(pl.exclude("offset").sort_by("offset", maintain_order=True))
+    return table.sort("offset", maintain_order=True)
 
 
 def _groups(timed: pl.DataFrame, pattern: str) -> pl.DataFrame:
