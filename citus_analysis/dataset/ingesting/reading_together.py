@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from threading import Event
 from typing import Final
 
@@ -19,8 +21,9 @@ __all__ = ["grouped_tasks", "read_tasks"]
 
 #: Sources that are handed to a process at once: threads wait for the interpreter before they can hand over more.
 _AT_ONCE: Final = 6
-#: Sources that are joined: as many again would save little more, and leave the last process alone for longer.
-_JOINED: Final = 24
+#: Sources that are joined, and their bytes: more would save little, and leave the last process alone for longer.
+_JOINED: Final = 64
+_JOINED_BYTES: Final = 2**18
 
 
 @dataclass(frozen=True)
@@ -46,16 +49,23 @@ def grouped_tasks(tasks: Iterable[Task]) -> list[list[Task]]:
         []
     """
     groups: list[list[Task]] = []
-    room = 0
-    last: tuple[str, bool] | None = None
-    for task in sorted(tasks, key=_order):
-        if not room or _order(task) != last:
-            groups.append([])
-            last = _order(task)
-            room = _JOINED if last[1] else _AT_ONCE
-        groups[-1].append(task)
-        room -= 1
+    for (_, joined), alike in groupby(sorted(tasks, key=_order), key=_order):
+        most, most_bytes = (_JOINED, _JOINED_BYTES) if joined else (_AT_ONCE, sys.maxsize)
+        groups += _groups(alike, most, most_bytes)
     return groups
+
+
+def _groups(tasks: Iterable[Task], most: int, most_bytes: int) -> Iterator[list[Task]]:
+    group: list[Task] = []
+    size = 0
+    for task in tasks:
+        if group and (len(group) >= most or size + task.bytes > most_bytes):
+            yield group
+            group, size = [], 0
+        group.append(task)
+        size += task.bytes
+    if group:
+        yield group
 
 
 def _order(task: Task) -> tuple[str, bool]:

@@ -171,7 +171,11 @@ def _rows_between(batch: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch
         return rows
     import pyarrow as pa
 
-    columns = [own_words(column) if pa.types.is_dictionary(column.type) else column for column in rows.columns]
+    # The words of an ordered one are its categories, whether they occur or not.
+    columns = [
+        own_words(column) if pa.types.is_dictionary(column.type) and not column.type.ordered else column
+        for column in rows.columns
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.sources.content import Block, Content
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["JOINED_BYTES", "JoinableFormat", "Joined", "parse_joined"]
 
@@ -64,10 +67,28 @@ class Joined:
         """For sorted offsets, the number of those before each source, and at the end of all."""
         return np.searchsorted(offsets, self.begins)
 
+    def sources(self, offsets: Integers) -> Integers:
+        """For offsets, the number of the source that each is in."""
+        return np.searchsorted(self.begins, offsets, side="right") - 1
+
     def sums(self, offsets: Integers, values: Integers) -> list[int]:
         """The sum of values in each source; their offsets are sorted."""
         total = np.concatenate([[0], np.cumsum(values)])[self.bounds(offsets)]
         return [int(part) for part in np.diff(total)]
+
+    def own_samples(self, rows: pl.DataFrame, begins: Integers) -> tuple[pl.DataFrame, Integers]:
+        """Rows with `sample` counted from 0 in each source, and the number of the first row of each.
+
+        Args:
+            rows: in the order of `sample`, which is counted through all sources.
+            begins: offsets of the first lines of the samples.
+        """
+        import polars as pl
+
+        first = self.bounds(begins)
+        bounds = np.searchsorted(rows["sample"].to_numpy(), first)
+        own = rows["sample"] - pl.Series(np.repeat(first[:-1], np.diff(bounds)), dtype=rows.schema["sample"])
+        return rows.with_columns(sample=own), bounds
 
 
 class JoinableFormat(Format):

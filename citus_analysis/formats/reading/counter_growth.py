@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,11 +21,11 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from citus_analysis.core.array_types import Floats
-from citus_analysis.core.arrow_arrays import texts_of
+from citus_analysis.core.array_types import Floats, Integers
+from citus_analysis.core.arrow_arrays import arrow_numbers, own_words, texts_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["SINCE", "Snapshot", "growth"]
+__all__ = ["SINCE", "Snapshot", "growth", "growth_of_each"]
 
 #: Type of the column `since`.
 SINCE: Final = pl.Datetime("us", "UTC")
@@ -65,29 +66,70 @@ def growth(
     if rows.is_empty():
         return _TABLE.no_rows(), before
     whole = rows if before is None else pl.concat([before.rows.select(rows.columns), rows])
-    if whole.select(pl.struct("sample_time", "key").is_duplicated().any()).item():
-        whole = whole.unique(["sample_time", "key"], keep="last", maintain_order=True)
     first = 0 if before is None else before.sample
-    numbered = whole.with_columns(sample=pl.col("sample_time").rank("dense").cast(pl.Int32) - 1 + first)
+    numbered = _numbered(whole.with_columns(source=pl.lit(0)), first)
     newest = int(numbered.select(pl.col("sample").max()).item())
-    counters = [name for name in rows.columns if name not in _BESIDE]
     has_first = before is None and alone and newest == first
-    compared = _compared(numbered.drop(counters), newest).filter(pl.col("sample") > first - has_first)
-    grown = _long(view, compared, numbered.select(sorted(counters)))
-    return grown, Snapshot(newest, numbered.filter(sample=newest).drop("sample"))
+    grown = _grown(view, numbered, [] if has_first else [first])
+    return grown, Snapshot(newest, numbered.filter(sample=newest).drop("sample", "source"))
 
 
-def _compared(numbered: pl.DataFrame, newest: int) -> pl.DataFrame:
+def growth_of_each(view: str, rows: pl.DataFrame) -> tuple[pa.RecordBatch, Integers]:
+    """:func:`growth` for several sources, each of which is whole.
+
+    Args:
+        view: name of the view.
+        rows: as of :func:`growth`, and `source`: the number of the source, which increases.
+
+    Returns:
+        the rows, in the order of the sources, and the number of the source of each.
+    """
+    if rows.is_empty():
+        return _TABLE.no_rows(), np.zeros(0, np.int64)
+    numbered = _numbered(rows, 0)
+    sources = numbered.group_by("source", maintain_order=True).agg(
+        first=pl.col("sample").min(), newest=pl.col("sample").max()
+    )
+    grown = _grown(view, numbered, sources.filter(pl.col("first") < pl.col("newest"))["first"].to_list())
+    firsts, sample = sources["first"].to_numpy(), grown.column("sample").to_numpy()
+    place = np.searchsorted(firsts, sample, side="right") - 1
+    number = grown.schema.get_field_index("sample")
+    own = grown.set_column(number, grown.schema.field(number), arrow_numbers(sample - firsts[place]))
+    return own, sources["source"].to_numpy()[place]
+
+
+def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:
+    """The last row of each entry, and the number `sample` of its snapshot; no two sources have successive numbers."""
+    entry = ["source", "sample_time", "key"]
+    if rows.select(pl.struct(entry).is_duplicated().any()).item():
+        rows = rows.unique(entry, keep="last", maintain_order=True)
+    source, time = rows["source"].to_numpy(), rows["sample_time"].to_physical().to_numpy()
+    order = np.lexsort((time, source))
+    is_next = np.diff(source[order]) != 0
+    number = np.empty(len(rows), np.int32)
+    number[order] = np.cumsum(np.append(0, is_next + (is_next | (np.diff(time[order]) != 0))))
+    return rows.with_columns(sample=pl.Series(number + first, dtype=pl.Int32))
+
+
+def _grown(view: str, numbered: pl.DataFrame, left_out: Sequence[int]) -> pa.RecordBatch:
+    """Rows of all snapshots but those that are left out."""
+    counters = [name for name in numbered.columns if name not in (*_BESIDE, "source", "sample")]
+    compared = _compared(numbered.drop("source", *counters)).filter(~pl.col("sample").is_in(left_out))
+    return _long(view, compared, numbered.select(sorted(counters)))
+
+
+def _compared(numbered: pl.DataFrame) -> pl.DataFrame:
     """Each entry with facts about both snapshots, and the rows of its values (`row`, and `row_before` of the previous).
 
     The values themselves are not joined: many entries have fifty counters each.
     """
     key = ["sample", "key"]
     entries = numbered.with_row_index("row")
-    earlier = entries.with_columns(pl.col("sample") + 1).filter(pl.col("sample") <= newest)
-    joined = entries.join(earlier, on=key, how="full", suffix="_before", coalesce=True, nulls_equal=True)
     snapshots = numbered.group_by("sample").agg(pl.col("sample_time").first(), evicted=pl.col("evicted").max())
-    previous = snapshots.with_columns(pl.col("sample") + 1).rename({"sample_time": "from_time"})
+    following = pl.col("sample") + 1
+    earlier = entries.with_columns(following).filter(pl.col("sample").is_in(snapshots["sample"].to_list()))
+    joined = entries.join(earlier, on=key, how="full", suffix="_before", coalesce=True, nulls_equal=True)
+    previous = snapshots.with_columns(following).rename({"sample_time": "from_time"})
     return (
         joined.drop("sample_time", "sample_time_before", "evicted", "evicted_before")
         .join(snapshots, on="sample", how="left")
@@ -112,7 +154,7 @@ def _long(view: str, compared: pl.DataFrame, values: pl.DataFrame) -> pa.RecordB
     codes = np.tile(np.arange(values.width, dtype=np.uint32), len(kept))
     columns = _of_entries(noted, np.repeat(np.arange(len(kept), dtype=np.uint32), kept.sum(axis=1)))
     columns["view"] = _category(np.zeros(len(columns["note"]), np.uint32), texts_of([view]))
-    columns["counter"] = _category(codes[chosen], texts_of(values.columns))
+    columns["counter"] = own_words(_category(codes[chosen], texts_of(values.columns)))
     columns |= {"value": _reals(value.ravel()[chosen]), "total": _reals(total.ravel()[chosen])}
     return _TABLE.batch(pa.RecordBatch.from_pydict(columns))
 

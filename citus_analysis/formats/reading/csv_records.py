@@ -28,7 +28,7 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_fram
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
 
-__all__ = ["Header", "Records", "header_of", "read_records", "records_of"]
+__all__ = ["Header", "Records", "closed_header", "header_of", "read_records", "records_of"]
 
 _FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _QUOTE: Final = ord('"')
@@ -68,6 +68,10 @@ class Records:
         noise = int(clean.filter("noise")["length"].sum())
         return Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
 
+    def all_read(self, reasons: pl.Series) -> bool:
+        """Whether no record is rejected, neither here nor for one of these reasons."""
+        return all(texts.null_count() == len(texts) for texts in (self.lines["reason"], reasons))
+
     def divided(self, joined: Joined, tables: Mapping[str, Rows], bounds: Mapping[str, Integers]) -> list[Parsed]:
         """A piece for each source, if these are the records of several, and none is rejected.
 
@@ -90,6 +94,11 @@ def header_of(head: bytes) -> list[str]:
     except csv.Error:
         return []
     return [name.strip().lower() for name in names]
+
+
+def closed_header(data: bytes) -> bytes | None:
+    """The first line of a source after which another may follow; None if quotes are not closed at its end."""
+    return None if data.count(b'"') % 2 else data[: data.find(b"\n") + 1]
 
 
 @dataclass(frozen=True)

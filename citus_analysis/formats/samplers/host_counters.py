@@ -20,13 +20,14 @@ If the last line of a sample is cut, that line is rejected; the rest of the samp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.api.joinable import JoinableFormat, Joined
 from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
 from citus_analysis.formats.samplers._pressure_lines import (
@@ -36,7 +37,7 @@ from citus_analysis.formats.samplers._pressure_lines import (
     pressure_fields,
     seconds_passed,
 )
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.schema import PRESSURES, TABLES
 
@@ -73,10 +74,10 @@ _NET_FIELDS: Final = {
     "transmit_errors_per_s": (11, 1),
     "transmit_drops_per_s": (12, 1),
 }
-_SHARED: Final = ["sample", "sample_time"]
+_SHARED: Final = ["source", "sample", "sample_time"]
 
 
-class HostCounters(Format):
+class HostCounters(JoinableFormat):
     """Snapshots of `/proc` and control groups: pressure, network and throttling of a host."""
 
     name: ClassVar[str] = "host_counters"
@@ -100,9 +101,7 @@ class HostCounters(Format):
             if block.oversized:
                 yield reject_oversized(block)
                 continue
-            fresh = _judged(_placed(compact_lines(block.data, block.offset), samples)).with_columns(
-                fresh=pl.lit(value=True)
-            )
+            fresh = _lines(block, samples)
             lines = fresh if held is None else pl.concat([held.with_columns(fresh=pl.lit(value=False)), fresh])
             held = lines.filter(pl.col("sample") == pl.col("sample").max())
             samples += int((fresh["kind"] == "begins").sum())
@@ -110,6 +109,31 @@ class HostCounters(Format):
             clean = fresh.filter(pl.col("reason").is_null())
             noise = int(clean.filter(kind="noise")["length"].sum())
             yield Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(fresh))
+
+    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
+        """One kind for all sources that begin with a sample."""
+        return True if _BEGINS.match(data) else None
+
+    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
+        """The samples of each source; None if a line is rejected."""
+        lines = _lines(joined.block, 0)
+        if lines["reason"].null_count() < lines.height:
+            return None
+        offsets = lines["offset"].to_numpy()
+        lines = lines.with_columns(source=pl.Series(joined.sources(offsets)))
+        begins = offsets[(lines["kind"] == "begins").to_numpy()]
+        found = {name: joined.own_samples(read(lines), begins) for name, read in _READERS.items()}
+        tables, bounds = {n: rows for n, (rows, _) in found.items()}, {n: at for n, (_, at) in found.items()}
+        is_noise = (lines["kind"] == "noise").to_numpy()
+        noise = joined.sums(offsets, lines["length"].to_numpy() * is_noise)
+        parsed = [length - own for length, own in zip(joined.lengths, noise, strict=True)]
+        return Parsed(tables, sum(parsed), sum(noise)).divided(bounds, parsed, noise)
+
+
+def _lines(block: Block, samples: int) -> pl.DataFrame:
+    """The lines of a block after so many samples, all of them of one source and `fresh`."""
+    lines = _judged(_placed(compact_lines(block.data, block.offset), samples))
+    return lines.with_columns(fresh=pl.lit(value=True), source=pl.lit(0))
 
 
 def _whole_samples(data: bytes, _offset: int) -> int:
@@ -171,7 +195,7 @@ def _finished(name: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
-    series = ["pressure", "scope"]
+    series = ["source", "pressure", "scope"]
     rows = _of_kind(lines, "pressure")
     parts = rows["text"].str.strip_prefix("/proc/pressure/").str.splitn(":", 2).struct
     fields = pressure_fields(parts.field("field_1"))
@@ -181,7 +205,7 @@ def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _net(lines: pl.DataFrame) -> pl.DataFrame:
-    series = ["interface"]
+    series = ["source", "interface"]
     rows = _of_kind(lines, "net")
     counters = split_columns(rows["text"].str.replace("^.*: ?", ""), _NET_NUMBERS, frozenset(range(_NET_NUMBERS)))
     rows = rows.select(*_SHARED, "fresh", interface=pl.col("text").str.extract("^/proc/net/dev: ?(.*):")).hstack(
@@ -205,7 +229,7 @@ def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
     by_name = {name: pl.col("value").filter(pl.col("counter") == name).first() for name in _COUNTERS}
     rows = found.group_by(*_SHARED, "control_group", maintain_order=True).agg(pl.col("fresh").any(), **by_name)
     rows = rows.with_columns(throttled=pl.coalesce("throttled_usec", pl.col("throttled_time") / 1000))
-    series = ["control_group"]
+    series = ["source", "control_group"]
     return _finished(
         "throttle_samples",
         rows.with_columns(

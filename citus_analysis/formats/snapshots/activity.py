@@ -34,7 +34,14 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.joinable import JoinableFormat, Joined
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.csv_records import Header, Records, header_of, read_records, records_of
+from citus_analysis.formats.reading.csv_records import (
+    Header,
+    Records,
+    closed_header,
+    header_of,
+    read_records,
+    records_of,
+)
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import LocalTime
@@ -97,9 +104,8 @@ class Activity(JoinableFormat):
     def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
         """The header as it is written, and the zone; None without the columns that are needed."""
         content, hints = source
-        header = data[: data.find(b"\n") + 1]
-        # Quotes that are not closed would make the next source's lines part of the last record.
-        if data.count(b'"') % 2 or not self.detect(content.path.name, header):
+        header = closed_header(data)
+        if not header or not self.detect(content.path.name, header):
             return None
         return header, LocalTime.of(content.path, hints.options).zone
 
@@ -107,10 +113,8 @@ class Activity(JoinableFormat):
         """The snapshots of each source; None if a record cannot be read."""
         header, zone = header_of(joined.data), LocalTime.of(first[0].path, first[1].options).zone
         records = records_of(joined.block, Header.of(joined.data))
-        if not _all_null(records.lines["reason"]):
-            return None
         rows = _rows(records, _columns(tuple(header), str(time_column(header)), zone.key if zone else "UTC"))
-        if not _all_null(rows["reason"]):
+        if not records.all_read(rows["reason"]):
             return None
         bounds = joined.bounds(rows["offset"].to_numpy())
         numbers = [_numbers(rows["sample_time"][begin:end], None) - 1 for begin, end in pairwise(bounds)]
