@@ -107,3 +107,22 @@ def test_what_cannot_be_read_is_left_to_be_read_alone(name: str, tmp_path: Path)
         assert pieces == [None] * 4
     with pytest.raises(CitusAnalysisError):
         _alone(_format(name), _sources([missing])[0])
+
+
+def _refuse(*_arguments: object) -> list[Parsed] | None:
+    raise ValueError("a defect")
+
+
+def test_a_defect_in_reading_together_leaves_the_sources_to_be_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    format_ = _format("activity")
+    monkeypatch.setattr(type(format_), "parse_joined", _refuse)
+    assert parse_joined(format_, _sources(_recorded("activity"))) == [None] * SOME
+
+
+def test_one_damaged_source_of_many_leaves_the_other_half_together(tmp_path: Path) -> None:
+    damaged = tmp_path / "activity-0-1.csv"
+    whole = _recorded("activity")
+    damaged.write_bytes(Content(whole[0]).read(2**20) + b"2026-01-01 00:00:00+00,too few\n")
+    pieces = parse_joined(_format("activity"), _sources([damaged, *[whole[0]] * 19]))
+    assert pieces[:10] == [None] * 10
+    assert None not in pieces[10:]

@@ -9,7 +9,7 @@ only for files that it reads without any doubt: where something is rejected, the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,11 @@ __all__ = ["JOINED_BYTES", "JoinableFormat", "Joined", "parse_joined"]
 
 #: Size of a source that is read together with others, at most.
 JOINED_BYTES: Final = 2**18
+
+#: One source alone would gain nothing.
+_FEWEST: Final = 2
+#: Sources of which each half is tried if one of them is not clean; fewer are then read alone.
+_MANY: Final = 16
 
 Source = tuple[Content, Hints]
 
@@ -129,14 +134,29 @@ def parse_joined(format_: JoinableFormat, sources: Sequence[Source]) -> list[Par
         if data is not None and kind is not None:
             kinds.setdefault(kind, []).append((place, data))
     for members in kinds.values():
-        # One source alone would gain nothing.
-        if len(members) < 2:
-            continue
-        found = format_.parse_joined(Joined.of([data for _, data in members]), sources[members[0][0]])
-        for (place, data), piece in zip(members, found or (), strict=found is not None):
+        for (place, data), piece in _divided(format_, members, sources):
             if piece.parsed_bytes + piece.noise_bytes == len(data):
                 pieces[place] = piece
     return pieces
+
+
+def _divided(
+    format_: JoinableFormat, members: Sequence[tuple[int, bytes]], sources: Sequence[Source]
+) -> Iterator[tuple[tuple[int, bytes], Parsed]]:
+    """The pieces of sources of one kind; where one of many is not clean, its half is left out."""
+    if len(members) < _FEWEST:
+        return
+    joined = Joined.of([data for _, data in members])
+    try:
+        found = format_.parse_joined(joined, sources[members[0][0]])
+    except Exception:  # noqa: BLE001 - which source is to blame, and what it is told, is found by reading it alone
+        found = None
+    if found is not None:
+        yield from zip(members, found, strict=True)
+    elif len(members) >= _MANY:
+        half = len(members) // 2
+        yield from _divided(format_, members[:half], sources)
+        yield from _divided(format_, members[half:], sources)
 
 
 def _kind(format_: JoinableFormat, data: bytes, source: Source) -> Hashable | None:

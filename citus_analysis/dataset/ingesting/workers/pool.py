@@ -22,8 +22,6 @@ __all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches", "grouped"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Items that are handed to a helper at once: threads wait for the interpreter before they can hand over more.
-_AT_ONCE: Final = 6
 #: Bytes of the files of one task: less is grouped, so that a task takes longer than handing it out.
 _TASK_BYTES: Final = 32 * 2**20
 _LEAST_BYTES: Final = 2**20
@@ -124,7 +122,7 @@ class Pool:
         here: Callable[[Item], Result],
         there: Callable[[Item], Result],
         items: Sequence[Item],
-        at_once: int = _AT_ONCE,
+        at_once: int,
     ) -> Iterator[tuple[Item, Result]]:
         """Like :meth:`each`, with the help of other processes.
 
