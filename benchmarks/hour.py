@@ -6,7 +6,8 @@ many backends' sessions overlap. Of each it measures, whole processes, in turn i
 median:
 
 - `LC_ALL=C grep -c 'duration: '`;
-- `citus-analysis ingest` with one and with two threads: reading, traces, statements, match quality, clock offsets;
+- `citus-analysis ingest` with one and with two threads, and on one processor (`ingest_0`): reading, traces, statements,
+  match quality, clock offsets;
 - its peak resident memory, of all of its processes together, and how many rows and exact pairs there are;
 - what its indispensable parts take alone: hashing, scanning, encoding (`benchmarks/_floor.py`);
 - of the first shape, the export of all traces as JSON and in Perfetto's own format.
@@ -37,7 +38,14 @@ RESULTS: Final = Path(__file__).parent / "results" / "hour.json"
 OVERLAPPING: Final = "overlapping"
 #: Of the logs of this shape, all traces are written as well.
 EXPORTED: Final = "long"
-JOBS: Final = (1, 2)
+#: Threads of the ingests that are compared; 0: one thread, and one processor for all work in the background as well.
+JOBS: Final = (0, 1, 2)
+#: Arguments of Python that let the rest of them run on the first processor alone.
+ON_ONE_PROCESSOR: Final = (
+    "-c",
+    "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])",
+)
 
 
 def write_logs(folder: Path, shape: str, size: int) -> int:
@@ -50,9 +58,9 @@ def write_logs(folder: Path, shape: str, size: int) -> int:
 def ingested(source: Path, out: Path, jobs: int) -> Cost:
     """The command in a new process; its dataset stays."""
     shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-m", "citus_analysis", "ingest", str(source), "--out", str(out), "--jobs", str(jobs)]
+    command = ["-m", "citus_analysis", "ingest", str(source), "--out", str(out), "--jobs", str(jobs or 1)]
     # 1: done, with something to say.
-    return measured(command, (0, 1))
+    return measured([sys.executable, *(() if jobs else ON_ONE_PROCESSOR), *command], (0, 1))
 
 
 def floor(source: Path, out: Path) -> dict[str, object]:
@@ -97,8 +105,9 @@ def measure(
             f"ingest_{jobs}_over_grep_wall": round(grep.wall_s / cost.wall_s, 4),
             f"ingest_{jobs}_over_grep_cpu": round(grep.cpu_s / cost.cpu_s, 4),
         }
-    if {1, 2} <= costs.keys():
-        row["two_threads_over_one"] = round(costs[1].wall_s / costs[2].wall_s, 2)
+    for one, what in ((0, "two_processors_over_one"), (1, "two_threads_over_one")):
+        if {one, 2} <= costs.keys():
+            row[what] = round(costs[one].wall_s / costs[2].wall_s, 2)
     for suffix in ("json", "pftrace") if shape == EXPORTED and not ingest_only else ():
         cost = exported(out, folder / f"trace.{suffix}")
         row |= {f"export_{suffix}_s": round(cost.wall_s, 2), f"export_{suffix}_cpu_s": round(cost.cpu_s, 2)}
