@@ -28,8 +28,6 @@ import re
 from collections.abc import Hashable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from polars.exceptions import PolarsError
-
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.joinable import JoinableFormat, Joined
@@ -114,11 +112,7 @@ class Ycsb(JoinableFormat):
 
     def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
         """The tables of each client; None if a line is not usual."""
-        try:
-            return joined_pieces(joined, timezone_of(first[1].options))
-        except PolarsError:
-            # A number that fits no column is the fault of one source: read alone, it does not cost the others.
-            return None
+        return joined_pieces(joined, timezone_of(first[1].options))
 
 
 FORMAT: Final = Ycsb()

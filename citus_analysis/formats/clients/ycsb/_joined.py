@@ -86,8 +86,7 @@ def joined_pieces(joined: Joined, timezone: str) -> list[Parsed] | None:
 
 def _with_client(rows: pl.DataFrame, joined: Joined) -> pl.DataFrame:
     """Rows with an `offset`, and the number of the `client` in whose output that is."""
-    client = np.searchsorted(joined.begins, rows["offset"].to_numpy(), "right") - 1
-    return rows.with_columns(pl.Series("client", client))
+    return rows.with_columns(client=pl.Series(joined.sources(rows["offset"].to_numpy())))
 
 
 def _metrics(lines: pl.DataFrame, joined: Joined, clients: Sequence[Client]) -> pl.DataFrame:
