@@ -9,7 +9,7 @@ only for files that it reads without any doubt: where something is rejected, the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -20,11 +20,12 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.schema import Rows
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["JOINED_BYTES", "JoinableFormat", "Joined", "parse_joined"]
+__all__ = ["JOINED_BYTES", "JoinableFormat", "Joined", "numbers_of_each", "parse_joined"]
 
 #: Size of a source that is read together with others, at most.
 JOINED_BYTES: Final = 2**18
@@ -94,6 +95,31 @@ class Joined:
         bounds = np.searchsorted(rows["sample"].to_numpy(), first)
         own = rows["sample"] - pl.Series(np.repeat(first[:-1], np.diff(bounds)), dtype=rows.schema["sample"])
         return rows.with_columns(sample=own), bounds
+
+    def divided(self, tables: Mapping[str, Rows], bounds: Mapping[str, Integers], lines: pl.DataFrame) -> list[Parsed]:
+        """A piece for each source, if nothing is rejected.
+
+        Args:
+            tables: the rows of all sources.
+            bounds: as of :meth:`Parsed.divided`.
+            lines: `offset` and `length` of each line, and whether it is `noise`.
+        """
+        noise_bytes = self.sums(lines["offset"].to_numpy(), lines["length"].to_numpy() * lines["noise"].to_numpy())
+        parsed_bytes = [length - own for length, own in zip(self.lengths, noise_bytes, strict=True)]
+        return Parsed(tables, sum(parsed_bytes), sum(noise_bytes)).divided(bounds, parsed_bytes, noise_bytes)
+
+
+def numbers_of_each(bounds: Integers) -> Integers:
+    """The number of each row in its source, from 0.
+
+    Args:
+        bounds: number of the first row of each source, and at the end the number of rows.
+
+    Example:
+        >>> numbers_of_each(np.array([0, 2, 2, 5])).tolist()
+        [0, 1, 0, 1, 2]
+    """
+    return np.arange(bounds[-1]) - np.repeat(bounds[:-1], np.diff(bounds))
 
 
 class JoinableFormat(Format):

@@ -80,10 +80,7 @@ class Records:
             tables: the rows.
             bounds: as of :meth:`Parsed.divided`.
         """
-        noise = self.lines["length"].to_numpy() * self.lines["noise"].to_numpy()
-        noise_bytes = joined.sums(self.lines["offset"].to_numpy(), noise)
-        parsed_bytes = [length - own for length, own in zip(joined.lengths, noise_bytes, strict=True)]
-        return Parsed(tables, sum(parsed_bytes), sum(noise_bytes)).divided(bounds, parsed_bytes, noise_bytes)
+        return joined.divided(tables, bounds, self.lines)
 
 
 def header_of(head: bytes) -> list[str]:
