@@ -20,7 +20,7 @@ from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import LocalTime, is_offset, zone_minutes
 from citus_analysis.schema import TABLES
 
-__all__ = ["CPU", "Style", "fields_of"]
+__all__ = ["CPU", "Style", "fields_of", "split_header"]
 
 CPU: Final[Mapping[str, str]] = {
     "us": "user_percent",
@@ -59,7 +59,7 @@ class Style:
 
 def fields_of(header: str, rows: pl.DataFrame, style: Style) -> pl.DataFrame:
     """Rows under one header as columns of the tables, with `reason` if a row does not fit it."""
-    names, zone = _split_header(header)
+    names, zone = split_header(header)
     texts, count = rows["text"], len(names) + (2 if zone else 0)
     blanks = texts.str.count_matches(" ", literal=True)
     if zone and (blanks == count).any():
@@ -90,7 +90,7 @@ def fields_of(header: str, rows: pl.DataFrame, style: Style) -> pl.DataFrame:
     return timed.with_columns(reason=reason).drop("terminated", "misread")
 
 
-def _split_header(header: str) -> tuple[list[str], str]:
+def split_header(header: str) -> tuple[list[str], str]:
     """Column names, and the time zone after them, empty without `-t`."""
     words = header.split()
     names = [word for word in words if word in VM or word in CPU]

@@ -21,20 +21,24 @@ they are recognised and rejected with a reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.api.joinable import JoinableFormat, Joined, numbers_of_each
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines
 from citus_analysis.formats.reading.lines import beginning, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import is_stamped, may_be_stamped, split_stamp
-from citus_analysis.formats.reading.signs import contains
-from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
+from citus_analysis.formats.reading.signs import contains, first_texts
+from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of, split_header
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.sampler_clock import may_have_far_years
 
 __all__ = ["FORMAT", "Vmstat"]
 
@@ -51,7 +55,7 @@ _OTHERS: Final = (
 )
 
 
-class Vmstat(Format):
+class Vmstat(JoinableFormat):
     """Reports of `vmstat` (procps)."""
 
     name: ClassVar[str] = "vmstat"
@@ -87,6 +91,34 @@ class Vmstat(Format):
             parsed, style = _parse_block(block, style)
             yield parsed
 
+    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
+        """The header, if it is the same for all samples, and the options; None with lines that may be stamped."""
+        content, hints = source
+        header = None if may_be_stamped(data) or may_have_far_years(data) else _only_header(data)
+        if header is None:
+            return None
+        style = Style.of(content.path, hints, stamped=False)
+        style.local.check([split_header(header)[1]])
+        return header, style.local.zone, style.first_report, style.memory_kb
+
+    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
+        """The samples of each source; None if a line cannot be read."""
+        style = Style.of(first[0].path, first[1], stamped=False)
+        lines, samples = _read(joined.block, style)
+        if samples is None or lines["reason"].null_count() < lines.height:
+            return None
+        bounds = joined.bounds(samples["offset"].to_numpy())
+        tables = _tables(samples, numbers_of_each(bounds), style)
+        return joined.divided(tables, dict.fromkeys(tables, bounds), lines)
+
+
+def _only_header(data: bytes) -> str | None:
+    """The header of all samples; None if there are several, or if something else precedes it than its title."""
+    titled = first_texts(data, 2) or []
+    first = [text for text in titled if not contains([text], _TITLE)[0]][:1]
+    headers = {line.rstrip() for line in data.split(b"\n") if b"swpd" in line}
+    return first[0] if any(contains(first, _HEADER)) and headers == {first[0].encode()} else None
+
 
 def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
     """Lines with single blanks between words; stamps are in a column of their own."""
@@ -113,25 +145,11 @@ def _rejected(block: Block, other: str) -> Parsed:
 
 
 def _parse_block(block: Block, style: Style) -> tuple[Parsed, Style]:
-    lines = _lines(block.data, block.offset, stamped=style.stamped)
-    is_header = pl.col("text").str.contains(_HEADER)
-    lines = lines.with_columns(
-        noise=(pl.col("text") == "") | is_header | pl.col("text").str.contains(_TITLE),
-        header=pl.when(is_header).then("text").forward_fill().fill_null(pl.lit(style.header, pl.String)),
-    )
-    rows = lines.filter(~pl.col("noise") & pl.col("header").is_not_null())
-    frames = [fields_of(str(text), group, style) for (text,), group in rows.group_by("header", maintain_order=True)]
-    fields = pl.concat(frames, how="diagonal").sort("offset") if frames else None
-    stray = pl.when(~pl.col("noise")).then(pl.lit("no header precedes this line"))
-    lines = lines.with_columns(reason=stray)
+    lines, samples = _read(block, style)
     tables = {}
-    if fields is not None:
-        reasons = fields.select("offset", read=pl.lit(value=True), misread="reason")
-        lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
-        lines = lines.with_columns(reason=pl.when("read").then("misread").otherwise("reason"))
-        good = fields.filter(pl.col("reason").is_null()).drop("reason", "offset")
-        tables = _tables(good, style)
-        style = replace(style, samples=style.samples + good.height)
+    if samples is not None:
+        tables = _tables(samples, np.arange(samples.height) + style.samples, style)
+        style = replace(style, samples=style.samples + samples.height)
     clean = lines.filter(pl.col("reason").is_null())
     noise = int(clean.filter("noise")["length"].sum())
     parsed = Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
@@ -139,10 +157,32 @@ def _parse_block(block: Block, style: Style) -> tuple[Parsed, Style]:
     return parsed, replace(style, header=None if last_header is None else str(last_header))
 
 
-def _tables(fields: pl.DataFrame, style: Style) -> dict[str, pl.DataFrame]:
-    sample = pl.int_range(pl.len(), dtype=pl.Int64) + style.samples
-    fields = fields.with_columns(sample=sample).with_columns(
-        since_boot=(pl.col("sample") == 0) & style.first_report, sampler=pl.lit("vmstat")
+def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """The lines, with the `reason` of those that are rejected; and the samples, None if no line is under a header."""
+    lines = _lines(block.data, block.offset, stamped=style.stamped)
+    is_header = pl.col("text").str.contains(_HEADER)
+    lines = lines.with_columns(
+        noise=(pl.col("text") == "") | is_header | pl.col("text").str.contains(_TITLE),
+        header=pl.when(is_header).then("text").forward_fill().fill_null(pl.lit(style.header, pl.String)),
+    )
+    rows = lines.filter(~pl.col("noise") & pl.col("header").is_not_null())
+    stray = pl.when(~pl.col("noise")).then(pl.lit("no header precedes this line"))
+    lines = lines.with_columns(reason=stray)
+    frames = [fields_of(str(text), group, style) for (text,), group in rows.group_by("header", maintain_order=True)]
+    if not frames:
+        return lines, None
+    fields = pl.concat(frames, how="diagonal").sort("offset")
+    reasons = fields.select("offset", read=pl.lit(value=True), misread="reason")
+    lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
+    lines = lines.with_columns(reason=pl.when("read").then("misread").otherwise("reason"))
+    return lines, fields.filter(pl.col("reason").is_null()).drop("reason")
+
+
+def _tables(samples: pl.DataFrame, numbers: Integers, style: Style) -> dict[str, pl.DataFrame]:
+    fields = samples.drop("offset").with_columns(
+        sample=pl.Series(numbers),
+        since_boot=pl.Series((numbers == 0) & style.first_report),
+        sampler=pl.lit("vmstat"),
     )
     cpu = [name for name in CPU.values() if name in fields.columns]
     shared = ("sample", "sample_time", "since_boot")
