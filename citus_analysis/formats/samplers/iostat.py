@@ -20,26 +20,28 @@ A last line without line end is rejected: a truncated number is still a valid nu
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.api.joinable import JoinableFormat, Joined, numbers_of_each
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sampler_lines import first_report_option, may_be_stamped
+from citus_analysis.formats.reading.sampler_lines import may_be_stamped
 from citus_analysis.formats.reading.signs import first_texts
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
-from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.formats.times.sampler_clock import date_order, parse_times
-from citus_analysis.formats.times.zones import timezone_of
+from citus_analysis.formats.samplers._iostat_style import Style
+from citus_analysis.formats.sources.content import HEAD_BYTES, Block, Content
+from citus_analysis.formats.times.sampler_clock import may_have_far_years, parse_times
 
 __all__ = ["FORMAT", "Iostat"]
 
@@ -56,16 +58,6 @@ _TELLING: Final = 4
 
 
 @dataclass(frozen=True)
-class _Style:
-    """Facts about the whole file."""
-
-    stamped: bool
-    order: str
-    timezone: str
-    first_report: bool | None
-
-
-@dataclass(frozen=True)
 class _Position:
     """State of the previous chunks that a chunk needs."""
 
@@ -74,7 +66,7 @@ class _Position:
     last_time: datetime | None = None
 
 
-class Iostat(Format):
+class Iostat(JoinableFormat):
     """Text output of `iostat` (sysstat)."""
 
     name: ClassVar[str] = "iostat"
@@ -97,7 +89,7 @@ class Iostat(Format):
         """Samples in order, in chunks of whole reports."""
         head = content.head
         first = iostat_lines.classified(line_frame(head))
-        style, position = _style(first, hints), _Position()
+        style, position = Style.of_lines(first, hints), _Position()
         for block in chunks(content, partial(iostat_lines.complete_bytes, stamped=style.stamped)):
             if block.oversized:
                 yield reject_oversized(block)
@@ -109,6 +101,28 @@ class Iostat(Format):
                 lines = iostat_lines.classified(line_frame(block.data, block.offset), stamped=style.stamped)
             parsed, position = _parse_chunk(block, lines, style, position)
             yield parsed
+
+    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
+        """The facts about the file and its headers; None if lines before it could change how it is read."""
+        # A line of sysstat 9 (`Time:`) has the date of a line before, and all times after it may be moved by days.
+        if b"Time:" in data or may_be_stamped(data) or may_have_far_years(data):
+            return None
+        kinds = _first_kinds(data)[:2]
+        if kinds[:1] != ["banner"] or kinds[-1] not in iostat_lines.MARKERS:
+            return None
+        return Style.of_plain(data[:HEAD_BYTES], source[1]), iostat_lines.headers(data)
+
+    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
+        """The samples of each source; None if a line cannot be read."""
+        style = Style.of_plain(first[0].head, first[1])
+        lines = iostat_lines.classified(line_frame(joined.data), stamped=False)
+        tables, lines, _ = _reports(joined.data, lines, style, _Position())
+        if lines["reason"].null_count() < lines.height:
+            return None
+        samples = joined.bounds(lines.filter("starts")["offset"].to_numpy())
+        bounds = {name: np.searchsorted(rows["sample"], samples) for name, rows in tables.items() if rows.height}
+        rows = {name: _numbered_of_each(tables[name], samples) for name in bounds}
+        return joined.divided(rows, bounds, lines.with_columns(noise=_IS_NOISE))
 
 
 def _first_kinds(head: bytes) -> list[str]:
@@ -122,37 +136,33 @@ def _first_kinds(head: bytes) -> list[str]:
     return lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
 
 
-def _style(lines: pl.DataFrame, hints: Hints) -> _Style:
-    """The facts, from the classified lines of the beginning."""
-    dated = lines.filter(pl.col("kind").is_in(["banner", "time"]))["text"]
-    values = lines.filter(pl.col("kind") == "cpu_values")["text"]
-    return _Style(
-        stamped="stamp" in lines.columns,
-        order=date_order(
-            # A banner's kernel version looks like a date.
-            [re.sub(r"^.*\)", "", text) for text in dated],
-            hints.options,
-            decimal_comma=bool(values.str.contains(r"[0-9],[0-9]").any()),
-        ),
-        timezone=timezone_of(hints.options),
-        first_report=first_report_option(hints.options),
-    )
+def _parse_chunk(block: Block, lines: pl.DataFrame, style: Style, position: _Position) -> tuple[Parsed, _Position]:
+    tables, lines, position = _reports(block.data, lines, style, position)
+    parsed_bytes, noise_bytes = lines.select(_ACCOUNT).row(0)
+    return Parsed(tables, parsed_bytes, noise_bytes, reject_runs(lines)), position
 
 
-def _parse_chunk(block: Block, lines: pl.DataFrame, style: _Style, position: _Position) -> tuple[Parsed, _Position]:
+def _reports(
+    data: bytes, lines: pl.DataFrame, style: Style, position: _Position
+) -> tuple[dict[str, pl.DataFrame], pl.DataFrame, _Position]:
+    """The tables; the lines, with the `reason` of those that are rejected; and the position after them."""
     # A stamp at the beginning of each line would be a field.
-    fields = None if style.stamped else read_fields(block.data)
+    fields = None if style.stamped else read_fields(data)
     lines = iostat_lines.with_starts(lines.with_row_index("line"))
     samples, position = _samples(lines, style, position)
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
     cpu, lines = cpu_reports(lines, fields)
     devices, lines = device_reports(lines, fields)
-    parsed_bytes, noise_bytes = lines.select(_ACCOUNT).row(0)
-    tables = {"cpu_samples": cpu, "device_samples": devices}
-    return Parsed(tables, parsed_bytes, noise_bytes, reject_runs(lines)), position
+    return {"cpu_samples": cpu, "device_samples": devices}, lines, position
 
 
-def _samples(lines: pl.DataFrame, style: _Style, position: _Position) -> tuple[pl.DataFrame, _Position]:
+def _numbered_of_each(rows: pl.DataFrame, samples: Integers) -> pl.DataFrame:
+    """The rows with samples that count from 0 in each source; `samples` are the bounds of theirs."""
+    own = numbers_of_each(samples)[rows["sample"].to_numpy()]
+    return rows.with_columns(pl.Series("sample", own))
+
+
+def _samples(lines: pl.DataFrame, style: Style, position: _Position) -> tuple[pl.DataFrame, _Position]:
     """One row per sample of the chunk: start, sample, sample_time, since_boot; and the position after it."""
     starts = lines.filter("starts").with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + position.samples)
     starts = starts.with_columns(sample_time=_times(starts, style, position))
@@ -177,7 +187,7 @@ def _last(times: pl.Series) -> datetime | None:
     return last if isinstance(last, datetime) else None
 
 
-def _times(starts: pl.DataFrame, style: _Style, position: _Position) -> pl.Series:
+def _times(starts: pl.DataFrame, style: Style, position: _Position) -> pl.Series:
     """Times of samples; a `Time:` line of sysstat 9 gets the banner's date, plus one day after each midnight."""
     date = pl.col("banner_date").fill_null(pl.lit(position.banner_date, pl.String))
     undated = pl.col("text").str.starts_with("Time:")
