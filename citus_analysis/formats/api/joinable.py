@@ -96,17 +96,17 @@ class Joined:
         own = rows["sample"] - pl.Series(np.repeat(first[:-1], np.diff(bounds)), dtype=rows.schema["sample"])
         return rows.with_columns(sample=own), bounds
 
-    def divided(self, tables: Mapping[str, Rows], bounds: Mapping[str, Integers], lines: pl.DataFrame) -> list[Parsed]:
+    def divided(self, tables: Mapping[str, tuple[Rows, Integers]], lines: pl.DataFrame) -> list[Parsed]:
         """A piece for each source, if nothing is rejected.
 
         Args:
-            tables: the rows of all sources.
-            bounds: as of :meth:`Parsed.divided`.
+            tables: table -> the rows of all sources, and their bounds as of :meth:`Parsed.divided`.
             lines: `offset` and `length` of each line, and whether it is `noise`.
         """
-        noise_bytes = self.sums(lines["offset"].to_numpy(), lines["length"].to_numpy() * lines["noise"].to_numpy())
-        parsed_bytes = [length - own for length, own in zip(self.lengths, noise_bytes, strict=True)]
-        return Parsed(tables, sum(parsed_bytes), sum(noise_bytes)).divided(bounds, parsed_bytes, noise_bytes)
+        noise = self.sums(lines["offset"].to_numpy(), lines["length"].to_numpy() * lines["noise"].to_numpy())
+        parsed = [length - own for length, own in zip(self.lengths, noise, strict=True)]
+        together = Parsed({name: rows for name, (rows, _) in tables.items()}, sum(parsed), sum(noise))
+        return together.divided({name: bounds for name, (_, bounds) in tables.items()}, parsed, noise)
 
 
 def numbers_of_each(bounds: Integers) -> Integers:

@@ -20,10 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.api.joinable import Joined
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
@@ -71,16 +69,6 @@ class Records:
     def all_read(self, reasons: pl.Series) -> bool:
         """Whether no record is rejected, neither here nor for one of these reasons."""
         return all(texts.null_count() == len(texts) for texts in (self.lines["reason"], reasons))
-
-    def divided(self, joined: Joined, tables: Mapping[str, Rows], bounds: Mapping[str, Integers]) -> list[Parsed]:
-        """A piece for each source, if these are the records of several, and none is rejected.
-
-        Args:
-            joined: the sources.
-            tables: the rows.
-            bounds: as of :meth:`Parsed.divided`.
-        """
-        return joined.divided(tables, bounds, self.lines)
 
 
 def header_of(head: bytes) -> list[str]:

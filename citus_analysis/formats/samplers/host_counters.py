@@ -122,12 +122,8 @@ class HostCounters(JoinableFormat):
         offsets = lines["offset"].to_numpy()
         lines = lines.with_columns(source=pl.Series(joined.sources(offsets)))
         begins = offsets[(lines["kind"] == "begins").to_numpy()]
-        found = {name: joined.own_samples(read(lines), begins) for name, read in _READERS.items()}
-        tables, bounds = {n: rows for n, (rows, _) in found.items()}, {n: at for n, (_, at) in found.items()}
-        is_noise = (lines["kind"] == "noise").to_numpy()
-        noise = joined.sums(offsets, lines["length"].to_numpy() * is_noise)
-        parsed = [length - own for length, own in zip(joined.lengths, noise, strict=True)]
-        return Parsed(tables, sum(parsed), sum(noise)).divided(bounds, parsed, noise)
+        samples = {name: joined.own_samples(read(lines), begins) for name, read in _READERS.items()}
+        return joined.divided(samples, lines.with_columns(noise=pl.col("kind") == "noise"))
 
 
 def _lines(block: Block, samples: int) -> pl.DataFrame:

@@ -26,12 +26,10 @@ from datetime import datetime
 from functools import partial
 from typing import ClassVar, Final
 
-import numpy as np
 import polars as pl
 
-from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined, numbers_of_each
+from citus_analysis.formats.api.joinable import JoinableFormat, Joined
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import may_be_stamped
@@ -119,10 +117,9 @@ class Iostat(JoinableFormat):
         tables, lines, _ = _reports(joined.data, lines, style, _Position())
         if lines["reason"].null_count() < lines.height:
             return None
-        samples = joined.bounds(lines.filter("starts")["offset"].to_numpy())
-        bounds = {name: np.searchsorted(rows["sample"], samples) for name, rows in tables.items() if rows.height}
-        rows = {name: _numbered_of_each(tables[name], samples) for name in bounds}
-        return joined.divided(rows, bounds, lines.with_columns(noise=_IS_NOISE))
+        begins = lines.filter("starts")["offset"].to_numpy()
+        samples = {name: joined.own_samples(rows, begins) for name, rows in tables.items() if rows.height}
+        return joined.divided(samples, lines.with_columns(noise=_IS_NOISE))
 
 
 def _first_kinds(head: bytes) -> list[str]:
@@ -154,12 +151,6 @@ def _reports(
     cpu, lines = cpu_reports(lines, fields)
     devices, lines = device_reports(lines, fields)
     return {"cpu_samples": cpu, "device_samples": devices}, lines, position
-
-
-def _numbered_of_each(rows: pl.DataFrame, samples: Integers) -> pl.DataFrame:
-    """The rows with samples that count from 0 in each source; `samples` are the bounds of theirs."""
-    own = numbers_of_each(samples)[rows["sample"].to_numpy()]
-    return rows.with_columns(pl.Series("sample", own))
 
 
 def _samples(lines: pl.DataFrame, style: Style, position: _Position) -> tuple[pl.DataFrame, _Position]:

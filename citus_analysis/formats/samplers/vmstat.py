@@ -109,7 +109,7 @@ class Vmstat(JoinableFormat):
             return None
         bounds = joined.bounds(samples["offset"].to_numpy())
         tables = _tables(samples, numbers_of_each(bounds), style)
-        return joined.divided(tables, dict.fromkeys(tables, bounds), lines)
+        return joined.divided({name: (rows, bounds) for name, rows in tables.items()}, lines)
 
 
 def _only_header(data: bytes) -> str | None:

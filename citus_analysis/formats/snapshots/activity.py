@@ -119,7 +119,7 @@ class Activity(JoinableFormat):
         bounds = joined.bounds(rows["offset"].to_numpy())
         numbers = [_numbers(rows["sample_time"][begin:end], None) - 1 for begin, end in pairwise(bounds)]
         table = rows.drop("offset", "reason").with_columns(pl.Series("sample", np.concatenate(numbers)))
-        return records.divided(joined, {"activity_samples": table}, {"activity_samples": bounds})
+        return joined.divided({"activity_samples": (table, bounds)}, records.lines)
 
 
 def _all_null(values: pl.Series) -> bool:

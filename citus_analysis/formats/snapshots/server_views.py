@@ -170,7 +170,7 @@ class ServerViews(JoinableFormat):
         entries = rows.drop("offset", "reason").with_columns(source=pl.Series(source))
         grown, of = growth_of_each(layout.view.name, entries)
         bounds = np.searchsorted(of, np.arange(len(joined.lengths) + 1))
-        return records.divided(joined, {"server_counters": grown}, {"server_counters": bounds})
+        return joined.divided({"server_counters": (grown, bounds)}, records.lines)
 
 
 def _layout(head: bytes) -> _Layout | None:

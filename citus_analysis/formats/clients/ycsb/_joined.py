@@ -67,21 +67,13 @@ def joined_pieces(joined: Joined, timezone: str) -> list[Parsed] | None:
         return None
     for client, kind, text in told(lines).select("client", "kind", "text").iter_rows():
         clients[client].add_banner(kind, text)
-    metrics = _metrics(lines.filter(pl.col("kind") == "summary"), joined, clients)
-    series = _series(lines.filter(pl.col("kind") == "status"), joined, timezone, clients)
-    bounds = {
-        "client_metrics": joined.bounds(metrics["offset"].to_numpy()),
-        "client_series": joined.bounds(series["offset"].to_numpy()),
-        "clients": np.arange(len(clients) + 1),
+    found = {
+        "client_metrics": _metrics(lines.filter(pl.col("kind") == "summary"), joined, clients),
+        "client_series": _series(lines.filter(pl.col("kind") == "status"), joined, timezone, clients),
     }
-    tables = {
-        "client_metrics": metrics.drop("offset"),
-        "client_series": series.drop("offset"),
-        "clients": client_rows(clients),
-    }
-    noise = joined.sums(lines["offset"].to_numpy(), (lines["length"] * (lines["kind"] == "noise")).to_numpy())
-    parsed = [length - own for length, own in zip(joined.lengths, noise, strict=True)]
-    return Parsed(tables, sum(parsed), sum(noise)).divided(bounds, parsed, noise)
+    tables = {name: (rows.drop("offset"), joined.bounds(rows["offset"].to_numpy())) for name, rows in found.items()}
+    tables["clients"] = client_rows(clients), np.arange(len(clients) + 1)
+    return joined.divided(tables, lines.with_columns(noise=pl.col("kind") == "noise"))
 
 
 def _with_client(rows: pl.DataFrame, joined: Joined) -> pl.DataFrame:
