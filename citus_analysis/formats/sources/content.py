@@ -266,6 +266,9 @@ class Content:
                         yield Block(offset, data, len(data))
                     return
                 end = cut(data, lines_only=False)
+                if end and reader.ended:
+                    # No record continues, so that the last one need not be a block of its own.
+                    end = len(data)
                 unfinished = not end and len(data) > LINE_CAP
                 if unfinished:
                     end = line_cut(data)
@@ -288,6 +291,9 @@ class _Reader:
         stream: the stream, at the place where reading begins.
         path: path of the file.
         most: maximum number of bytes to read; None for all.
+
+    Attributes:
+        ended: the stream has no more bytes, and is not damaged.
     """
 
     def __init__(self, stream: BinaryIO, path: Path, most: int | None = None) -> None:
@@ -296,6 +302,7 @@ class _Reader:
         self._stream = stream
         self._path = path
         self._damage: InputError | None = None
+        self.ended = False
         self._left = sys.maxsize if most is None else most
         self._file = OpenFile(stream) if isinstance(stream, io.FileIO) and stream.seekable() else None
 
@@ -308,6 +315,7 @@ class _Reader:
             while size > 0 and (piece := self._more(min(size, _READ_BYTES))):
                 pieces.append(piece)
                 size -= len(piece)
+            self.ended = size > 0
         except Exception as error:
             # zstandard raises its own class; importing the package only to name the class would slow every start.
             if not isinstance(error, _DAMAGE) and type(error).__module__.partition(".")[0] != "zstandard":
