@@ -25,7 +25,7 @@ from citus_analysis.schema import Rows
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["JOINED_BYTES", "JoinableFormat", "Joined", "numbers_of_each", "parse_joined"]
+__all__ = ["JOINED_BYTES", "JoinableFormat", "Joined", "parse_joined"]
 
 #: Size of a source that is read together with others, at most.
 JOINED_BYTES: Final = 2**18
@@ -107,19 +107,6 @@ class Joined:
         parsed = [length - own for length, own in zip(self.lengths, noise, strict=True)]
         together = Parsed({name: rows for name, (rows, _) in tables.items()}, sum(parsed), sum(noise))
         return together.divided({name: bounds for name, (_, bounds) in tables.items()}, parsed, noise)
-
-
-def numbers_of_each(bounds: Integers) -> Integers:
-    """The number of each row in its source, from 0.
-
-    Args:
-        bounds: number of the first row of each source, and at the end the number of rows.
-
-    Example:
-        >>> numbers_of_each(np.array([0, 2, 2, 5])).tolist()
-        [0, 1, 0, 1, 2]
-    """
-    return np.arange(bounds[-1]) - np.repeat(bounds[:-1], np.diff(bounds))
 
 
 class JoinableFormat(Format):

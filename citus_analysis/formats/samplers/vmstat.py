@@ -25,12 +25,10 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
-import numpy as np
 import polars as pl
 
-from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined, numbers_of_each
+from citus_analysis.formats.api.joinable import JoinableFormat, Joined
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines
 from citus_analysis.formats.reading.lines import beginning, line_frame, reject_oversized, reject_runs
@@ -107,9 +105,8 @@ class Vmstat(JoinableFormat):
         lines, samples = _read(joined.block, style)
         if samples is None or lines["reason"].null_count() < lines.height:
             return None
-        bounds = joined.bounds(samples["offset"].to_numpy())
-        tables = _tables(samples, numbers_of_each(bounds), style)
-        return joined.divided({name: (rows, bounds) for name, rows in tables.items()}, lines)
+        own, bounds = joined.own_samples(samples, samples["offset"].to_numpy())
+        return joined.divided({name: (rows, bounds) for name, rows in _tables(own, style).items()}, lines)
 
 
 def _only_header(data: bytes) -> str | None:
@@ -148,7 +145,7 @@ def _parse_block(block: Block, style: Style) -> tuple[Parsed, Style]:
     lines, samples = _read(block, style)
     tables = {}
     if samples is not None:
-        tables = _tables(samples, np.arange(samples.height) + style.samples, style)
+        tables = _tables(samples, style)
         style = replace(style, samples=style.samples + samples.height)
     clean = lines.filter(pl.col("reason").is_null())
     noise = int(clean.filter("noise")["length"].sum())
@@ -175,14 +172,13 @@ def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None
     reasons = fields.select("offset", read=pl.lit(value=True), misread="reason")
     lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
     lines = lines.with_columns(reason=pl.when("read").then("misread").otherwise("reason"))
-    return lines, fields.filter(pl.col("reason").is_null()).drop("reason")
+    samples = fields.filter(pl.col("reason").is_null()).drop("reason")
+    return lines, samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
 
 
-def _tables(samples: pl.DataFrame, numbers: Integers, style: Style) -> dict[str, pl.DataFrame]:
+def _tables(samples: pl.DataFrame, style: Style) -> dict[str, pl.DataFrame]:
     fields = samples.drop("offset").with_columns(
-        sample=pl.Series(numbers),
-        since_boot=pl.Series((numbers == 0) & style.first_report),
-        sampler=pl.lit("vmstat"),
+        since_boot=(pl.col("sample") == 0) & style.first_report, sampler=pl.lit("vmstat")
     )
     cpu = [name for name in CPU.values() if name in fields.columns]
     shared = ("sample", "sample_time", "since_boot")
