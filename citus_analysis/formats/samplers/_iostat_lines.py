@@ -1,28 +1,23 @@
-"""Classification of the lines of an iostat text, and the beginnings of its samples."""
+"""Classification of the lines of an iostat text, what its first lines tell about it, and the beginnings of samples."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.reading.lines import line_frame
-from citus_analysis.formats.reading.sampler_lines import is_stamped, split_stamp
+from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
 from citus_analysis.formats.reading.signs import contains
-from citus_analysis.formats.times.sampler_clock import DATE, TIME
+from citus_analysis.formats.times.sampler_clock import DATE, TIME, date_order
+from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = [
-    "MARKERS",
-    "classified",
-    "complete_bytes",
-    "dated_texts",
-    "has_decimal_commas",
-    "headers",
-    "kind_of",
-    "with_starts",
-]
+__all__ = ["MARKERS", "Style", "classified", "complete_bytes", "headers", "kind_of", "with_starts"]
 
 #: Kinds of lines that can begin a sample.
 MARKERS: Final = ("time", "cpu_header", "device_header")
@@ -62,22 +57,22 @@ def kind_of(text: str) -> str:
     return next((name for name, pattern in _KINDS if contains([text], pattern)[0]), "row")
 
 
-def dated_texts(data: bytes) -> list[str]:
+def _dated_texts(data: bytes) -> list[str]:
     r"""The banners and times of a text of ASCII, except for times without a date.
 
     Example:
-        >>> dated_texts(b"Linux 6.1.0 (vm) \t11/20/26 \n\n11/20/26 21:10:57\nvda  1.00\n")
+        >>> _dated_texts(b"Linux 6.1.0 (vm) \t11/20/26 \n\n11/20/26 21:10:57\nvda  1.00\n")
         ['Linux 6.1.0 (vm) \t11/20/26', '11/20/26 21:10:57']
     """
     texts = map(_text, _MAY_BE_DATED.findall(data))
     return [text for text in texts if kind_of(text) in {"banner", "time"}]
 
 
-def has_decimal_commas(data: bytes) -> bool:
+def _has_decimal_commas(data: bytes) -> bool:
     r"""Whether a text of ASCII has values of the CPU with commas.
 
     Example:
-        >>> has_decimal_commas(b"avg-cpu:  %user   %nice\n           1,25    0,00\n")
+        >>> _has_decimal_commas(b"avg-cpu:  %user   %nice\n           1,25    0,00\n")
         True
     """
     found = (map(_text, lines) for lines in _MAY_HAVE_COMMAS.findall(data))
@@ -89,6 +84,48 @@ def has_decimal_commas(data: bytes) -> bool:
 
 def _text(line: bytes) -> str:
     return line.rstrip().decode()
+
+
+@dataclass(frozen=True)
+class Style:
+    """Facts about the whole file."""
+
+    stamped: bool
+    order: str
+    timezone: str
+    first_report: bool | None
+
+    @classmethod
+    def of(cls, dated: Iterable[str], hints: Hints, *, stamped: bool, decimal_comma: bool) -> Style:
+        """The facts, from the options and the beginning of the file.
+
+        Args:
+            dated: banners and lines with a time.
+            hints: the options.
+            stamped: a wrapper stamped the lines.
+            decimal_comma: numbers are printed with a comma.
+        """
+        # A banner's kernel version looks like a date.
+        dates = [re.sub(r"^.*\)", "", text) for text in dated]
+        return cls(
+            stamped=stamped,
+            order=date_order(dates, hints.options, decimal_comma=decimal_comma),
+            timezone=timezone_of(hints.options),
+            first_report=first_report_option(hints.options),
+        )
+
+    @classmethod
+    def of_lines(cls, lines: pl.DataFrame, hints: Hints) -> Style:
+        """The facts, from the options and the classified lines of the beginning."""
+        dated = lines.filter(pl.col("kind").is_in(["banner", "time"]))["text"]
+        values = lines.filter(pl.col("kind") == "cpu_values")["text"]
+        comma = bool(values.str.contains(r"[0-9],[0-9]").any())
+        return cls.of(dated, hints, stamped="stamp" in lines.columns, decimal_comma=comma)
+
+    @classmethod
+    def of_plain(cls, head: bytes, hints: Hints) -> Style:
+        """The same without queries, if the beginning is ASCII, no line is stamped, and no time lacks its date."""
+        return cls.of(_dated_texts(head), hints, stamped=False, decimal_comma=_has_decimal_commas(head))
 
 
 def headers(data: bytes) -> frozenset[bytes]:

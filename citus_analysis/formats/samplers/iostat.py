@@ -36,8 +36,8 @@ from citus_analysis.formats.reading.sampler_lines import may_be_stamped
 from citus_analysis.formats.reading.signs import first_texts
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
+from citus_analysis.formats.samplers._iostat_lines import Style
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
-from citus_analysis.formats.samplers._iostat_style import Style
 from citus_analysis.formats.sources.content import HEAD_BYTES, Block, Content
 from citus_analysis.formats.times.sampler_clock import may_have_far_years, parse_times
 
