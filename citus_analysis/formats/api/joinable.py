@@ -9,10 +9,10 @@ only for files that it reads without any doubt: where something is rejected, the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ _FEWEST: Final = 2
 #: Sources of which each half is tried if one of them is not clean; fewer are then read alone.
 _MANY: Final = 16
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
 Source = tuple[Content, Hints]
 
 
@@ -124,7 +126,7 @@ class JoinableFormat(Format):
             the kind; None for a source that is read alone.
 
         Raises:
-            CitusAnalysisError: it cannot be read; it is then read alone, too.
+            CitusAnalysisError: it cannot be read.
         """
 
     @abstractmethod
@@ -143,8 +145,7 @@ def parse_joined(format_: JoinableFormat, sources: Sequence[Source]) -> list[Par
     kinds: dict[Hashable, list[tuple[int, bytes]]] = {}
     for place, source in enumerate(sources):
         data = _whole(source[0])
-        kind = None if data is None else _kind(format_, data, source)
-        if data is not None and kind is not None:
+        if data is not None and (kind := _unless_defect(format_.kind, data, source)) is not None:
             kinds.setdefault(kind, []).append((place, data))
     for members in kinds.values():
         for (place, data), piece in _divided(format_, members, sources):
@@ -160,10 +161,7 @@ def _divided(
     if len(members) < _FEWEST:
         return
     joined = Joined.of([data for _, data in members])
-    try:
-        found = format_.parse_joined(joined, sources[members[0][0]])
-    except Exception:  # noqa: BLE001 - which source is to blame, and what it is told, is found by reading it alone
-        found = None
+    found = _unless_defect(format_.parse_joined, joined, sources[members[0][0]])
     if found is not None:
         yield from zip(members, found, strict=True)
     elif len(members) >= _MANY:
@@ -172,10 +170,11 @@ def _divided(
         yield from _divided(format_, members[half:], sources)
 
 
-def _kind(format_: JoinableFormat, data: bytes, source: Source) -> Hashable | None:
+def _unless_defect(function: Callable[P, Result | None], *arguments: P.args, **options: P.kwargs) -> Result | None:
+    """The result; None after an error: which source is at fault, and how, is found by reading each alone."""
     try:
-        return format_.kind(data, source)
-    except CitusAnalysisError:
+        return function(*arguments, **options)
+    except Exception:  # noqa: BLE001 - as where a source is read alone
         return None
 
 
