@@ -26,6 +26,7 @@ from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
+    from citus_analysis.dataset.ingesting.log_passes import LogPasses
     from citus_analysis.spans import Traces
 
 __all__ = [
@@ -47,11 +48,19 @@ pl.Series(np.empty(0))
 
 @dataclass(frozen=True)
 class ResourceTables:
-    """The tables that the sources of one resource contributed."""
+    """The tables that the sources of one resource contributed.
+
+    Attributes:
+        folder: the dataset.
+        resource: the resource.
+        sources: its sources, ordered by path.
+        passes: passes over large logs, begun while these were read; only in the process that read them.
+    """
 
     folder: Path
     resource: str
     sources: tuple[SourceState, ...]
+    passes: LogPasses | None = None
 
     def scan(self, name: str) -> pl.LazyFrame:
         """Rows of a table in order of their sources' paths."""
@@ -209,6 +218,11 @@ def _traces(tables: ResourceTables, jobs: int) -> Pieces:
     distributed = are_distributed(scan(tables.parts("log_events")), nodes)
     # Pids and sessions are valid within one iteration only.
     for iteration in tables.log_iterations():
+        if tables.passes is not None:
+            with tables.passes.taken(tables, iteration, distributed=distributed) as begun:
+                if begun is not None:
+                    yield from map(_named, trace_pass(begun, jobs))
+                    continue
         parts = tables.log_parts(iteration)
         with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
             try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
@@ -31,6 +31,7 @@ from citus_analysis.dataset.ingesting.derive import (
     known_runs,
 )
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
+from citus_analysis.dataset.ingesting.log_passes import LogPasses, in_reading_order
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
 from citus_analysis.dataset.ingesting.reading_together import grouped_tasks, read_tasks
@@ -265,6 +266,9 @@ class _Ingest:
     _withheld: list[Part] = field(default_factory=list)
     _unread: list[SourceState] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.passes = LogPasses(self.manifest.folder, self.pool.jobs)
+
     def run(self, plan: list[SourceFile], *, strict: bool) -> IngestSummary:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
@@ -274,8 +278,9 @@ class _Ingest:
             self.manifest.hold()
         self._check_files(plan)
         self._forget_renamed(plan)
-        self._read(plan)
-        self._derive()
+        with closing(self.passes):
+            self._read(plan)
+            self._derive()
         self._fetch("match_quality")
         summary = self._summary(plan)
         if strict and summary.exit_code:
@@ -342,21 +347,30 @@ class _Ingest:
             if self._unread:
                 self._commit_states(*self._unread)
                 self._unread.clear()
-            for outcomes in batches(self._outcomes(tasks), seconds=_BATCH_SECONDS):
-                self._commit(outcomes)
+            for read in (
+                (self._read_in_stretches,) if self.pool.cluster is not None else (self._read_small, self._read_large)
+            ):
+                for outcomes in batches(read(tasks), seconds=_BATCH_SECONDS):
+                    self._commit(outcomes)
 
-    def _outcomes(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Read sources: a large one with all threads of this process, or in stretches by the workers of a cluster."""
-        if self.pool.cluster is not None:
-            yield from read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
-            return
+    def _read_in_stretches(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Read sources by the workers of a cluster, large ones in stretches."""
+        return read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
 
-        def read(task: Task, threads: int = 1) -> Outcome:
-            return read_task(self.store, task, threads, self.gauge.add, self.pool.stop)
-
-        big = [task for task in tasks if task.bytes >= BIG_BYTES]
+    def _read_large(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Read large sources, each with all threads of this process; records of logs are taken in meanwhile."""
+        big = in_reading_order([task for task in tasks if task.bytes >= BIG_BYTES])
+        if isinstance(self.store, FolderStore):
+            self.passes.begin(big, [self._readable(tables) for tables in by_resource(self.manifest)])
+        threads = _threads_of_each(self.pool.jobs)
         for task in big:
-            yield task, read(task, _threads_of_each(self.pool.jobs))
+            watch = self.passes.watcher(task)
+            outcome = read_task(self.store, task, threads, self.gauge.add, self.pool.stop, on_file=watch)
+            self.passes.read(task, outcome)
+            yield task, outcome
+
+    def _read_small(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Read small sources in threads, and by helpers where there are many."""
         small = [task for task in tasks if task.bytes < BIG_BYTES]
         self.pool.start_helpers(len(small))
         here, there = partial(read_tasks, self.store, stop=self.pool.stop), partial(read_tasks, self.store)
@@ -459,12 +473,12 @@ class _Ingest:
     ) -> Iterator[tuple[DerivedState, list[Staged]]]:
         """Large ones alone: each uses several threads itself, and as much memory as a derivation may."""
         sized = [(derivation, tables, derivation.input_rows(tables)) for derivation, tables in outdated]
-        for derivation, tables in ((one, of) for one, of, rows in sized if rows > MOST_RECORDS):
-            task = DeriveTask(derivation.name, tables, derivation.state_key(tables))
-            yield task.state_with(staged := derive_task(self.store, task, self.pool.jobs)), staged
-        small = [
-            DeriveTask(one.name, tables, one.state_key(tables)) for one, tables, rows in sized if rows <= MOST_RECORDS
-        ]
+        large = [rows > MOST_RECORDS or self.passes.of_resource(tables.resource) for _, tables, rows in sized]
+        tasks = [DeriveTask(one.name, tables, one.state_key(tables)) for one, tables, _ in sized]
+        for task in compress(tasks, large):
+            own = replace(task, tables=replace(task.tables, passes=self.passes))
+            yield task.state_with(staged := derive_task(self.store, own, self.pool.jobs)), staged
+        small = [task for task, alone in zip(tasks, large, strict=True) if not alone]
         self.pool.start_helpers(len(small))
         # Each derivation's in a row; traces, which take longest, first.
         small.sort(key=attrgetter("derivation"), reverse=True)

@@ -23,7 +23,7 @@ from citus_analysis.core.threads import in_order, work_ahead
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
-from citus_analysis.spans.read.divided import Arrays, Bring, held
+from citus_analysis.spans.read.divided import Arrays, Bring, Room, held
 from citus_analysis.spans.read.freed_memory import give_back
 from citus_analysis.spans.read.records import FILE_COLUMNS, USED, FileRecords, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
@@ -33,10 +33,25 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-__all__ = ["laid_aside", "take_in"]
+__all__ = [
+    "NAMED",
+    "Log",
+    "begin_pass",
+    "columns_of_logs",
+    "file_records",
+    "known_logs",
+    "laid_aside",
+    "one_batch",
+    "slices",
+    "take_in",
+]
 
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
+
+#: Bytes of arrays that stay in memory of more records, as long as those are not so many that pairing needs it.
+ROOM_BYTES: Final = 256 * 2**20
+ROOM_UP_TO: Final = 25_000_000
 
 #: Records that are taken in at once.
 TAKEN_AT_ONCE: Final = 2**15
@@ -46,7 +61,7 @@ PAIRED_RECORDS: Final = 1_000_000
 _TABLE: Final = TABLES["log_events"]
 _NEVER: Final = np.iinfo(np.int64).max
 #: Columns of records that name their file.
-_NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
+NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
 
 
 def take_in(
@@ -73,27 +88,41 @@ def take_in(
     Raises:
         NotInOrder: the records must be sorted by session.
     """
-    logs = _logs(parts, dataset, chosen)
+    logs = known_logs(parts, dataset, chosen)
     files = files_in_order(log.of for log in logs)
     rows = sum(log.part.rows for log in logs)
-    is_large = rows > IN_MEMORY
-    if is_large:
-        # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
-        give_back()
-    keep = partial(laid_aside, folder, count()) if is_large else held
-    records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
+    records = begin_pass(files, nodes, rows, folder, distributed=distributed)
     # A few records are taken in sooner than threads start.
     ahead = int(rows > TAKEN_AT_ONCE)
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
     own = sorted(((numbers[log.of.source_id], log) for log in logs), key=itemgetter(0))
-    with closing(work_ahead(_columns(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
+    with closing(work_ahead(columns_of_logs(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
         records.take_in(batches, ahead)
-    if is_large:
+    if rows > IN_MEMORY:
         give_back()
     return records
 
 
-class _Log(NamedTuple):
+def begin_pass(files: pl.DataFrame, nodes: pl.DataFrame, rows: int, folder: Path, *, distributed: bool) -> Pass:
+    """A pass over records that were not taken in yet.
+
+    Args:
+        files: the log files, in order.
+        nodes: rows of table `nodes` of the resource.
+        rows: about how many records there are.
+        folder: for the arrays that are laid aside, if there are many.
+        distributed: the servers form a cluster.
+    """
+    is_large = rows > IN_MEMORY
+    if is_large:
+        # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
+        give_back()
+    files_of_arrays = partial(laid_aside, folder, count())
+    room = Room(ROOM_BYTES if rows <= ROOM_UP_TO else 0, files_of_arrays)
+    return Pass(files, nodes, distributed, room.keep if is_large else held, groups=1 + rows // PAIRED_RECORDS)
+
+
+class Log(NamedTuple):
     """A part that holds records of the iteration, the file that they come from, and these records if they are few."""
 
     part: Part
@@ -101,34 +130,48 @@ class _Log(NamedTuple):
     rows: pa.RecordBatch | None
 
 
-def _logs(parts: Sequence[Part], dataset: Path, chosen: tuple[str, int | None]) -> list[_Log]:
+def known_logs(parts: Sequence[Part], dataset: Path, chosen: tuple[str, int | None]) -> list[Log]:
     """The parts that hold records of the iteration."""
     few = sum(part.rows for part in parts) <= TAKEN_AT_ONCE
     found = (_with_records(dataset, part, chosen) if few else _without(dataset, part, chosen) for part in parts)
     return [log for log in found if log is not None]
 
 
-def _with_records(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
-    rows = _of_iteration(_read(dataset, part, [*_NAMED, *USED]), chosen[1])
+def _with_records(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> Log | None:
+    rows = _of_iteration(_read(dataset, part, [*NAMED, *USED]), chosen[1])
     return _log(part, chosen[0], rows, _first_time(rows))._replace(rows=rows) if rows.num_rows else None
 
 
-def _without(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
+def _without(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> Log | None:
     """The log whose records are read later."""
     resource, iteration = chosen
-    names = [*_NAMED, "log_time"]
+    names = [*NAMED, "log_time"]
     with _opened(dataset, part, names) as file:
         first_time = _first_time_by_statistics(file, iteration)
-        rows = next(file.iter_batches(1, columns=names)) if first_time is not None else _one_batch(file.read(names))
+        rows = next(file.iter_batches(1, columns=names)) if first_time is not None else one_batch(file.read(names))
     own = _of_iteration(rows, iteration)
     if not own.num_rows:
         return None
     return _log(part, resource, own, _first_time(own) if first_time is None else first_time)
 
 
-def _log(part: Part, resource: str, rows: pa.RecordBatch, first_time: int | None) -> _Log:
-    named = {name: rows.column(name)[0].as_py() for name in _NAMED}
-    return _Log(part, FileRecords(**named, resource=resource, first_time=first_time), None)
+def _log(part: Part, resource: str, rows: pa.RecordBatch, first_time: int | None) -> Log:
+    return Log(part, _named(rows, resource)._replace(first_time=first_time), None)
+
+
+def _named(rows: pa.RecordBatch, resource: str) -> FileRecords:
+    named = {name: rows.column(name)[0].as_py() for name in NAMED}
+    return FileRecords(**named, resource=resource, first_time=None)
+
+
+def file_records(rows: pa.RecordBatch, resource: str) -> FileRecords:
+    """What identifies the file of some records (at least one), with the first of their times.
+
+    Args:
+        rows: records of one file.
+        resource: the resource.
+    """
+    return _named(rows, resource)._replace(first_time=_first_time(rows))
 
 
 def _first_time(rows: pa.RecordBatch) -> int | None:
@@ -151,10 +194,19 @@ def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> in
     return min(begins, default=None)
 
 
-def _columns(
-    dataset: Path, logs: Sequence[tuple[int, _Log]], iteration: int | None, jobs: int
+def columns_of_logs(
+    dataset: Path, logs: Sequence[tuple[int, Log]], iteration: int | None, jobs: int
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    def read(one: tuple[int, _Log]) -> tuple[int, pa.RecordBatch]:
+    """Number of the source and columns of the records of some parts, some records at a time.
+
+    Args:
+        dataset: folder of the dataset.
+        logs: numbers of sources and their parts, in order.
+        iteration: the iteration of the records.
+        jobs: parts that are read at the same time.
+    """
+
+    def read(one: tuple[int, Log]) -> tuple[int, pa.RecordBatch]:
         source, log = one
         if log.rows is not None:
             return source, log.rows
@@ -162,10 +214,15 @@ def _columns(
 
     with closing(in_order(iter(logs), read, jobs, "parts")) as pieces:
         for source, rows in pieces:
-            # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
-            for begin in range(0, rows.num_rows, TAKEN_AT_ONCE):
-                some = rows.slice(begin, TAKEN_AT_ONCE)
-                yield source, {name: some.column(name) for name in USED}
+            yield from slices(source, rows)
+
+
+def slices(source: int, rows: pa.RecordBatch) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """Number of the source and columns of the records of a file, some records at a time."""
+    # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
+    for begin in range(0, rows.num_rows, TAKEN_AT_ONCE):
+        some = rows.slice(begin, TAKEN_AT_ONCE)
+        yield source, {name: some.column(name) for name in USED}
 
 
 @contextmanager
@@ -174,7 +231,7 @@ def _opened(dataset: Path, part: Part, names: Sequence[str]) -> Iterator[pq.Parq
 
     # Texts that name the file are the same in all rows, and dictionaries of them take a fraction of the time.
     categories = [name for name in names if _TABLE[name].type.is_category]
-    texts = [name for name in names if name in _NAMED and _TABLE[name].type == TEXT]
+    texts = [name for name in names if name in NAMED and _TABLE[name].type == TEXT]
     with pq.ParquetFile(location(dataset, part), read_dictionary=[*categories, *texts]) as file:
         columns = file.schema_arrow
         typed = set(names) <= set(columns.names) and all(
@@ -189,10 +246,10 @@ def _opened(dataset: Path, part: Part, names: Sequence[str]) -> Iterator[pq.Parq
 
 def _read(dataset: Path, part: Part, names: Sequence[str]) -> pa.RecordBatch:
     with _opened(dataset, part, names) as file:
-        return _one_batch(file.read(columns=list(names), use_threads=False))
+        return one_batch(file.read(columns=list(names), use_threads=False))
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
     """All rows of a table in one piece."""
     import pyarrow as pa
 

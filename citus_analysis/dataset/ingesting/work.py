@@ -5,10 +5,10 @@ The same functions run in threads of this process and on the workers of a cluste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Event
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
@@ -18,6 +18,9 @@ from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Hints, format_named
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["WHOLE", "Span", "read_task", "recognise_task", "stem_of"]
 
@@ -73,6 +76,7 @@ def read_task(
     parser: Parser | None = None,
     span: Span = WHOLE,
     name: str = "",
+    on_file: Callable[[str, Sequence[pa.RecordBatch]], None] | None = None,
 ) -> Outcome:
     """Read one source, or a stretch of it, into staged parts.
 
@@ -85,6 +89,7 @@ def read_task(
         parser: reads it; default: its format.
         span: the stretch.
         name: distinguishes the files of a stretch from those of others.
+        on_file: as for :class:`~citus_analysis.dataset.storage.parts.PartWriter`.
     """
     file = task.file
     assert file.format is not None  # noqa: S101 - a task without one is never made
@@ -92,7 +97,7 @@ def read_task(
     with (
         local_copy(file, span.begin, span.end) as path,
         store.workspace() as folder,
-        PartWriter(folder, file.identity.resource, stem_of(task) + name, threads) as writer,
+        PartWriter(folder, file.identity.resource, stem_of(task) + name, threads, on_file) as writer,
     ):
         tag, stopped = task.tagger.tag, stop or Event()
         content = MeasuredContent(path, span.begin, span.end)

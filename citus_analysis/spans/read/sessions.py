@@ -19,7 +19,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NOTHING_THERE,
     Assembled,
-    chosen_items,
 )
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.read.assembling import (
@@ -118,11 +117,10 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, files.of_record)
     assembly.end()
     done = assembly.take()
-    owners = chosen_items(done["executions"], done["tasks"]["execution"])
     return Sessions(
         sources=files.table,
         **held_by(done, np.arange(len(done["executions"])), files.table, texts),
-        tasks=tasks_of(done["tasks"], owners, files.table, nodes, texts),
+        tasks=tasks_of(done["tasks"], files.table, nodes, texts),
         gaps=gaps_of(done, files.table),
         coverage=coverage_of(done, assembly.times, files.table, files.of_record[copies].astype(np.intp)),
         begins=begins_of(done),
@@ -206,26 +204,23 @@ _KIND: Final = pl.col("statement_kind").cat.to(_STATEMENT_KIND)
 _PHASE: Final = pl.col("name").cat.to(pl.Enum(PHASES))
 
 
-def tasks_of(
-    items: NDArray[np.void], owners: NDArray[np.void], files: pl.DataFrame, nodes: pl.DataFrame, texts: Texts
-) -> pl.DataFrame:
+def tasks_of(items: NDArray[np.void], files: pl.DataFrame, nodes: pl.DataFrame, texts: Texts) -> pl.DataFrame:
     """Tasks of executions, as in :class:`Sessions`.
 
     Args:
         items: the tasks.
-        owners: the execution of each task.
         files: the log files.
         nodes: rows of table `nodes` of the resource.
         texts: the texts that the records name.
     """
     columns = columns_of(
-        items, ("execution", "source"), ("byte_offset", "shard_id", "task_us"), times=("end_time",)
-    ) | columns_of(owners, ("session", "pid"), ("gpid",), flags=("anchored", "failed", "is_child"))
-    offsets = np.where(owners["closed"] == 1, owners["byte_offset"], owners["last_offset"])
+        items,
+        ("execution", "source", "session", "pid", "statement_source", "statement_offset", "statement_seq"),
+        ("byte_offset", "shard_id", "task_us", "gpid"),
+        times=("end_time",),
+        flags=("anchored", "failed", "is_child"),
+    )
     columns |= {
-        "statement_source": arrow_numbers(owners["source"].copy()),
-        "statement_offset": arrow_numbers(offsets),
-        "statement_seq": arrow_numbers(owners["session_seq"].copy()),
         "parent_node": _nodes(files)[items["source"].copy()],
         "child_node": _node_of_host(items, nodes, texts.hosts.texts),
     }

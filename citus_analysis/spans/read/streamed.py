@@ -139,11 +139,9 @@ class Pass:
         self._linked.add(self._cells.numbers(linked["executions"]["gpid"], linked["executions"]["shard_id"]), linked)
         self._failed.append(_numbered(executions, np.flatnonzero(failed), self._first))
         tasks = done["tasks"]
-        owners = chosen_items(executions, tasks["execution"] - np.uint32(self._first))
-        if owners["is_child"].any():
+        if tasks["is_child"].any():
             raise NotInOrder
-        numbers = self._cells.numbers(owners["gpid"], tasks["shard_id"])
-        self._tasks.add(numbers, {"tasks": tasks, "owners": owners})
+        self._tasks.add(self._cells.numbers(tasks["gpid"], tasks["shard_id"]), {"tasks": tasks})
         for name in ("sessions", "missing"):
             self._small.setdefault(name, []).append(done[name])
         kept = self.keep({name: done[name] for name in _LAID_ASIDE})
@@ -167,7 +165,7 @@ class Pass:
         sent = self._tasks.joined(cells, again=again)
         if together > 1:
             sent = in_order_of(sent["tasks"]["execution"], sent)
-        tasks = tasks_of(sent["tasks"], sent["owners"], self.files, self.nodes, self._texts)
+        tasks = tasks_of(sent["tasks"], self.files, self.nodes, self._texts)
         return replace(known, tasks=tasks, executions=executions)
 
     def _facts(self, linked: Arrays) -> pl.DataFrame:

@@ -146,6 +146,9 @@ _FLAGS: Final = (
     *("anchored", "first_on_shard", "has_fingerprint"),
 )
 
+#: Properties of the execution of a task, one byte each.
+_TASK_FLAGS: Final = ("failed", "is_child", "anchored")
+
 _TEXTS: Final = len(TEXT_COLUMNS)
 _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
     {
@@ -274,10 +277,20 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
         ),
         "sent_task_t": (
             *(Member(name, "int64_t") for name in ("byte_offset", "end_time", "shard_id", "task_us")),
+            Member(
+                "gpid", "int64_t", "of its execution; likewise all that follow but the source, the host and the port"
+            ),
+            Member("statement_offset", "int64_t", "where the execution was reported: at its end, else its last record"),
+            Member("statement_seq", "int64_t"),
             Member("execution", "uint32_t"),
             Member("source", "uint32_t"),
+            Member("statement_source", "uint32_t"),
+            Member("session", "uint32_t"),
+            Member("pid", "int32_t"),
             Member("host", "int32_t", "number of the host; -1: none"),
             Member("port", "int32_t", "INT32_MIN: none"),
+            *(Member(name, "byte_t") for name in _TASK_FLAGS),
+            Member("unused", "byte_t", count=_padding(7 * 4 + len(_TASK_FLAGS))),
         ),
         "local_t": (
             *(Member(name, "int64_t") for name in ("byte_offset", "log_time", "shard_id")),

@@ -47,6 +47,22 @@ class SentTask:
     host: int
     port: int
     execution: int = 0
+    gpid: int = NOTHING_THERE
+    statement_offset: int = 0
+    statement_seq: int = 0
+    statement_source: int = 0
+    session: int = 0
+    pid: int = 0
+    failed: bool = False
+    is_child: bool = False
+    anchored: bool = False
+
+    def tell_execution(self, one: Execution) -> None:
+        """Take over the facts about its execution by which it is paired."""
+        self.statement_offset = one.byte_offset if one.closed else one.last_offset
+        self.statement_seq, self.statement_source = one.session_seq, one.source
+        self.gpid, self.session, self.pid = one.gpid, one.session, one.pid
+        self.failed, self.is_child, self.anchored = one.failed, one.is_child, one.anchored
 
 
 @dataclass(slots=True)

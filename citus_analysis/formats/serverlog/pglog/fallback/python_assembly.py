@@ -276,6 +276,8 @@ class PythonAssembly:
         items: tuple[Phase | SentTask | LocalExecution, ...] = (*one.timed, *one.tasks, *kept)
         for item in items:
             item.execution = self._executions
+        for task in one.tasks:
+            task.tell_execution(one)
         self._executions += 1
         self._done.phases += one.timed
         self._done.tasks += one.tasks

@@ -26,6 +26,20 @@ static bool logged_again(const work_t *work, const local_t *local)
     return false;
 }
 
+/* A task is paired by facts about its execution, which is laid aside until then. */
+static void tell_execution(sent_task_t *task, const execution_t *one)
+{
+    task->gpid = one->gpid;
+    task->statement_offset = one->closed ? one->byte_offset : one->last_offset;
+    task->statement_seq = one->session_seq;
+    task->statement_source = one->source;
+    task->session = one->session;
+    task->pid = one->pid;
+    task->failed = one->failed;
+    task->is_child = one->is_child;
+    task->anchored = one->anchored;
+}
+
 static void put_out(assembly_t *assembly, work_t *work)
 {
     if (!work) return;
@@ -34,6 +48,7 @@ static void put_out(assembly_t *assembly, work_t *work)
     for (int64_t place = 0; place < work->tasks.count; place++) {
         sent_task_t task = ((sent_task_t *)work->tasks.items)[place];
         task.execution = number;
+        tell_execution(&task, &work->execution);
         ADD(assembly, &assembly->tasks, sent_task_t, task);
     }
     for (int64_t place = 0; place < work->locals.count; place++) {

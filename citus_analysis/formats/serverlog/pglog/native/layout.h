@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x1e87fdcdfb50a010
+#define LAYOUT_HASH 0x43786180694a7b63
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -327,10 +327,20 @@ typedef struct {
     int64_t end_time;
     int64_t shard_id;
     int64_t task_us;
+    int64_t gpid; /* of its execution; likewise all that follow but the source, the host and the port */
+    int64_t statement_offset; /* where the execution was reported: at its end, else its last record */
+    int64_t statement_seq;
     uint32_t execution;
     uint32_t source;
+    uint32_t statement_source;
+    uint32_t session;
+    int32_t pid;
     int32_t host; /* number of the host; -1: none */
     int32_t port; /* INT32_MIN: none */
+    byte_t failed;
+    byte_t is_child;
+    byte_t anchored;
+    byte_t unused[1];
 } sent_task_t;
 
 typedef struct {
