@@ -128,8 +128,9 @@ def wait_for(address: str, number: int) -> None:
 
 def warmed() -> None:
     """Import what tasks need."""
-    from citus_analysis.dataset.ingesting import log_records, reading_stretches, session_groups  # noqa: F401 - for its effect
+    from citus_analysis.dataset.ingesting import reading_stretches  # noqa: F401 - for its effect
     from citus_analysis.dataset.ingesting.recognise import registry_key
+    from citus_analysis.dataset.ingesting.records import log_records, session_groups  # noqa: F401 - likewise
 
     registry_key()
 

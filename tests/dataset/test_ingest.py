@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import Dataset, IngestSummary, Progress, ingest, open_dataset
-from citus_analysis.dataset.ingesting.log_records import take_in
+from citus_analysis.dataset.ingesting.records.log_records import take_in
 from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.manifest import Part, exclusive
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
@@ -605,7 +605,7 @@ def test_traces_of_an_iteration_read_its_files_alone(
         read.append(len(parts))
         return take_in(parts, *rest, **options)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.log_records.take_in", counted)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.records.log_records.take_in", counted)
     ingest(tree({**study, "V3/unnumbered.log": log(5)}), out)
     # Two logs of each iteration, and one that may hold records of either.
     assert read == [3, 3]

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.dataset.ingesting.log_records import laid_aside
+from citus_analysis.dataset.ingesting.records.log_records import laid_aside
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.model import piece_links
 from citus_analysis.spans.model.piece_links import PieceLinks

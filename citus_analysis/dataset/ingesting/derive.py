@@ -17,7 +17,7 @@ import polars as pl
 from citus_analysis.dataset.discover.identity import FACTS, STANDARD_ERROR, TIMES, Identity, plain_name
 from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns
 from citus_analysis.dataset.discover.source_file import columns_of
-from citus_analysis.dataset.ingesting.session_groups import records_by_group
+from citus_analysis.dataset.ingesting.records.session_groups import records_by_group
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.manifest import Manifest, Part, SourceState
@@ -26,7 +26,7 @@ from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
-    from citus_analysis.dataset.ingesting.log_passes import LogPasses
+    from citus_analysis.dataset.ingesting.records.log_passes import LogPasses
     from citus_analysis.spans import Traces
 
 __all__ = [
@@ -206,7 +206,7 @@ def _each(compute: Callable[[ResourceTables, int], Pieces]) -> Callable[[Sequenc
 def _traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
-    from citus_analysis.dataset.ingesting.log_records import take_in
+    from citus_analysis.dataset.ingesting.records.log_records import take_in
     from citus_analysis.spans import TRACED_COLUMNS, are_distributed, trace_iteration
     from citus_analysis.spans.read.streamed import NotInOrder
     from citus_analysis.spans.traces import trace_pass

@@ -31,7 +31,6 @@ from citus_analysis.dataset.ingesting.derive import (
     known_runs,
 )
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
-from citus_analysis.dataset.ingesting.log_passes import LogPasses, in_reading_order
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
 from citus_analysis.dataset.ingesting.reading_together import grouped_tasks, read_tasks
@@ -43,7 +42,8 @@ from citus_analysis.dataset.ingesting.recognise import (
     registry_key,
     unrecognised_reason,
 )
-from citus_analysis.dataset.ingesting.session_groups import MOST_RECORDS
+from citus_analysis.dataset.ingesting.records.log_passes import LogPasses, in_reading_order
+from citus_analysis.dataset.ingesting.records.session_groups import MOST_RECORDS
 from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import read_task, recognise_task

@@ -6,10 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, pairwise
 from math import isqrt
-from threading import Lock
 from typing import Final, Protocol, Self
 
 import numpy as np
@@ -22,7 +20,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
 )
 from citus_analysis.spans.read.ordered_arrays import Integers
 
-__all__ = ["BLOCK_BYTES", "Arrays", "Bring", "Cells", "Divided", "Keep", "Room", "held", "in_order_of"]
+__all__ = ["BLOCK_BYTES", "Arrays", "Bring", "Cells", "Divided", "Keep", "held", "in_order_of"]
 
 #: Arrays by name: structures, or numbers.
 Arrays = Mapping[str, np.ndarray]
@@ -54,42 +52,6 @@ def held(arrays: Arrays) -> Bring:
         return arrays
 
     return bring
-
-
-class Room:
-    """Keeps arrays in memory while there is room for them, and lays further ones aside.
-
-    Args:
-        most_bytes: bytes in memory, at most.
-        beyond: lays aside the arrays for which there is no room.
-
-    Example:
-        >>> room = Room(most_bytes=1000, beyond=held)
-        >>> bring = room.keep({"numbers": np.arange(2)})
-        >>> bring(again=True)["numbers"].tolist(), bring()["numbers"].tolist()
-        ([0, 1], [0, 1])
-    """
-
-    def __init__(self, most_bytes: int, beyond: Keep) -> None:
-        self._left, self._beyond, self._lock = most_bytes, beyond, Lock()
-
-    def keep(self, arrays: Arrays) -> Bring:
-        """Lay arrays aside."""
-        size = sum(items.nbytes for items in arrays.values())
-        return partial(self._bring, [arrays], size) if self._taken(size) else self._beyond(arrays)
-
-    def _taken(self, size: int) -> bool:
-        with self._lock:
-            fits = size <= self._left
-            self._left -= size if fits else 0
-        return fits
-
-    def _bring(self, kept: list[Arrays], size: int, *, again: bool = False) -> Arrays:
-        if again:
-            return kept[0]
-        with self._lock:
-            self._left += size
-        return kept.pop()
 
 
 @dataclass

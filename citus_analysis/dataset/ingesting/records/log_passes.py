@@ -2,9 +2,9 @@
 
 The records of a log are in memory when they have been scanned. Assembling them into executions then, and not when
 traces are derived, saves reading them back from Parquet files. A thread takes the records in, file by file as they are
-written, in the order in which :func:`~citus_analysis.dataset.ingesting.log_records.take_in` would read them. A pass is
-used only if it has seen exactly the parts from which the traces are derived, in their order; otherwise these parts are
-read, so that the rows of a dataset do not depend on how its sources were read.
+written, in the order in which `log_records.take_in` would read them. A pass is used only if it has seen exactly the
+parts from which the traces are derived, in their order; otherwise these parts are read, so that the rows of a dataset
+do not depend on how its sources were read.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from functools import partial
+from itertools import count, groupby
 from pathlib import Path
 from queue import Queue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from citus_analysis.dataset.ingesting.records.room import Room, room_for
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.storage.manifest import Part, SourceState
 from citus_analysis.dataset.storage.parts import STAGING
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from citus_analysis.dataset.ingesting.derive import ResourceTables
-    from citus_analysis.dataset.ingesting.log_records import Log
     from citus_analysis.dataset.ingesting.read_source import Outcome
+    from citus_analysis.dataset.ingesting.records.log_records import Log
     from citus_analysis.spans.read.records import FileRecords
     from citus_analysis.spans.read.streamed import Columns, Pass
 
@@ -93,16 +95,17 @@ class LogPasses:
             resources: the resources of the dataset; all other sources of theirs that are read now must be in it.
         """
         known = {tables.resource: tables for tables in resources}
-        records = 0
+        chosen: list[_Beginning] = []
         for key, group in groupby((task for task in tasks if _has_records(task)), key=_key):
             own = list(group)
-            estimated = sum(map(_estimated_records, own))
-            records += estimated
-            if records <= MOST_RECORDS or not self._begun:
-                read = {task.file.source_id for task in own}
-                sources = known[key[0]].sources if key[0] in known else ()
-                others = tuple(source for source in sources if source.source_id not in read)
-                self._begun[key] = _Begun(_Beginning(key, own, others, estimated, self._folder, self._jobs))
+            read = {task.file.source_id for task in own}
+            sources = known[key[0]].sources if key[0] in known else ()
+            others = tuple(source for source in sources if source.source_id not in read)
+            one = _Beginning(key, own, others, sum(map(_estimated_records, own)), self._folder, self._jobs)
+            if not chosen or sum(each.records for each in (*chosen, one)) <= MOST_RECORDS:
+                chosen.append(one)
+        room = room_for(sum(one.records for one in chosen))
+        self._begun |= {one.key: _Begun(one, room) for one in chosen}
 
     def of_resource(self, resource: str) -> bool:
         """Whether a pass over logs of a resource was begun."""
@@ -165,8 +168,8 @@ class _GivenUp(Exception):  # noqa: N818 - no error: the parts are read instead
 class _Begun:
     """A pass in progress: a thread of its own takes the records in."""
 
-    def __init__(self, beginning: _Beginning) -> None:
-        self._beginning, self.tasks = beginning, beginning.tasks
+    def __init__(self, beginning: _Beginning, room: Room) -> None:
+        self._beginning, self._room, self.tasks = beginning, room, beginning.tasks
         self._unread = {task.file.source_id for task in self.tasks}
         self._paths: set[str] = set()
         self._queue: Queue[_Handed | None] = Queue(_WAITING)
@@ -184,7 +187,7 @@ class _Begun:
 
         handed = iter(self._queue.get, None)
         try:
-            return self._beginning.take_in(handed)
+            return self._beginning.take_in(handed, self._room)
         except (_GivenUp, NotInOrder, OSError, MemoryError):
             # A full disk or memory, too: reading the parts tells it, if it is still full then.
             return None
@@ -210,6 +213,7 @@ class _Begun:
             return None
         self._end()
         taken = self._result.result()
+        _give_back()
         return None if taken is None or self._unread else replace(taken, parts=taken.parts | self._paths)
 
     def close(self) -> None:
@@ -227,11 +231,18 @@ class _Begun:
             self._queue.put(None)
 
 
+def _give_back() -> None:
+    # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
+    from citus_analysis.spans.read.freed_memory import give_back
+
+    give_back()
+
+
 def _used(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The rows of a file, with the columns that a pass needs."""
     import pyarrow as pa
 
-    from citus_analysis.dataset.ingesting.log_records import NAMED, one_batch
+    from citus_analysis.dataset.ingesting.records.log_records import NAMED, one_batch
     from citus_analysis.spans.read.records import USED
 
     names = list(dict.fromkeys([*NAMED, *USED]))
@@ -289,11 +300,12 @@ class _Beginning:
     folder: Path
     jobs: int
 
-    def take_in(self, handed: Iterator[_Handed]) -> _Taken:
+    def take_in(self, handed: Iterator[_Handed], room: Room) -> _Taken:
         """Take in all records of the iteration.
 
         Args:
             handed: the rows of the large logs.
+            room: for arrays that are laid aside; further ones go to files.
 
         Raises:
             _GivenUp: the records are not those that were expected.
@@ -301,7 +313,8 @@ class _Beginning:
         """
         # Imported here, in a thread of its own, because records are not scanned sooner.
         from citus_analysis.dataset.ingesting.derive import ResourceTables
-        from citus_analysis.dataset.ingesting.log_records import begin_pass, known_logs
+        from citus_analysis.dataset.ingesting.records.log_records import PAIRED_RECORDS, known_logs, laid_aside
+        from citus_analysis.spans.read.streamed import Pass
 
         others = ResourceTables(self.folder, self.key[0], self.others)
         parts, nodes = others.log_parts(self.key[1]), others.scan("nodes").collect()
@@ -309,7 +322,10 @@ class _Beginning:
         expected = _Expected(self, known_logs(parts, self.folder, self.key), distributed)
         aside = TemporaryDirectory(prefix="pieces-", dir=self.folder / STAGING)
         try:
-            records = begin_pass(expected.files, nodes, self.records, Path(aside.name), distributed=distributed)
+            keep = room.keeping(partial(laid_aside, Path(aside.name), count()))
+            # At least two: a single one would stay in memory, of each pass.
+            groups = 2 + self.records // PAIRED_RECORDS
+            records = Pass(expected.files, nodes, distributed, keep, groups)
             records.take_in(expected.batches(handed))
             records.files = expected.found()
         except BaseException:
@@ -351,7 +367,7 @@ class _Expected:
 
     def batches(self, handed: Iterator[_Handed]) -> Iterator[tuple[int, Columns]]:
         """Number of the source and columns of records, some at a time."""
-        from citus_analysis.dataset.ingesting.log_records import columns_of_logs, slices
+        from citus_analysis.dataset.ingesting.records.log_records import columns_of_logs, slices
 
         begin = self.beginning
         known = {log.of.source_id for log in self.logs}
@@ -369,7 +385,7 @@ class _Expected:
 
     def _note(self, rows: pa.RecordBatch) -> None:
         """Note the times of records of a large log."""
-        from citus_analysis.dataset.ingesting.log_records import file_records
+        from citus_analysis.dataset.ingesting.records.log_records import file_records
 
         if not self.distributed and any(rows.column(name).null_count < len(rows) for name in ("gpid", "task_us")):
             raise _GivenUp

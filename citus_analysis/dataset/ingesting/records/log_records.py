@@ -20,10 +20,11 @@ import polars as pl
 from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.core.column_types import TEXT
 from citus_analysis.core.threads import in_order, work_ahead
+from citus_analysis.dataset.ingesting.records.room import room_for
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
-from citus_analysis.spans.read.divided import Arrays, Bring, Room, held
+from citus_analysis.spans.read.divided import Arrays, Bring, held
 from citus_analysis.spans.read.freed_memory import give_back
 from citus_analysis.spans.read.records import FILE_COLUMNS, USED, FileRecords, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NAMED",
+    "PAIRED_RECORDS",
     "Log",
-    "begin_pass",
     "columns_of_logs",
     "file_records",
     "known_logs",
@@ -48,10 +49,6 @@ __all__ = [
 
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
-
-#: Bytes of arrays that stay in memory of more records, as long as those are not so many that pairing needs it.
-ROOM_BYTES: Final = 256 * 2**20
-ROOM_UP_TO: Final = 25_000_000
 
 #: Records that are taken in at once.
 TAKEN_AT_ONCE: Final = 2**15
@@ -91,35 +88,21 @@ def take_in(
     logs = known_logs(parts, dataset, chosen)
     files = files_in_order(log.of for log in logs)
     rows = sum(log.part.rows for log in logs)
-    records = begin_pass(files, nodes, rows, folder, distributed=distributed)
+    is_large = rows > IN_MEMORY
+    if is_large:
+        # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
+        give_back()
+    keep = room_for(rows).keeping(partial(laid_aside, folder, count())) if is_large else held
+    records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
     # A few records are taken in sooner than threads start.
     ahead = int(rows > TAKEN_AT_ONCE)
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
     own = sorted(((numbers[log.of.source_id], log) for log in logs), key=itemgetter(0))
     with closing(work_ahead(columns_of_logs(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
         records.take_in(batches, ahead)
-    if rows > IN_MEMORY:
+    if is_large:
         give_back()
     return records
-
-
-def begin_pass(files: pl.DataFrame, nodes: pl.DataFrame, rows: int, folder: Path, *, distributed: bool) -> Pass:
-    """A pass over records that were not taken in yet.
-
-    Args:
-        files: the log files, in order.
-        nodes: rows of table `nodes` of the resource.
-        rows: about how many records there are.
-        folder: for the arrays that are laid aside, if there are many.
-        distributed: the servers form a cluster.
-    """
-    is_large = rows > IN_MEMORY
-    if is_large:
-        # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
-        give_back()
-    files_of_arrays = partial(laid_aside, folder, count())
-    room = Room(ROOM_BYTES if rows <= ROOM_UP_TO else 0, files_of_arrays)
-    return Pass(files, nodes, distributed, room.keep if is_large else held, groups=1 + rows // PAIRED_RECORDS)
 
 
 class Log(NamedTuple):

@@ -1,0 +1,1 @@
+"""The records of server logs on their way to traces."""
