@@ -45,6 +45,8 @@ Load = Callable[[], pl.DataFrame]
 
 #: Groups that are processed at the same time.
 _AT_ONCE: Final = 2
+#: Groups of a pass whose pairs stay in memory until they are judged, some 30 MB each; those of others are made twice.
+_HELD_GROUPS: Final = 6
 
 #: Lays the sessions of a group aside and returns a function that brings them back, which can be called repeatedly.
 Keep = Callable[[Sessions], Callable[[], Sessions]]
@@ -204,8 +206,9 @@ def _linked(
     held: dict[int, Ordered] = {}
 
     def ordered(number: int, *, again: bool) -> Ordered:
-        found = held.pop(number, None) or pair_by_order(records.group(number, known, again=again))
-        if again and len(numbers) == 1:
+        stays = again and number < _HELD_GROUPS
+        found = held.pop(number, None) or pair_by_order(records.group(number, known, again=again and not stays))
+        if stays:
             held[number] = found
         return found
 
