@@ -48,6 +48,7 @@ FIGURES: Final = (
     ("reading of a log / grep -c, wall", "pglog", "sizes.0.reader_over_grep_wall", ""),
     ("ingest of an hour, 1 thread / grep -c, wall", "hour", "0.ingest_1_over_grep_wall", "0.25"),
     ("ingest of an hour, 2 threads / grep -c, wall", "hour", "0.ingest_2_over_grep_wall", "0.25"),
+    ("  the most that start, scanning and encoding allow", "hour", "0.bound_over_grep_wall", "0.25"),
     ("ingest of an hour, 2 threads over 1", "hour", "0.two_threads_over_one", "1.6"),
     ("ingest of an hour, 2 threads over 1 on 1 processor", "hour", "0.two_processors_over_one", "1.6"),
     ("ingest of an hour, 2 threads, peak MiB", "hour", "0.ingest_2_peak_mib", "1024"),

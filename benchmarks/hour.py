@@ -9,7 +9,9 @@ median:
 - `citus-analysis ingest` with one and with two threads, and on one processor (`ingest_0`): reading, traces, statements,
   match quality, clock offsets;
 - its peak resident memory, of all of its processes together, and how many rows and exact pairs there are;
-- what its indispensable parts take alone: hashing, scanning, encoding (`benchmarks/_floor.py`);
+- what its indispensable parts take alone: hashing, scanning, encoding (`benchmarks/_floor.py`), and the ingest of the
+  beginnings of the logs (`start_cpu_s`). `bound_s` is half of the CPU time of start, scanning and encoding: two
+  processors cannot be faster, even if hashing, traces, reading and writing took no time;
 - of the first shape, the export of all traces as JSON and in Perfetto's own format.
 
 Ratios are kept of wall time and of CPU time, which other work on the machine changes less.
@@ -23,8 +25,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +41,8 @@ RESULTS: Final = Path(__file__).parent / "results" / "hour.json"
 OVERLAPPING: Final = "overlapping"
 #: Of the logs of this shape, all traces are written as well.
 EXPORTED: Final = "long"
+#: Lines of each log of which the start of an ingest is measured.
+FIRST_LINES: Final = 1_000
 #: Threads of the ingests that are compared; 0: one thread, and one processor for all work in the background as well.
 JOBS: Final = (0, 1, 2)
 #: Arguments of Python that let the rest of them run on the first processor alone.
@@ -63,11 +68,30 @@ def ingested(source: Path, out: Path, jobs: int) -> Cost:
     return measured([sys.executable, *(() if jobs else ON_ONE_PROCESSOR), *command], (0, 1))
 
 
-def floor(source: Path, out: Path) -> dict[str, object]:
-    """What the parts of an ingest take alone."""
+def floor(source: Path, out: Path, grep: Cost) -> Mapping[str, object]:
+    """What the parts of an ingest take alone, and the ratio to `grep -c` that follows from them for two processors."""
     command = [sys.executable, "-m", "benchmarks._floor", str(source), str(out)]
     told = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, check=True).stdout
-    return dict(json.loads(told))
+    parts: dict[str, float] = json.loads(told)
+    start = min(started(source).cpu_s for _ in range(ROUNDS))
+    bound = (start + parts["floor_scan_cpu_s"] + parts["floor_encode_cpu_s"]) / 2
+    return parts | {
+        "start_cpu_s": round(start, 2),
+        "bound_s": round(bound, 2),
+        "bound_over_grep_wall": round(grep.wall_s / bound, 4),
+    }
+
+
+def started(source: Path) -> Cost:
+    """The ingest of the same files, of each log only the first lines."""
+    with tempfile.TemporaryDirectory() as name:
+        for path in source.rglob("*"):
+            if path.is_file():
+                target = Path(name) / "logs" / path.relative_to(source)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("rb") as file:
+                    target.write_bytes(b"".join(islice(file, FIRST_LINES)))
+        return ingested(Path(name) / "logs", Path(name) / "dataset", 2)
 
 
 def exported(dataset: Path, out: Path) -> Cost:
@@ -116,7 +140,7 @@ def measure(
     # Not the rows themselves: what this process holds counts as the peak of those it starts.
     row["spans"] = dataset.scan("spans").select(pl.len()).collect().item()
     row["tasks"], row["exact"] = dataset.table("match_quality").select("tasks", "exact").sum().row(0)
-    row |= {} if ingest_only else floor(source, out)
+    row |= {} if ingest_only else floor(source, out, grep)
     shutil.rmtree(source)
     shutil.rmtree(out)
     return row
