@@ -360,7 +360,7 @@ class _Ingest:
     def _read_large(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Read large sources, each with all threads of this process; records of logs are taken in meanwhile."""
         big = in_reading_order([task for task in tasks if task.bytes >= BIG_BYTES])
-        if isinstance(self.store, FolderStore):
+        if big and isinstance(self.store, FolderStore):
             self.passes.begin(big, [self._readable(tables) for tables in by_resource(self.manifest)])
         threads = _threads_of_each(self.pool.jobs)
         for task in big:

@@ -21,6 +21,7 @@ from queue import Queue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from citus_analysis.dataset.ingesting.read_source import Outcome, compression_of
 from citus_analysis.dataset.ingesting.records.room import Room, room_for
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.storage.manifest import Part, SourceState
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from citus_analysis.dataset.ingesting.derive import ResourceTables
-    from citus_analysis.dataset.ingesting.read_source import Outcome
     from citus_analysis.dataset.ingesting.records.log_records import Log
     from citus_analysis.spans.read.records import FileRecords
     from citus_analysis.spans.read.streamed import Columns, Pass
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["LogPasses", "in_reading_order"]
 
 _TABLE: Final = "log_events"
-#: Bytes of a record, at the least: an estimate from which the number of groups follows, which changes no row.
+#: Bytes of a record, on average: the number of groups follows from this estimate, and changes no row.
 _RECORD_BYTES: Final = 220
 #: Bytes of a log for each byte of its compressed file.
 _UNPACKED: Final = 15
@@ -157,7 +157,7 @@ def _has_records(task: Task) -> bool:
 
 
 def _estimated_records(task: Task) -> int:
-    unpacked = 1 if Content(task.file.path).compression == "none" else _UNPACKED
+    unpacked = 1 if compression_of(Content(task.file.path)) == "none" else _UNPACKED
     return task.bytes * unpacked // _RECORD_BYTES
 
 
@@ -358,10 +358,8 @@ class _Expected:
         # Until its times are known, a large log of a node follows the other ones of that node.
         last = max((one.first_time or 0 for one in others), default=0)
         large = [
-            FileRecords(
-                task.file.source_id, task.file.identity.node, *self.beginning.key[:1], None, None, last + number
-            )
-            for number, task in enumerate(self.beginning.tasks, 1)
+            FileRecords(one.source_id, one.identity.node, one.identity.resource, None, None, last + number)
+            for number, one in enumerate((task.file for task in self.beginning.tasks), 1)
         ]
         self.files = files_in_order([*others, *large])
 
@@ -400,6 +398,7 @@ class _Expected:
         from citus_analysis.spans.read.records import files_in_order
 
         files = files_in_order([*(log.of for log in self.logs), *self._large])
-        if not files["source_id"].equals(self.files["source_id"]):
+        names = ("source_id", "node")
+        if not files.select(names).equals(self.files.select(names)):
             raise _GivenUp
         return files
