@@ -71,6 +71,14 @@ def test_the_second_process_opens_the_dataset_at_the_same_time_and_keeps_it(
         second.end()
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+@pytest.mark.parametrize("seconded", [True, False])
+def test_a_second_process_is_started_where_a_notebook_begins_results(seconded: bool) -> None:
+    with Kernel(alone=True, seconded=seconded) as kernel:
+        processes = kernel.call(eval, f"len(__import__('sys').modules[{module.__name__!r}]._second)")
+    assert processes == seconded
+
+
 @pytest.mark.parametrize(("alone", "threads"), [(True, None), (False, "1")])
 def test_a_report_made_alone_has_all_threads_of_polars(
     alone: bool, threads: str | None, monkeypatch: pytest.MonkeyPatch

@@ -38,6 +38,7 @@ __all__ = [
     "Parameter",
     "Scalar",
     "check_parameters",
+    "computes_meanwhile",
     "find_notebook",
     "load_notebook",
     "parameters_in",
@@ -159,6 +160,18 @@ def find_notebook(name: str) -> Path:
     if name not in paths:
         raise UnknownNameError("report", name, report_names(of_several=True))
     return paths[name]
+
+
+def computes_meanwhile(name: str) -> bool:
+    """Whether the notebook of a report begins results that a second process can compute (`ca.report.meanwhile`).
+
+    Starting that process takes two seconds of a core, which the other reports need themselves.
+
+    Example:
+        >>> computes_meanwhile("scalability"), computes_meanwhile("published")
+        (True, False)
+    """
+    return b"meanwhile(" in find_notebook(name).read_bytes()
 
 
 def load_notebook(path: Path) -> Notebook:

@@ -28,7 +28,7 @@ CellCallback = Callable[[int, int], None]
 _Result = TypeVar("_Result")
 #: Modules that prepare the process; the second one starts another process beside it.
 _AHEAD: Final = "citus_analysis.report.engine.execution.notebook_work"
-_AHEAD_ALONE: Final = "citus_analysis.report.engine.execution.alone"
+_AHEAD_SECONDED: Final = "citus_analysis.report.engine.execution.alone"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -39,8 +39,9 @@ class Kernel:
     once for all notebooks, and begins when the block is entered.
 
     Args:
-        alone: whether no other process makes a report at the same time; polars then has a thread for each core, and
-            where there are two cores, the process has a second one beside it (:func:`citus_analysis.report.meanwhile`).
+        alone: whether no other process makes a report at the same time; polars then has a thread for each core.
+        seconded: whether the process has a second one beside it where there are two cores, for
+            :func:`citus_analysis.report.meanwhile`.
 
     In use::
 
@@ -48,8 +49,8 @@ class Kernel:
             kernel.execute(notebook, target, {"dataset": "out"}, folder=scratch)
     """
 
-    def __init__(self, *, alone: bool = False) -> None:
-        self._ahead = _AHEAD_ALONE if alone and (os.cpu_count() or 1) > 1 else _AHEAD
+    def __init__(self, *, alone: bool = False, seconded: bool = False) -> None:
+        self._ahead = _AHEAD_SECONDED if seconded and (os.cpu_count() or 1) > 1 else _AHEAD
         self._environment = {} if alone else ONE_THREAD
         self._home = TemporaryDirectory(prefix="citus-kernel-", ignore_cleanup_errors=True)
         self._helper: Helper | None = None
