@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Final
 
 from blake3 import blake3
 
 __all__ = ["content_hash", "digest"]
 
-#: Small enough to stay in the processor's cache between reading and hashing.
-_CHUNK: Final = 2**22
+#: Bytes that are read at once, of a small file, and of one that is larger than that: after each block, a thread waits
+#: up to 5 ms for the interpreter if another one keeps it busy.
+_SMALL, _LARGE = 2**18, 2**22
 
 
 def digest(value: object, size: int = 8) -> str:
@@ -38,7 +38,7 @@ def content_hash(path: Path) -> str:
     """
     hasher = blake3()
     with path.open("rb", buffering=0) as file:
-        chunk = memoryview(bytearray(min(_CHUNK, os.fstat(file.fileno()).st_size + 1)))
+        chunk = memoryview(bytearray(_LARGE if os.fstat(file.fileno()).st_size > _SMALL else _SMALL))
         while size := file.readinto(chunk):
             hasher.update(chunk[:size])
     return hasher.hexdigest(length=16)

@@ -1,4 +1,4 @@
-"""Preparation of a process that makes one report alone: a second process beside it, for :func:`meanwhile`."""
+"""Preparation of a process that makes one report alone, with a second process beside it for :func:`meanwhile`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Results that a notebook shows in a later cell, computed in a second process while earlier cells are executed.
 
-A report that is made alone keeps one core busy; where there are more, its process has a second one beside it
-(`alone.py`). In JupyterLab, and where several reports are made at once, there is none, and a result is computed when
-the notebook asks for it.
+A report that is made alone keeps one core busy; where there are more, and its notebook begins such results, its process
+has a second one beside it (`alone.py`). In JupyterLab, and where several reports are made at once, there is none, and a
+result is computed when the notebook asks for it.
 """
 
 from __future__ import annotations
