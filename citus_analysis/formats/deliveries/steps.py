@@ -1,0 +1,38 @@
+"""One step of a delivery: a property of a text that stands between its lines and the lines that a tool wrote."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from citus_analysis.formats.deliveries.lines import Lines
+
+__all__ = ["Knows", "Step"]
+
+#: How sure a format is, from 0 to 1, that it can read a text of which these are the first bytes.
+Knows: TypeAlias = Callable[[bytes], float]
+
+
+class Step(ABC):
+    """A step of a delivery. Steps are frozen dataclasses of texts, numbers and tuples of them.
+
+    They are stored with the source in this form, and travel to other processes.
+    """
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What people call it, for `sources.delivery`: `Docker JSON`, `lines stamped by ts`."""
+
+    @abstractmethod
+    def undo(self, texts: Iterator[Lines]) -> Iterator[Lines]:
+        """The lines without this step.
+
+        Lines that do not have the step's form are handed on unchanged, so that the format that reads the text decides
+        about them. Undoing any run of whole lines (whole records) of the file gives the lines made of these, so that
+        one record can be looked up later.
+
+        Args:
+            texts: stretches of lines, in the order of the file.
+        """
