@@ -14,7 +14,6 @@ Example:
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import io
 import os
@@ -30,9 +29,16 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats.sources.encodings import wide_encoding
-from citus_analysis.formats.sources.packed import GzipStream, ZstdStream
+from citus_analysis.formats.sources.packed import (
+    FramedStream,
+    GzipStream,
+    ZstdStream,
+    bzip2_decompressor,
+    lz4_decompressor,
+    xz_decompressor,
+)
 
-__all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content", "Unread"]
+__all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content", "Reader", "Unread"]
 
 BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
@@ -45,8 +51,16 @@ LOOK_BYTES: Final = 64 * 2**10
 #: A shorter file is opened once and stays in memory: opening takes as long as reading.
 _SMALL_BYTES: Final = 64 * 2**10
 
-_MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_MAGIC: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x04\x22\x4d\x18": "lz4",
+}
 _DAMAGE: Final = (EOFError, zlib.error, OSError)
+#: Modules of decompressors with an error class of their own: importing one only to name it would slow every start.
+_DECOMPRESSORS: Final = ("zstandard", "_lzma", "_frame")
 
 
 @dataclass(frozen=True)
@@ -159,7 +173,7 @@ class Content:
     end: int | None = None
 
     @cached_property
-    def _start(self) -> bytes:
+    def start(self) -> bytes:
         """The first bytes on disk, all of a small file."""
         try:
             with self.path.open("rb") as file:
@@ -169,14 +183,14 @@ class Content:
 
     @cached_property
     def compression(self) -> str:
-        """`none`, `gzip`, `zstd` or `bzip2`, detected from the first bytes, not from the name."""
-        return next((name for magic, name in _MAGIC.items() if self._start.startswith(magic)), "none")
+        """`none`, `gzip`, `zstd`, `bzip2`, `xz` or `lz4`, detected from the first bytes, not from the name."""
+        return next((name for magic, name in _MAGIC.items() if self.start.startswith(magic)), "none")
 
     @cached_property
     def head(self) -> bytes:
         """The first :data:`HEAD_BYTES` of the content, for detection; without a byte order mark."""
         with closing(self.open()) as stream:
-            return _Reader(stream, self.path).read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+            return Reader(stream, self.path).read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
 
     @cached_property
     def wide_encoding(self) -> str | None:
@@ -186,15 +200,19 @@ class Content:
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""
         try:
-            whole = io.BytesIO(self._start) if len(self._start) < _SMALL_BYTES else None
-            if self.compression == "bzip2":
-                return cast(BinaryIO, bz2.open(whole or self.path))
+            whole = io.BytesIO(self.start) if len(self.start) < _SMALL_BYTES else None
             file = whole or self.path.open("rb", buffering=0)
             match self.compression:
                 case "gzip":
                     return cast(BinaryIO, GzipStream(file))
                 case "zstd":
                     return cast(BinaryIO, ZstdStream(file))
+                case "bzip2":
+                    return cast(BinaryIO, FramedStream(file, bzip2_decompressor))
+                case "xz":
+                    return cast(BinaryIO, FramedStream(file, xz_decompressor))
+                case "lz4":
+                    return cast(BinaryIO, FramedStream(file, lz4_decompressor))
                 case _:
                     return file
         except OSError as error:
@@ -207,7 +225,7 @@ class Content:
             InputError: it is longer than `limit` bytes, or damaged.
         """
         with closing(self.open()) as stream:
-            reader = _Reader(stream, self.path)
+            reader = Reader(stream, self.path)
             data = reader.read(limit + 1)
             reader.raise_damage()
         if len(data) > limit:
@@ -250,7 +268,7 @@ class Content:
         with closing(self.open()) as stream:
             if self.begin:
                 stream.seek(self.begin)
-            reader, offset, held = _Reader(stream, self.path, self._length), self.begin, b""
+            reader, offset, held = Reader(stream, self.path, self._length), self.begin, b""
             size = min(first_bytes or block_bytes, block_bytes)
             while True:
                 unread = None if held else reader.unread(size, cut)
@@ -284,7 +302,7 @@ class Content:
                     held = data
 
 
-class _Reader:
+class Reader:
     """Reads a stream; the data before a damaged place are returned before its error is raised.
 
     Args:
@@ -317,8 +335,8 @@ class _Reader:
                 size -= len(piece)
             self.ended = size > 0
         except Exception as error:
-            # zstandard raises its own class; importing the package only to name the class would slow every start.
-            if not isinstance(error, _DAMAGE) and type(error).__module__.partition(".")[0] != "zstandard":
+            lz4 = isinstance(error, RuntimeError) and "LZ4F" in str(error)
+            if not (isinstance(error, _DAMAGE) or lz4 or type(error).__module__.partition(".")[0] in _DECOMPRESSORS):
                 raise
             self._damage = _unreadable(self._path, error)
             if not pieces:
@@ -352,7 +370,7 @@ class _Reader:
             raise self._damage
 
 
-def _skip_line(reader: _Reader) -> tuple[int, bytes]:
+def _skip_line(reader: Reader) -> tuple[int, bytes]:
     """Number of bytes skipped up to and including the next line end, and the bytes read after it."""
     skipped = 0
     while piece := reader.read(BLOCK_BYTES):

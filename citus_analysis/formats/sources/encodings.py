@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 from typing import Final
 
-__all__ = ["wide_encoding"]
+__all__ = ["MARKS", "wide_encoding"]
 
 #: UTF-32 first, because its little-endian mark begins with that of UTF-16.
-_MARKS: Final = {
+MARKS: Final = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -34,7 +34,7 @@ def wide_encoding(head: bytes) -> str | None:
         >>> wide_encoding("LOG:  duration".encode("utf-16-le")), wide_encoding(b"LOG:  duration: 1.0 ms")
         ('UTF-16LE', None)
     """
-    marked = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
+    marked = next((name for mark, name in MARKS.items() if head.startswith(mark)), None)
     if marked is not None:
         return marked
     even, odd = head[:_LOOKED_AT:2], head[1:_LOOKED_AT:2]

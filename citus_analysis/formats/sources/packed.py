@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import zlib
 from abc import abstractmethod
-from typing import TYPE_CHECKING, BinaryIO, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 if TYPE_CHECKING:
     import zstandard
     from isal import isal_zlib
 
-__all__ = ["GzipStream", "PackedStream", "ZstdStream"]
+__all__ = ["FramedStream", "GzipStream", "PackedStream", "ZstdStream", "bzip2_decompressor", "lz4_decompressor", "xz_decompressor"]
 
 #: Compressed bytes that are read at once.
 _READ_BYTES: Final = 256 * 2**10
@@ -196,3 +197,81 @@ class ZstdStream(PackedStream):
         self._fed += len(fed) - len(self._frame.unused_data)
         self._frame = None if self._frame.eof else self._frame
         return data
+
+
+class Decompressor(Protocol):
+    """What the modules `bz2`, `lzma` and `lz4.frame` call a decompressor: it reads one stream of a file."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the stream was reached."""
+
+    @property
+    def unused_data(self) -> bytes | None:
+        """Bytes after the end of the stream."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether no more can be produced of the bytes fed so far."""
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        """The next bytes, at most `max_length`."""
+
+
+class FramedStream(PackedStream):
+    """A file of one or more streams of bzip2, xz or lz4.
+
+    Args:
+        file: the compressed file.
+        new: makes the decompressor of a stream.
+    """
+
+    #: Bytes fed at once: the output of those that precede a damaged place among them is lost.
+    _FED_BYTES: Final = 4 * 2**10
+
+    def __init__(self, file: BinaryIO, new: Callable[[], Decompressor]) -> None:
+        super().__init__(file)
+        self._new = new
+        self._stream: Decompressor | None = None
+
+    def _step(self) -> bytes | None:
+        stream = self._stream
+        if stream is None or stream.needs_input:
+            at_end = not self._refill()
+            if stream is None:
+                self._packed, self._fed = _without_padding(self._packed[self._fed :]), 0
+                if not self._packed:
+                    return None if at_end else b""
+                stream = self._stream = self._new()
+            elif at_end:
+                raise EOFError("the compressed file is cut off")
+            fed = self._packed[self._fed : self._fed + self._FED_BYTES]
+        else:
+            fed = b""
+        data = stream.decompress(fed, _PIECE_BYTES)
+        self._fed += len(fed)
+        if stream.eof:
+            self._fed -= len(stream.unused_data or b"")
+            self._stream = None
+        return data
+
+
+def bzip2_decompressor() -> Decompressor:
+    """A decompressor of a stream of bzip2."""
+    import bz2
+
+    return bz2.BZ2Decompressor()
+
+
+def xz_decompressor() -> Decompressor:
+    """A decompressor of a stream of xz."""
+    import lzma
+
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ)
+
+
+def lz4_decompressor() -> Decompressor:
+    """A decompressor of a frame of lz4."""
+    from lz4.frame import LZ4FrameDecompressor
+
+    return LZ4FrameDecompressor()

@@ -1,0 +1,167 @@
+"""Archives as folders: tar, as it is or compressed, and zip.
+
+Members are written below a folder and read as files. A name that leads out of it, a link, a device and an encrypted
+member are refused, each with a line that names it; so is an archive that unpacks to far more than its size.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from citus_analysis.errors import InputError
+from citus_analysis.formats.sources.content import Content
+
+__all__ = ["Unpacked", "archive_kind", "unpack"]
+
+_ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
+#: Members of zip archives that are documents of an office program, not folders of files.
+_DOCUMENTS: Final = (b"[Content_Types].xml", b"mimetype")
+_COMPRESSIONS: Final = {"none": "tar", "gzip": "tar.gz", "bzip2": "tar.bz2", "zstd": "tar.zst", "xz": "tar.xz", "lz4": "tar.lz4"}
+#: An archive may unpack to this many bytes, and beyond them to this many times its own size.
+_ALWAYS_BYTES: Final = 256 * 2**20
+_TIMES: Final = 250
+_MEMBERS: Final = 100_000
+_PIECE_BYTES: Final = 2**20
+
+
+@dataclass
+class Unpacked:
+    """What came out of an archive.
+
+    Attributes:
+        problems: member and the reason why it was not unpacked; the member is empty if the archive itself is damaged.
+    """
+
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+
+def archive_kind(content: Content) -> str | None:
+    """`zip`, `tar`, `tar.gz` and so on; None for a file that is no archive.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if content.compression == "none" and content.start.startswith(_ZIP_MAGIC):
+        return None if content.start[30:].startswith(_DOCUMENTS) else "zip"
+    block = content.start if content.compression == "none" else content.head
+    return _COMPRESSIONS[content.compression] if _begins_tar(block[: tarfile.BLOCKSIZE]) else None
+
+
+def _begins_tar(block: bytes) -> bool:
+    if len(block) < tarfile.BLOCKSIZE or not block[0]:
+        return False
+    try:
+        # The checksum of the header is right; the oldest tars have no other mark.
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def unpack(content: Content, kind: str, folder: Path) -> Unpacked:
+    """Write the members of an archive below a folder.
+
+    Args:
+        content: the archive.
+        kind: as of :func:`archive_kind`.
+        folder: an empty folder.
+
+    Raises:
+        InputError: it unpacks to too much.
+    """
+    unpacked = Unpacked()
+    room = _Room(content)
+    members = _zip_members(content, unpacked) if kind == "zip" else _tar_members(content, unpacked)
+    try:
+        with closing(members):
+            for name, stream in members:
+                _write(folder, name, stream, room, unpacked)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, InputError) as error:
+        if isinstance(error, InputError) and error.way_out == room.WAY_OUT:
+            raise
+        unpacked.problems.append(("", f"is damaged: {error.problem if isinstance(error, InputError) else error}"))
+    return unpacked
+
+
+@dataclass
+class _Room:
+    """Counts what an archive unpacks to."""
+
+    WAY_OUT = "unpack it yourself, if you trust it, and name the folder"
+
+    content: Content
+    bytes: int = 0
+    members: int = 0
+
+    def take(self, size: int) -> None:
+        self.bytes += size
+        limit = max(_ALWAYS_BYTES, _TIMES * self.content.path.stat().st_size)
+        if self.bytes > limit:
+            raise self._too_much(f"unpacks to more than {_TIMES} times its size")
+
+    def count(self) -> None:
+        self.members += 1
+        if self.members > _MEMBERS:
+            raise self._too_much(f"has more than {_MEMBERS} members")
+
+    def _too_much(self, problem: str) -> InputError:
+        return InputError(problem, path=self.content.path, way_out=self.WAY_OUT)
+
+
+def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, unpacked: Unpacked) -> None:
+    room.count()
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if not parts or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
+        unpacked.problems.append((name, "has a name that leads out of the archive, and is not unpacked"))
+        return
+    target = folder.joinpath(*parts)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            unpacked.problems.append((name, "is in the archive twice; the first is read"))
+            return
+        with target.open("xb") as file:
+            while piece := stream.read(_PIECE_BYTES):
+                room.take(len(piece))
+                file.write(piece)
+    except (FileExistsError, NotADirectoryError, ValueError) as error:
+        unpacked.problems.append((name, f"cannot be unpacked: {error}"))
+
+
+def _tar_members(content: Content, unpacked: Unpacked) -> Iterator[tuple[str, IO[bytes]]]:
+    with closing(content.open()) as file, tarfile.open(fileobj=file, mode="r|", errorlevel=1) as archive:
+        for member in archive:
+            if member.isdir():
+                continue
+            stream = archive.extractfile(member) if member.isreg() else None
+            if stream is None:
+                kind = "a link" if member.issym() or member.islnk() else "no regular file"
+                unpacked.problems.append((member.name, f"is {kind}, and is not unpacked"))
+                continue
+            yield member.name, stream
+
+
+def _zip_members(content: Content, unpacked: Unpacked) -> Iterator[tuple[str, IO[bytes]]]:
+    with zipfile.ZipFile(content.path) as archive:
+        for member in archive.infolist():
+            if member.is_dir():
+                continue
+            if member.flag_bits & 1:
+                unpacked.problems.append((member.filename, "is encrypted; unpack it yourself, and name the folder"))
+            elif (member.external_attr >> 16) & 0o170000 == 0o120000:
+                unpacked.problems.append((member.filename, "is a link, and is not unpacked"))
+            else:
+                try:
+                    stream = archive.open(member)
+                except NotImplementedError as error:
+                    unpacked.problems.append((member.filename, f"cannot be unpacked: {error}"))
+                    continue
+                with stream:
+                    yield member.filename, stream

@@ -1,0 +1,185 @@
+r"""The decoration of a text: what its lines have in common before a text that a format knows.
+
+Lines are taken apart into stamps, numbers, words, blanks and single signs. As long as nearly all lines have the same
+kind of piece at the same place, it may be part of a decoration. The decoration is the shortest such beginning after
+which a format knows the text; a text that a format knows as it is has none.
+
+Example:
+    >>> report = ["transaction type: x", "scaling factor: 1", "tps = 12"]
+    >>> text = "".join(f"[10.0.0.{n}] out: {line}\n" for n, line in enumerate(report, 4)).encode()
+    >>> found = find_decoration(text, lambda text: float(text.startswith(b"transaction type")))
+    >>> found.kind, re.match(found.pattern, "[10.0.0.7] out: x")["name"]
+    ('Fabric', '10.0.0.7')
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from citus_analysis.formats.deliveries.decoration import ANSI, Decoration
+from citus_analysis.formats.deliveries.known_decorations import known_decoration
+from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
+from citus_analysis.formats.deliveries.steps import Knows
+
+__all__ = ["find_decoration"]
+
+#: Lines that are looked at.
+_LINES: Final = 400
+#: Pieces of a line that are looked at, and the bytes that they may take.
+_PIECES: Final = 30
+_BYTES: Final = 300
+#: Share of the lines that must have the decoration; a few others are a heading, or come from another program.
+_SHARE: Final = 0.8
+#: Fewer lines have too much in common by chance.
+_FEWEST: Final = 2
+_SURE: Final = 0.9
+#: Different names in the lines that are looked at, at most.
+_NAMES: Final = 40
+
+_PIECE: Final = re.compile(
+    rf"(?P<stamp>{STAMP_PATTERN})"
+    r"|(?P<address>\d{1,3}(?:\.\d{1,3}){3}(?![\w.]))"
+    r"|(?P<number>[0-9]+(?![\w.-]))"
+    r"|(?P<field>[A-Za-z_][^\t\n]{0,79}(?=\t))"
+    r"|(?P<word>[A-Za-z0-9_](?:[\w./@-]*\w)?)"
+    r"|(?P<blanks> +)"
+    r"|(?P<sign>[^\n])"
+)
+_PATTERNS: Final = {
+    "stamp": STAMP_PATTERN,
+    "address": r"[0-9.]+",
+    "number": r"[0-9]+",
+    "field": r"[^\t\n]+",
+    "word": r"[A-Za-z0-9_](?:[\w./@-]*\w)?",
+}
+_NAMING: Final = frozenset({"address", "field", "word"})
+#: Words that vary from line to line without being a name of a host or a container.
+_NO_NAMES: Final = re.compile(
+    r"(?i)(?:std)?(?:out|err|in)|[FPOE]|[0-9]{2}[OE]|debug[0-9]?|trace|info|information|notice|warn|warning|error|fatal|critical"
+)
+#: Whether the next line continues a line of a container runtime (CRI).
+_PART: Final = re.compile("[FP]")
+
+
+@dataclass(frozen=True)
+class _Piece:
+    kind: str
+    text: str
+
+
+def find_decoration(head: bytes, knows: Knows) -> Decoration | None:
+    """The decoration of a text's lines after which a format knows the text; None if there is none.
+
+    Args:
+        head: the beginning of the text, which no format knows.
+        knows: how sure a format is of a text.
+    """
+    coloured = b"\x1b[" in head
+    text = re.sub(ANSI.encode(), b"", head) if coloured else head
+    if coloured and knows(text) >= _SURE:
+        return Decoration("", "ANSI colours", coloured=True)
+    lines = text[: text.rfind(b"\n") + 1 or len(text)].decode("utf-8", "replace").split("\n")
+    lines = [line.rstrip("\r") for line in lines if line.strip()][:_LINES]
+    if len(lines) < _FEWEST:
+        return None
+    for pattern, kind in _candidates(lines):
+        begins = re.compile(f"(?m)^(?:{pattern})".encode())
+        undone = begins.sub(b"", text)
+        escaped = b"\n#011" in undone
+        if knows(undone.replace(b"\n#011", b"\n\t")) >= _SURE:
+            words = f"{kind}, ANSI colours" if coloured else kind
+            return Decoration(pattern, words, coloured=coloured, escaped=escaped)
+    return None
+
+
+def _candidates(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Patterns of what nearly all lines begin with, and what people call it; the shortest first."""
+    taken_apart = [list(_pieces(line)) for line in lines]
+    alike = list(range(len(lines)))
+    least = max(_FEWEST, int(_SHARE * len(lines)))
+    for place in range(_PIECES):
+        following = [(number, _kind(taken_apart[number], place)) for number in alike]
+        kinds = Counter(kind for _, kind in following if kind)
+        if not kinds:
+            return
+        kind, _ = kinds.most_common(1)[0]
+        # A line that ends with the decoration has no more pieces: a blank line of the tool.
+        alike = [number for number, own in following if own in {kind, ""}]
+        longer = [number for number in alike if len(taken_apart[number]) > place]
+        if len(alike) < least or len(longer) < _FEWEST:
+            return
+        if not _blank_follows(taken_apart, longer, place):
+            yield from _patterns(taken_apart, alike, place + 1)
+
+
+def _pieces(line: str) -> Iterator[_Piece]:
+    for found in _PIECE.finditer(line[:_BYTES]):
+        kind = found.lastgroup or "sign"
+        kind = found[0] if kind == "sign" else kind
+        if kind == "blanks" and found.start():
+            # The first blank ends a decoration; those after it may belong to the text.
+            yield _Piece("blank", " ")
+            yield from (_Piece("more blanks", found[0][1:]) for _ in found[0][1:2])
+        else:
+            yield _Piece(kind, found[0])
+
+
+def _kind(pieces: Sequence[_Piece], place: int) -> str:
+    return pieces[place].kind if place < len(pieces) else ""
+
+
+def _blank_follows(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], place: int) -> bool:
+    """Whether a blank follows a place in all lines that go on: then it belongs to the decoration."""
+    following = [lines[number][place + 1].kind for number in numbers if len(lines[number]) > place + 1]
+    return bool(following) and all(kind == "blank" for kind in following)
+
+
+def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length: int) -> Iterator[tuple[str, str]]:
+    """The pattern of the first pieces of lines, and what people call them; none if their names are not together."""
+    longest = max(numbers, key=lambda number: len(lines[number]))
+    pieces = lines[longest][:length]
+    kinds = [piece.kind for piece in pieces]
+    known = known_decoration("".join(piece.text for piece in pieces))
+    texts = [{lines[n][place].text for n in numbers if len(lines[n]) > place} for place in range(length)]
+    patterns = [_piece_pattern(*piece) for piece in zip(kinds, texts, strict=True)]
+    if "stamp" in kinds:
+        patterns[kinds.index("stamp")] = f"(?P<stamp>{STAMP_PATTERN})"
+    if kinds[0] == "blanks" and kinds[1:2] != ["number"]:
+        # Numbers are aligned to the right; anything else is indented by what all lines have.
+        patterns[0] = " " * min(map(len, texts[0]))
+    varying = [place for place in range(length) if _is_name(kinds[place], texts[place], fewest=2)]
+    if not varying and known.names:
+        varying = [place for place in range(length) if _is_name(kinds[place], texts[place], fewest=1)][:1]
+        patterns = [_PATTERNS[kind] if n in varying else own for n, (kind, own) in enumerate(zip(kinds, patterns, strict=True))]
+    if varying:
+        if {"stamp", "number"} & set(kinds[varying[0] : varying[-1] + 1]):
+            return
+        patterns[varying[0]] = f"(?P<name>{patterns[varying[0]]}"
+        patterns[varying[-1]] += ")"
+    if kinds[-1] == "blank":
+        # Blanks at the end of a line are often removed.
+        patterns[-1] = r"(?: |\r?$)"
+    yield "".join(patterns), known.kind
+
+
+def _is_name(kind: str, texts: set[str], fewest: int) -> bool:
+    """Whether pieces of lines may be names of hosts or containers: words of which there are few."""
+    return kind in _NAMING and fewest <= len(texts) <= _NAMES and not all(map(_NO_NAMES.fullmatch, texts))
+
+
+def _piece_pattern(kind: str, texts: set[str]) -> str:
+    if kind in {"blanks", "more blanks"}:
+        return " *"
+    if kind == "blank":
+        return " "
+    if kind not in _PATTERNS:
+        return re.escape(kind)
+    if kind == "word" and all(map(_PART.fullmatch, texts)):
+        return "(?P<part>[FP])"
+    if kind in {"stamp", "number"} or len(texts) > 1 or all(map(_NO_NAMES.fullmatch, texts)):
+        return f"(?:{_PATTERNS[kind]})"
+    return re.escape(next(iter(texts)))

@@ -1,0 +1,124 @@
+"""A delivery: all that stands between a file and the text that a format reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.formats.deliveries.decoration import Decoration
+from citus_analysis.formats.deliveries.encoded import encoded_lines
+from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.places import Places, write_undone
+from citus_analysis.formats.deliveries.steps import Step
+from citus_analysis.formats.sources.content import Content
+
+__all__ = ["PLAIN", "Delivery"]
+
+_STEPS: Final[Mapping[str, type[Step]]] = {"decoration": Decoration}
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How the text of a source stands in its file.
+
+    Attributes:
+        archive: kind of the archive that the file is a member of (`tar.gz`); empty if it is in none.
+        encoding: UTF-16 or UTF-32, or `UTF-8` for a text with a byte order mark; None for any other text.
+        steps: undone in this order.
+        begin: offset in the undone text where the source begins; lines before it belong to another source.
+        end: offset where it ends; None: at the end of the text.
+        before: bytes of a transcript at the beginning of the source.
+        after: bytes of a transcript at its end.
+        name: distinguishes the sources of one file: `2` for the second output, the name of a container; empty if the
+            file is one source.
+        hint: the transcript before the source, redacted.
+
+    Example:
+        >>> Delivery(archive="tar.gz", encoding="UTF-16").words
+        'tar.gz, UTF-16'
+    """
+
+    archive: str = ""
+    encoding: str | None = None
+    steps: tuple[Step, ...] = ()
+    begin: int = 0
+    end: int | None = None
+    before: int = 0
+    after: int = 0
+    name: str = ""
+    hint: str = ""
+
+    @property
+    def words(self) -> str | None:
+        """What people call it, for `sources.delivery`; None for a file that holds the text as it is."""
+        mark = "byte order mark" if self.encoding == "UTF-8" else self.encoding
+        output = f"output {self.name}" if self.is_part and self.name.isdecimal() else None
+        transcript = "transcript" if (self.before or self.after) and output is None else None
+        words = [self.archive, mark, *(step.words for step in self.steps), output, transcript]
+        return ", ".join(word for word in words if word) or None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the source is one of several in its file."""
+        return bool(self.name)
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether the text differs from the bytes of the file."""
+        return self.encoding is not None or bool(self.steps) or self.is_part or bool(self.before or self.after)
+
+    def lines(self, content: Content) -> Iterator[Lines]:
+        """The undone text of the whole file.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        texts = encoded_lines(content, self.encoding)
+        for step in self.steps:
+            texts = step.undo(texts)
+        return texts
+
+    def head(self, content: Content, size: int) -> bytes:
+        """The first bytes of the undone text of the whole file."""
+        data = b""
+        with closing(self.lines(content)) as texts:  # type: ignore[type-var] # steps are generators
+            for text in texts:
+                data += text.data
+                if len(data) >= size:
+                    break
+        return data[:size]
+
+    def write(self, content: Content, path: Path) -> Places:
+        """Write the text of the source to a file, and return where its lines stand in the file of the source.
+
+        Raises:
+            InputError: the file of the source cannot be read.
+        """
+        begin = self.begin + self.before
+        end = None if self.end is None else self.end - self.after
+        return write_undone(self.lines(content), path, begin, end)[1]
+
+    def stored(self) -> dict[str, object]:
+        """The delivery as it is stored with a source: what differs from that of a plain file."""
+        facts = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "steps"}
+        known = {name: value for name, value in facts.items() if value != getattr(PLAIN, name)}
+        kinds = {kind: name for name, kind in _STEPS.items()}
+        steps = [{"step": kinds[type(step)], **asdict(step)} for step in self.steps]  # type: ignore[call-overload]
+        return {**known, "steps": steps} if steps else known
+
+    @classmethod
+    def of(cls, stored: Mapping[str, object]) -> Delivery:
+        """The delivery of a stored one."""
+        steps = [_step(facts) for facts in stored.get("steps", ())]  # type: ignore[attr-defined]
+        return cls(**{**stored, "steps": tuple(steps)})  # type: ignore[arg-type]
+
+
+def _step(stored: Mapping[str, object]) -> Step:
+    facts = {name: tuple(v) if isinstance(v, list) else v for name, v in stored.items() if name != "step"}
+    return _STEPS[str(stored["step"])](**facts)
+
+
+PLAIN: Final = Delivery()
