@@ -145,7 +145,12 @@ _NODE = Column(
 )
 _ROLE = Column("role", one_of(ROLES), "main = the measured load; monitor = the sampled client", _PLACE)
 _PART = Column("part", INT32, "number of the load generator within the run, from 0", _PLACE)
-_OFFSET = Column("byte_offset", INT64, "begin of the record in the (decompressed) source")
+_OFFSET = Column(
+    "byte_offset",
+    INT64,
+    "begin of the record in the (decompressed) file, as it was delivered; in an export whose records had to be sorted "
+    "by time, in the sorted text",
+)
 _LENGTH = Column("byte_length", INT64, "length of the record in the (decompressed) source, line end included")
 
 _FILE = (_SOURCE_ID, _RESOURCE)
@@ -193,14 +198,29 @@ _TABLES: Final = (
         "every file below the SRC arguments",
         (
             *_FILE,
-            Column("path", TEXT, "path relative to the SRC it was found under"),
+            Column(
+                "path",
+                TEXT,
+                "path relative to the SRC it was found under; `results.tar.gz/run1/x.log` for a member of an archive, "
+                "`sweep.log#2` for one of several sources in a file",
+            ),
             Column("format", TEXT, "name of the format module; null if none recognised the file"),
-            Column("bytes", INT64, "size on disk"),
+            Column(
+                "delivery",
+                TEXT,
+                "how the text stands in the file (`tar.gz, Docker JSON`), undone before the format read it; null if "
+                "the file holds the text as it is",
+            ),
+            Column(
+                "bytes",
+                INT64,
+                "size on disk; of one of several sources in a file: the bytes of the file that are its own",
+            ),
             Column("content_hash", TEXT, "BLAKE3-128 of the bytes on disk, hexadecimal"),
             Column("rows", INT64, "rows written from it, over all tables but `rejects`"),
             Column("rejected", INT64, "rows of `rejects`"),
             Column("parser_version", INT32, "version of the format module that read it"),
-            Column("compression", TEXT, "none, gzip, zstd or bzip2"),
+            Column("compression", TEXT, "none, gzip, zstd, bzip2, xz or lz4"),
             Column("content_bytes", INT64, "size after decompression"),
             Column("parsed_bytes", INT64, "bytes that became (part of) a row"),
             Column("noise_bytes", INT64, "bytes that the format defines as carrying no data"),

@@ -135,7 +135,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"phase": PHASES, "role": ROLES
 STANDARD_ERROR: Final = (".err", ".stderr")
 
 _EPOCH: Final = re.compile(r"[0-9]{9,10}(?:\.[0-9]{1,9})?")
-_COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2)$", re.IGNORECASE)
+_COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2|xz|lz4)$", re.IGNORECASE)
 
 
 def plain_name(name: str) -> str:

@@ -71,6 +71,7 @@ class Identifier:
             mtime_ns=found.mtime_ns,
             named=found.named,
             origin=found.origin,
+            archive=found.archive,
             identity=Identity.of(identity),
             key=path_text(found.path.relative_to(resource.folder)),
             stated_options=_options(resource.settings) | options,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from citus_analysis.dataset.discover.identity import Identity
 from citus_analysis.dataset.discover.walk import Found
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.formats import Format
-from citus_analysis.redaction import VERSION
+from citus_analysis.formats.deliveries.delivery import PLAIN, Delivery
+from citus_analysis.redaction import VERSION, redact_path
 from citus_analysis.schema import TABLES
+from citus_analysis.texts.printable import printable
 
 __all__ = ["SourceFile", "columns_of"]
 
@@ -22,9 +24,9 @@ _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFile(Found):
-    """A file that a walk found, its identity and its format.
+    """A file that a walk found, or one of several sources in it, its identity and its format.
 
-    `Identifier.identify` fills the first four attributes, `recognise` the hash, the format, the problem
+    `Identifier.identify` fills the first four attributes, `recognise` the hash, the delivery, the format, the problem
     and the cuts, `name_sources` the name and `find_duplicates` the file that it repeats.
 
     Attributes:
@@ -33,6 +35,7 @@ class SourceFile(Found):
         stated_options: values of options of formats, whether its own format declares them or not.
         states_facts: it holds facts about other files (`runs.csv`, `identity.yml`, ...).
         hash: of the bytes on disk; empty where they cannot be read.
+        delivery: how its text stands in the file.
         format: its format; None if no format recognises it.
         forced: the user stated the format.
         problem: reason why it cannot be read.
@@ -46,12 +49,26 @@ class SourceFile(Found):
     stated_options: Mapping[str, str]
     states_facts: bool = False
     hash: str = ""
+    delivery: Delivery = PLAIN
     format: Format | None = None
     forced: bool = False
     problem: str | None = None
     source_id: str = ""
     same_as: str | None = None
     cuts: tuple[int, ...] = ()
+
+    @cached_property
+    def relative(self) -> str:
+        """Path below the SRC, printable, redacted; with the number or name of one of several sources in a file."""
+        return self._with_part(super().relative)
+
+    @cached_property
+    def location(self) -> str:
+        """Absolute path or URL, with the number or name of one of several sources in a file."""
+        return self._with_part(super().location)
+
+    def _with_part(self, path: str) -> str:
+        return f"{path}#{printable(redact_path(self.delivery.name))}" if self.delivery.is_part else path
 
     @property
     def is_unrecognised(self) -> bool:
@@ -79,7 +96,8 @@ class SourceFile(Found):
         columns = columns_of(self.format.tables if self.format else ())
         parser = (self.format.name, self.format.version) if self.format else None
         facts = (self.hash, parser, VERSION, columns, self.options, self.identity.to_dict(), self.same_as, self.problem)
-        return digest((facts, assignment), size=16)
+        delivered = (self.delivery.stored(),) if self.delivery != PLAIN else ()
+        return digest((facts, assignment, *delivered), size=16)
 
 
 @lru_cache(maxsize=256)

@@ -20,9 +20,36 @@ from citus_analysis.errors import InputError
 from citus_analysis.redaction import redact_path
 from citus_analysis.texts.printable import printable
 
-__all__ = ["MANIFEST_NAME", "Found", "Walk", "display", "path_text", "size_and_time", "walk"]
+__all__ = [
+    "MANIFEST_NAME",
+    "Archive",
+    "Found",
+    "Walk",
+    "display",
+    "file_at",
+    "path_text",
+    "size_and_time",
+    "walk",
+]
 
 MANIFEST_NAME: Final = "_manifest.jsonl"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive whose members are read as files.
+
+    Attributes:
+        path: the archive, or its URL.
+        relative: its path below the SRC, as it is shown.
+        kind: what it is (`tar.gz`).
+        folder: the folder that its members were unpacked to.
+    """
+
+    path: str
+    relative: str
+    kind: str
+    folder: Path
 
 
 @dataclass(frozen=True)
@@ -36,6 +63,7 @@ class Found:
         mtime_ns: time of its last change.
         named: the file itself was a SRC argument.
         origin: its URL, if `path` is only its outline.
+        archive: the archive that it was unpacked from.
     """
 
     root: Path
@@ -44,16 +72,25 @@ class Found:
     mtime_ns: int
     named: bool = False
     origin: str | None = None
+    archive: Archive | None = None
 
     @cached_property
     def relative(self) -> str:
-        """Path below the SRC, printable, redacted."""
+        """Path below the SRC, printable, redacted; a member of an archive is below the archive."""
+        if self.archive is not None:
+            return f"{self.archive.relative}/{display(self._member)}"
         return display(self.path.relative_to(self.root))
 
     @cached_property
     def location(self) -> str:
         """Absolute path, with bytes that are not UTF-8 as surrogates; or URL."""
+        if self.archive is not None:
+            return f"{self.archive.path}/{os.fspath(self._member)}"
         return self.origin or os.fspath(self.path)
+
+    @property
+    def _member(self) -> Path:
+        return self.path if self.archive is None else self.path.relative_to(self.archive.folder)
 
     @cached_property
     def recorded(self) -> str:
@@ -119,6 +156,22 @@ def size_and_time(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns
+
+
+def file_at(location: str) -> Path | None:
+    """The file that a location leads to: itself, the file that a part of it names (`x.log#2`), or an archive.
+
+    Example:
+        >>> file_at("/no/such/file.log") is None
+        True
+    """
+    place = Path(location)
+    if os.path.lexists(place):
+        return place
+    name, _, part = place.name.rpartition("#")
+    if name and part and os.path.lexists(place.with_name(name)):
+        return place.with_name(name)
+    return next((above for above in place.parents if above.is_file()), None)
 
 
 def walk(sources: Iterable[Path]) -> Walk:

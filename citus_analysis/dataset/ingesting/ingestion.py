@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,14 @@ from threading import Lock
 from typing import Final
 
 from citus_analysis.dataset.discover.advice import advice
+from citus_analysis.dataset.discover.archives import archives_unpacked
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import convert_facts
 from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import outlined, with_origins
-from citus_analysis.dataset.discover.walk import MANIFEST_NAME, display, is_there, size_and_time, walk
+from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Walk, display, file_at, is_there, size_and_time, walk
 from citus_analysis.dataset.ingesting.derive import (
     DERIVATIONS,
     Derivation,
@@ -35,6 +36,7 @@ from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
 from citus_analysis.dataset.ingesting.reading_together import grouped_tasks, read_tasks
 from citus_analysis.dataset.ingesting.recognise import (
+    Remembered,
     find_duplicates,
     join_logs,
     name_sources,
@@ -55,6 +57,7 @@ from citus_analysis.dataset.storage.parts import Staged, folder_of
 from citus_analysis.dataset.storage.store import FolderStore, Store
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.formats import Format, format_named, formats
+from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.redaction import redact
 from citus_analysis.texts.urls import is_url
 
@@ -122,19 +125,27 @@ def ingest(
     folders = [Path(source) for source in given if not is_url(source)]
     if isinstance(store, FolderStore):
         _require_apart(folders, store.folder)
-    with outlined(given) as (paths, origins), _workers(jobs, cluster, [*folders, *_folders(store)]) as pool:
-        found = walk(paths)
+    with (
+        outlined(given) as (paths, origins),
+        _workers(jobs, cluster, [*folders, *_folders(store)]) as pool,
+        archives_unpacked(_walked(paths, origins)) as found,
+    ):
         gauge = _Gauge(progress)
         known = store.load()
         if pool.cluster is None:
             pool.start_helpers(len(found.files) - len(known.sources))
-        files = [identifier.identify(file) for file in with_origins(found.files, origins)]
+        files = [identifier.identify(file) for file in found.files]
         plan = _recognised(files, forced, known, pool, gauge)
         if not any(item.format for item in plan):
             raise _unusable(given, plan)
         with store.writable(known, pool.halt) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, store, pool, gauge, problems).run(plan, strict=strict)
+
+
+def _walked(paths: Sequence[Path], origins: Mapping[Path, str]) -> Walk:
+    found = walk(paths)
+    return replace(found, files=with_origins(found.files, origins))
 
 
 @contextmanager
@@ -197,14 +208,17 @@ class _Gauge:
                 self.callback(self._state)
 
 
-def _remembered(manifest: Manifest) -> dict[tuple[str, str], str | None]:
-    """Format of each file that was recognised before, by the formats that there are now: (name, hash) -> format."""
+def _remembered(manifest: Manifest) -> Remembered:
+    """Formats and deliveries of the sources in files that were recognised before, by the formats that there are now."""
     known = registry_key()
-    return {
-        (os.path.basename(state.location), state.content_hash): state.format  # noqa: PTH119 - of thousands of texts
-        for state in manifest.sources.values()
-        if state.recognised_by == known
-    }
+    found: dict[tuple[str, str], list[tuple[str | None, Delivery]]] = defaultdict(list)
+    for state in sorted(manifest.sources.values(), key=attrgetter("location")):
+        if state.recognised_by == known:
+            delivery = Delivery.of(state.delivered)
+            name = os.path.basename(state.location)  # noqa: PTH119 - of thousands of texts
+            name = name.removesuffix(f"#{delivery.name}") if delivery.is_part else name
+            found[name, state.content_hash].append((state.format, delivery))
+    return found
 
 
 def _recognised(
@@ -229,7 +243,7 @@ def _recognised(
         looked = chain(pool.each(here, old, at_once), pool.each_helped(here, there, new, at_once))
     plan: list[SourceFile] = []
     for file, recognised in looked:
-        plan.append(recognised)
+        plan += recognised
         gauge.add(file.bytes)
     return sorted(plan, key=lambda item: os.fsencode(item.location))
 
@@ -540,4 +554,4 @@ def _threads_of_each(jobs: int) -> int:
 
 def _exists(location: str) -> bool:
     """Whether a file is where it was; of a URL it is taken for granted."""
-    return is_url(location) or os.path.lexists(location)
+    return is_url(location) or file_at(location) is not None

@@ -8,11 +8,13 @@ whole file, because parsers of little data spend their time in the interpreter.
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from citus_analysis.dataset.discover.walk import display, unreadable
 from citus_analysis.dataset.ingesting.workers.pool import Stopped
@@ -20,12 +22,14 @@ from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats.api.delivered import DeliveredParser, Parser
+from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.redaction import redact
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeasuredContent", "Outcome", "Parser", "compression_of", "read_source", "stage_rows"]
+__all__ = ["MeasuredContent", "Outcome", "compression_of", "delivered_content", "read_source", "stage_rows"]
 
 
 @dataclass(frozen=True)
@@ -119,17 +123,6 @@ class _Account:
         return self.parsed + self.noise + self.rejected
 
 
-class Parser(Protocol):
-    """Turns bytes into pieces of tables: a format, or a parser of a stretch of a source."""
-
-    @property
-    def name(self) -> str:
-        """Name of the format."""
-
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """The pieces, in order."""
-
-
 def read_source(
     content: MeasuredContent,
     format_: Parser,
@@ -191,6 +184,43 @@ def compression_of(content: Content) -> str:
         return content.compression
     except InputError:
         return "none"
+
+
+@dataclass(frozen=True)
+class DeliveredContent(MeasuredContent):
+    """The undone text of a source, whose length is that of the bytes that it has in its file."""
+
+    file_bytes: int = 0
+
+    def length(self) -> int:
+        """Bytes of the file that are the source's."""
+        return self.file_bytes
+
+
+@contextmanager
+def delivered_content(
+    path: Path, delivery: Delivery, parser: Parser, begin: int, end: int | None
+) -> Iterator[tuple[MeasuredContent, Parser]]:
+    """What a parser reads of a source, and the parser whose rows have their places in the file.
+
+    Args:
+        path: the file.
+        delivery: how the text of the source stands in it.
+        parser: a format, or the parser of a stretch.
+        begin: first byte that is read, of a file that holds the text as it is.
+        end: end of the bytes that are read; None: the end of the file.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if not delivery.is_undone:
+        yield MeasuredContent(path, begin, end), parser
+        return
+    with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
+        text = Path(folder) / path.name
+        places = delivery.write(Content(path), text)
+        size = places.file_bytes if delivery.is_part else MeasuredContent(path).length()
+        yield DeliveredContent(text, file_bytes=size), DeliveredParser(parser, places, size)
 
 
 def _problem_of(error: Exception, format_: Parser) -> str:

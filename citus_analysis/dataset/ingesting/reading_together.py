@@ -74,7 +74,7 @@ def _order(task: Task) -> tuple[str, bool]:
 
 
 def _may_be_joined(task: Task) -> bool:
-    small = task.bytes <= JOINED_BYTES
+    small = task.bytes <= JOINED_BYTES and not task.file.delivery.is_undone
     return small and isinstance(task.file.format, JoinableFormat) and not is_url(task.file.recorded)
 
 

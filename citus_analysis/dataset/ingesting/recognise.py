@@ -8,22 +8,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import STANDARD_ERROR, plain_name
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
-from citus_analysis.dataset.discover.walk import is_there, unreadable
+from citus_analysis.dataset.discover.walk import file_at, unreadable
 from citus_analysis.dataset.ingesting.workers.early_hashes import hash_of
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
-from citus_analysis.formats import Content, Format, Hints, detect_format, format_named
+from citus_analysis.formats import Content, Format, Hints, format_named
 from citus_analysis.formats.api.cuttable import CuttableFormat
+from citus_analysis.formats.api.recognition import Recognised, recognise_sources
 from citus_analysis.formats.api.registry import format_versions
+from citus_analysis.formats.deliveries.delivery import Delivery
 
-__all__ = ["find_duplicates", "join_logs", "name_sources", "recognise", "registry_key", "unrecognised_reason"]
+__all__ = [
+    "Remembered",
+    "find_duplicates",
+    "join_logs",
+    "name_sources",
+    "recognise",
+    "registry_key",
+    "unrecognised_reason",
+]
+
+#: (name, hash) of a file -> name of the format and delivery of each source in it.
+Remembered: TypeAlias = Mapping[tuple[str, str], Sequence[tuple[str | None, Delivery]]]
 
 _PID_SUFFIX: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
 #: Format of transaction logs that do not name their run -> format of the reports beside them.
@@ -37,19 +50,12 @@ def unrecognised_reason(file: SourceFile) -> str:
     if foreign is not None:
         return f"it is {foreign[0]}: {foreign[1]}"
     try:
-        content = Content(path)
-        head, encoding = content.head, content.wide_encoding
+        head = Content(path).head
     except (CitusAnalysisError, OSError):
         return "it can no longer be read"
-    if encoding is not None:
-        return f"it is in {encoding}: {_recode(encoding)}"
     if not head:
         return "it is empty"
     return "it is binary" if b"\0" in head else "no format knows such text"
-
-
-def _recode(encoding: str) -> str:
-    return f"convert it with iconv -f {encoding} -t UTF-8"
 
 
 def registry_key() -> str:
@@ -65,54 +71,64 @@ def _registry_digest(versions: tuple[tuple[str, int], ...]) -> str:
 def recognise(
     file: SourceFile,
     forced: Format | None,
-    remembered: Mapping[tuple[str, str], str | None],
+    remembered: Remembered,
     stretch_bytes: int | None = None,
-) -> SourceFile:
-    """The file with its hash and its format, or with the problem for which it cannot be read.
+) -> list[SourceFile]:
+    """The sources in a file with their hash, delivery and format, or with the problem for which it cannot be read.
 
     Args:
         file: an identified file.
         forced: treat the file as this format.
-        remembered: (name, hash) -> format, as recognised by an earlier ingest.
+        remembered: (name, hash) -> formats and deliveries of the sources in it, as recognised by an earlier ingest.
         stretch_bytes: length of the stretches that a large file is cut into; None: it is not.
     """
     try:
         with local_copy(file) as path:
-            recognised = _recognised(file, path, forced, remembered)
-            return (
-                recognised
-                if stretch_bytes is None
-                else replace(recognised, cuts=_cuts(recognised, path, stretch_bytes))
-            )
+            sources = _recognised(file, path, forced, remembered)
+            if stretch_bytes is not None:
+                return [replace(source, cuts=_cuts(source, path, stretch_bytes)) for source in sources]
+            return sources
     except InputError as error:
-        return replace(file, problem=error.problem)
+        return [replace(file, problem=error.problem)]
 
 
-def _recognised(
-    file: SourceFile, path: Path, forced: Format | None, remembered: Mapping[tuple[str, str], str | None]
-) -> SourceFile:
+def _recognised(file: SourceFile, path: Path, forced: Format | None, remembered: Remembered) -> list[SourceFile]:
     content = Content(path)
     try:
         hash_ = hash_of(path)
-        key = (path.name, hash_)
-        name = remembered.get(key)
-        detected = detect_format(content) if key not in remembered else format_named(name) if name else None
-        if forced is not None and content.wide_encoding is not None:
-            encoding = content.wide_encoding
-            return replace(file, hash=hash_, problem=f"is in {encoding}: {_recode(encoding)}")
+        known = remembered.get((path.name, hash_))
+        if known is None:
+            found = recognise_sources(content, "" if file.archive is None else file.archive.kind)
+        else:
+            found = [Recognised(format_named(name) if name else None, delivery) for name, delivery in known]
     except InputError as error:
-        return replace(file, hash=_hash_or_empty(path), problem=error.problem)
+        return [replace(file, hash=_hash_or_empty(path), problem=error.problem)]
     except OSError as error:
-        return replace(file, problem=unreadable(error))
+        return [replace(file, problem=unreadable(error))]
+    return [_with_source(replace(file, hash=hash_), source, forced) for source in found]
+
+
+def _with_source(file: SourceFile, source: Recognised, forced: Format | None) -> SourceFile:
+    """A file as one of the sources in it."""
+    detected = source.format
     # Files that describe other files keep their meaning even if a format is forced.
     describes = detected is not None and {"settings", "nodes", "shards"} & set(detected.tables)
     taken_for = detected if forced is None or describes else forced
-    recognised = replace(file, hash=hash_, format=taken_for, forced=forced is not None)
-    return _as_client(recognised) if recognised.is_client else recognised
+    delivery = source.delivery
+    key = f"{file.key}#{delivery.name}" if delivery.is_part else file.key
+    recognised = replace(file, key=key, delivery=delivery, format=taken_for, forced=forced is not None)
+    return _as_client(recognised) if recognised.is_client else _of_node(recognised, delivery.node)
+
+
+def _of_node(file: SourceFile, node: str | None) -> SourceFile:
+    """A file of a host or container that its delivery names, unless something else states its node."""
+    if node is None or file.identity.node is not None:
+        return file
+    return replace(file, identity=replace(file.identity, node=node))
 
 
 def _cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, ...]:
-    if file.problem or not isinstance(file.format, CuttableFormat):
+    if file.problem or file.delivery.is_undone or not isinstance(file.format, CuttableFormat):
         return ()
     try:
         return tuple(file.format.cuts(Content(path), Hints(file.path.name, file.options), stretch_bytes))
@@ -137,14 +153,15 @@ def _hash_or_empty(path: Path) -> str:
 
 def _run_name(key: str) -> str:
     """Name of the run of a client's file that names none: its path without suffixes and process numbers."""
-    name = plain_name(key)
+    name, _, part = key.partition("#")
+    name = plain_name(name)
     for suffix in _PID_SUFFIX:
         name = name.removesuffix(suffix)
     stem, _, number = name.rpartition(".")
     while stem and number.isdecimal():
         name = stem
         stem, _, number = name.rpartition(".")
-    return name
+    return f"{name}#{part}" if part else name
 
 
 def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
@@ -208,8 +225,9 @@ def find_duplicates(files: Sequence[SourceFile], known: Iterable[SourceState]) -
     located = {file.recorded for file in files}
     first: dict[str, str] = {}
     for state in sorted(known, key=lambda state: state.path):
-        if state.location not in located and state.format and not state.problem and is_there(Path(state.location)):
-            first.setdefault(_content_key(state.content_hash, state.identity), state.path)
+        if state.location not in located and state.format and not state.problem and file_at(state.location) is not None:
+            own = state.identity | _of_part(str(state.delivered.get("name", "")))
+            first.setdefault(_content_key(state.content_hash, own), state.path)
     marked: list[SourceFile] = []
     for file in files:
         if file.format is None or file.problem or not file.bytes:
@@ -217,12 +235,18 @@ def find_duplicates(files: Sequence[SourceFile], known: Iterable[SourceState]) -
             continue
         selected = {one.name: file.options.get(one.name) for one in file.format.options if one.selects}
         chosen = {name: value for name, value in selected.items() if value is not None}
-        keys = (_content_key(file.hash, {**file.identity.to_dict(), **chosen}), _unpacked_key(file))
+        own = file.identity.to_dict() | chosen | _of_part(file.delivery.name)
+        keys = (_content_key(file.hash, own), _unpacked_key(file))
         same_as = next((first[key] for key in keys if key in first), None)
         marked.append(replace(file, same_as=same_as))
         for key in keys:
             first.setdefault(key, file.relative)
     return marked
+
+
+def _of_part(name: str) -> dict[str, str | int]:
+    """What distinguishes one of several sources in a file."""
+    return {"name in its file": name} if name else {}
 
 
 def _unpacked_key(file: SourceFile) -> str:

@@ -50,6 +50,8 @@ class Task:
             bytes=file.bytes,
             format=file.format.name if file.format else None,
             parser_version=file.format.version if file.format else None,
+            delivery=file.delivery.words,
+            delivered=file.delivery.stored(),
             compression=compression,
             identity=file.identity.to_dict(),
             run_id=self.tagger.run_id,
@@ -71,6 +73,7 @@ class Task:
         """The entry of a source that was parsed."""
         return replace(
             self._state(outcome.compression),
+            bytes=outcome.content_bytes if self.file.delivery.is_part else self.file.bytes,
             is_client=self.file.is_client,
             content_bytes=outcome.content_bytes,
             parsed_bytes=outcome.parsed_bytes,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
-from citus_analysis.dataset.ingesting.read_source import MeasuredContent, Outcome, Parser, read_source
+from citus_analysis.dataset.ingesting.read_source import Outcome, compression_of, delivered_content, read_source
 from citus_analysis.dataset.ingesting.recognise import recognise
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import Store
-from citus_analysis.formats import Hints, format_named
+from citus_analysis.formats import Content, Hints, format_named
+from citus_analysis.formats.api.delivered import Parser
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,8 +30,8 @@ def _unnoticed(_bytes: int) -> None:
     """Progress is counted where the task is handed out."""
 
 
-def recognise_task(forced: str | None, stretch_bytes: int | None, file: SourceFile) -> SourceFile:
-    """Hash and recognise one file, and find where it can be cut.
+def recognise_task(forced: str | None, stretch_bytes: int | None, file: SourceFile) -> list[SourceFile]:
+    """Hash one file, recognise the sources in it, and find where they can be cut.
 
     Args:
         forced: name of the format to treat it as.
@@ -100,6 +101,9 @@ def read_task(
         PartWriter(folder, file.identity.resource, stem_of(task) + name, threads, on_file) as writer,
     ):
         tag, stopped = task.tagger.tag, stop or Event()
-        content = MeasuredContent(path, span.begin, span.end)
-        outcome = read_source(content, parser or file.format, hints, writer, tag, on_bytes, stopped)
+        delivered = delivered_content(path, file.delivery, parser or file.format, span.begin, span.end)
+        with delivered as (content, reader):
+            outcome = read_source(content, reader, hints, writer, tag, on_bytes, stopped)
+        if file.delivery.is_undone:
+            outcome = replace(outcome, compression=compression_of(Content(path)))
         return replace(outcome, staged=store.sent(outcome.staged))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import numpy as np
 import polars as pl
 
+from citus_analysis.dataset.discover.archives import extracted
 from citus_analysis.dataset.discover.url_sources import url_copy
+from citus_analysis.dataset.discover.walk import file_at
 from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import DatasetError, UsageError
 from citus_analysis.formats import Content
+from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.redaction import MASK, redact
 from citus_analysis.texts.urls import is_url
 
@@ -61,7 +66,13 @@ def _read_source(state: SourceState, offsets: list[int], lengths: list[int]) -> 
     if is_url(state.location):
         with url_copy(state.location) as copy:
             return _read_file(copy, state, offsets, lengths)
-    return _read_file(Path(state.location), state, offsets, lengths)
+    delivery = Delivery.of(state.delivered)
+    path = file_at(state.location) if delivery.is_part or delivery.archive else Path(state.location)
+    if path is not None and delivery.archive:
+        with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
+            member = extracted(path, state.location, delivery.name, Path(folder))
+            return _read_file(member, state, offsets, lengths)
+    return _read_file(path or Path(state.location), state, offsets, lengths)
 
 
 def _read_file(path: Path, state: SourceState, offsets: list[int], lengths: list[int]) -> list[str]:
@@ -74,6 +85,17 @@ def _read_file(path: Path, state: SourceState, offsets: list[int], lengths: list
         raise DatasetError(f"cannot be read: {error.strerror}", path=state.path, way_out=way_out) from error
     if not same:
         raise DatasetError("changed since it was read", path=state.path, way_out="ingest again")
+    delivery = Delivery.of(state.delivered)
+    if not delivery.is_undone:
+        return _texts(path, offsets, lengths)
+    with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
+        undone = Path(folder) / "text"
+        places = delivery.write(Content(path), undone)
+        begins, ends = places.back(np.array(offsets), np.array(lengths))
+        return _texts(undone, begins.tolist(), (ends - begins).tolist())
+
+
+def _texts(path: Path, offsets: list[int], lengths: list[int]) -> list[str]:
     with closing(Content(path).open()) as stream:
         # Offsets ascend, so that a compressed stream is read once and forwards.
         return [_text(stream, offset, min(length, _LONGEST)) for offset, length in zip(offsets, lengths, strict=True)]

@@ -78,6 +78,8 @@ class SourceState:
     Attributes:
         location: where the file was then, redacted (file system bytes beyond UTF-8 as surrogates).
         state_key: hash over all that its rows depend on; equal keys mean equal rows.
+        delivery: how its text stands in its file, in words; null for a file that holds it as it is.
+        delivered: the same, as :meth:`Delivery.of` reads it.
         is_client: a load generator wrote it.
         recognised_by: hash over the formats that were tried to determine `format`; empty if the user stated it.
         problem: reason why it could not be read; null if it was read.
@@ -92,6 +94,8 @@ class SourceState:
     bytes: int
     format: str | None = None
     parser_version: int | None = None
+    delivery: str | None = None
+    delivered: dict[str, object] = field(default_factory=dict)
     compression: str = "none"
     content_bytes: int | None = None
     parsed_bytes: int | None = None

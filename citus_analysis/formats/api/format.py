@@ -117,12 +117,22 @@ class Parsed:
         return [self._of_source(*own) for own in zip(tables, parsed, noise, strict=True)]
 
     def _of_source(self, tables: Mapping[str, pa.RecordBatch], parsed_bytes: int, noise_bytes: int) -> Parsed:
-        # Its rows were converted and redacted with those of the other sources.
-        piece = object.__new__(Parsed)
-        facts = {"tables": tables, "parsed_bytes": parsed_bytes, "noise_bytes": noise_bytes, "rejects": self.rejects}
-        for name, value in facts.items():
-            object.__setattr__(piece, name, value)
-        return piece
+        return _as_they_are(tables, parsed_bytes, noise_bytes, self.rejects)
+
+    def with_rows(self, tables: Mapping[str, pa.RecordBatch], rejects: pa.RecordBatch) -> Parsed:
+        """The piece with other values in numeric columns of its rows."""
+        return _as_they_are(tables, self.parsed_bytes, self.noise_bytes, rejects)
+
+
+def _as_they_are(
+    tables: Mapping[str, pa.RecordBatch], parsed_bytes: int, noise_bytes: int, rejects: pa.RecordBatch
+) -> Parsed:
+    """A piece of rows that were converted and redacted before."""
+    piece = object.__new__(Parsed)
+    facts = {"tables": tables, "parsed_bytes": parsed_bytes, "noise_bytes": noise_bytes, "rejects": rejects}
+    for name, value in facts.items():
+        object.__setattr__(piece, name, value)
+    return piece
 
 
 class Format(ABC):

@@ -25,6 +25,7 @@ from citus_analysis.schema import TABLES
 
 __all__ = [
     "GROUP",
+    "best_format",
     "detect_format",
     "format_named",
     "format_versions",
@@ -153,14 +154,19 @@ def _built_in(module: str) -> Format:
     return found
 
 
-def detect_format(content: Content) -> Format | None:
-    """The format with the highest confidence; None if no format is confident enough or the file is in UTF-16.
+def best_format(name: str, head: bytes) -> tuple[Format | None, float]:
+    """The format with the highest confidence, and its confidence; None if no format is confident enough.
 
     Ties go to the first in the order of :func:`formats`.
+
+    Args:
+        name: file name without folders.
+        head: the first bytes of the text.
+
+    Example:
+        >>> best_format("x.log", b"no tool wrote this")
+        (None, 0.0)
     """
-    if content.wide_encoding is not None:
-        return None
-    name, head = content.path.name, content.head
     confidence, best = 0.0, None
     for candidate in formats().values():
         if (found := candidate.detect(name, head)) > confidence:
@@ -168,7 +174,12 @@ def detect_format(content: Content) -> Format | None:
         if confidence >= _CERTAIN:
             # No later one can be more confident.
             break
-    return best if confidence >= _SURE_ENOUGH else None
+    return (best, confidence) if confidence >= _SURE_ENOUGH else (None, confidence)
+
+
+def detect_format(content: Content) -> Format | None:
+    """The format of a file that holds a tool's text as it is; None if no format is confident enough."""
+    return best_format(content.path.name, content.head)[0]
 
 
 def known_options() -> Mapping[str, Option]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -23,7 +23,14 @@ __all__ = ["Unpacked", "archive_kind", "unpack"]
 _ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 #: Members of zip archives that are documents of an office program, not folders of files.
 _DOCUMENTS: Final = (b"[Content_Types].xml", b"mimetype")
-_COMPRESSIONS: Final = {"none": "tar", "gzip": "tar.gz", "bzip2": "tar.bz2", "zstd": "tar.zst", "xz": "tar.xz", "lz4": "tar.lz4"}
+_COMPRESSIONS: Final = {
+    "none": "tar",
+    "gzip": "tar.gz",
+    "bzip2": "tar.bz2",
+    "zstd": "tar.zst",
+    "xz": "tar.xz",
+    "lz4": "tar.lz4",
+}
 #: An archive may unpack to this many bytes, and beyond them to this many times its own size.
 _ALWAYS_BYTES: Final = 256 * 2**20
 _TIMES: Final = 250
@@ -135,7 +142,7 @@ def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, unpacked: Un
         unpacked.problems.append((name, f"cannot be unpacked: {error}"))
 
 
-def _tar_members(content: Content, unpacked: Unpacked) -> Iterator[tuple[str, IO[bytes]]]:
+def _tar_members(content: Content, unpacked: Unpacked) -> Generator[tuple[str, IO[bytes]], None, None]:
     with closing(content.open()) as file, tarfile.open(fileobj=file, mode="r|", errorlevel=1) as archive:
         for member in archive:
             if member.isdir():
@@ -148,7 +155,7 @@ def _tar_members(content: Content, unpacked: Unpacked) -> Iterator[tuple[str, IO
             yield member.name, stream
 
 
-def _zip_members(content: Content, unpacked: Unpacked) -> Iterator[tuple[str, IO[bytes]]]:
+def _zip_members(content: Content, unpacked: Unpacked) -> Generator[tuple[str, IO[bytes]], None, None]:
     with zipfile.ZipFile(content.path) as archive:
         for member in archive.infolist():
             if member.is_dir():

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from citus_analysis.formats.deliveries.decoration import ANSI, Decoration
-from citus_analysis.formats.deliveries.known_decorations import known_decoration
+from citus_analysis.formats.deliveries.known_decorations import Known, known_decoration
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Knows
 
@@ -86,17 +86,17 @@ def find_decoration(head: bytes, knows: Knows) -> Decoration | None:
     lines = [line.rstrip("\r") for line in lines if line.strip()][:_LINES]
     if len(lines) < _FEWEST:
         return None
-    for pattern, kind in _candidates(lines):
+    for pattern, known in _candidates(lines):
         begins = re.compile(f"(?m)^(?:{pattern})".encode())
         undone = begins.sub(b"", text)
         escaped = b"\n#011" in undone
         if knows(undone.replace(b"\n#011", b"\n\t")) >= _SURE:
-            words = f"{kind}, ANSI colours" if coloured else kind
-            return Decoration(pattern, words, coloured=coloured, escaped=escaped)
+            kind = f"{known.kind}, ANSI colours" if coloured else known.kind
+            return Decoration(pattern, kind, coloured=coloured, escaped=escaped, noise=known.noise)
     return None
 
 
-def _candidates(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _candidates(lines: Sequence[str]) -> Iterator[tuple[str, Known]]:
     """Patterns of what nearly all lines begin with, and what people call it; the shortest first."""
     taken_apart = [list(_pieces(line)) for line in lines]
     alike = list(range(len(lines)))
@@ -138,7 +138,7 @@ def _blank_follows(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], pl
     return bool(following) and all(kind == "blank" for kind in following)
 
 
-def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length: int) -> Iterator[tuple[str, str]]:
+def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length: int) -> Iterator[tuple[str, Known]]:
     """The pattern of the first pieces of lines, and what people call them; none if their names are not together."""
     longest = max(numbers, key=lambda number: len(lines[number]))
     pieces = lines[longest][:length]
@@ -154,7 +154,9 @@ def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length:
     varying = [place for place in range(length) if _is_name(kinds[place], texts[place], fewest=2)]
     if not varying and known.names:
         varying = [place for place in range(length) if _is_name(kinds[place], texts[place], fewest=1)][:1]
-        patterns = [_PATTERNS[kind] if n in varying else own for n, (kind, own) in enumerate(zip(kinds, patterns, strict=True))]
+        patterns = [
+            _PATTERNS[kind] if n in varying else own for n, (kind, own) in enumerate(zip(kinds, patterns, strict=True))
+        ]
     if varying:
         if {"stamp", "number"} & set(kinds[varying[0] : varying[-1] + 1]):
             return
@@ -163,7 +165,7 @@ def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length:
     if kinds[-1] == "blank":
         # Blanks at the end of a line are often removed.
         patterns[-1] = r"(?: |\r?$)"
-    yield "".join(patterns), known.kind
+    yield "".join(patterns), known
 
 
 def _is_name(kind: str, texts: set[str], fewest: int) -> bool:

@@ -9,8 +9,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -43,6 +43,8 @@ class Decoration(Step):
         others: the other names in the file.
         coloured: sequences that colour a text are removed, wherever they are.
         escaped: `#011` at the beginning of a line stands for a tab.
+        noise: regular expression of whole lines without the decoration that its program writes about itself. So are
+            all lines before the first with the decoration.
     """
 
     pattern: str
@@ -52,6 +54,7 @@ class Decoration(Step):
     others: tuple[str, ...] = ()
     coloured: bool = False
     escaped: bool = False
+    noise: str = ""
 
     @property
     def words(self) -> str:
@@ -81,6 +84,11 @@ class Decoration(Step):
             found |= dict.fromkeys(names.unique(maintain_order=True).drop_nulls().cast(pl.String).to_list())
         return list(found)
 
+    def of(self, name: str, names: Sequence[str]) -> Decoration:
+        """The same for the lines of one name; lines without a name are of the first."""
+        others = tuple(other for other in names if other != name)
+        return replace(self, only=name, first=name == names[0], others=others)
+
     @property
     def _anchored(self) -> str:
         return f"(?m)^(?:{self.pattern})"
@@ -93,7 +101,7 @@ class Decoration(Step):
         if self.only is not None:
             kept = self._kept(lines)
             lines, rows = lines.filter(kept), rows[kept.to_numpy()]
-        starts, begins, ends = rows, text.begins[rows], text.ends[rows]
+        begins, ends = text.begins[rows], text.ends[rows]
         if "(?P<part>" in self.pattern:
             goes_on = lines.str.extract(self._anchored, _group(self.pattern, "part")).eq("P").fill_null(value=False)
             whole = len(lines) if last else len(lines) - _open_at_end(goes_on)
@@ -106,8 +114,26 @@ class Decoration(Step):
             final = np.append(first[1:], whole)[: len(first)] - 1
             data, starts = _bytes_of(pieces)
             return Lines(data, starts[np.append(first, whole)], begins[first], ends[final]), held
-        data, starts = _bytes_of(self._stripped(lines))
+        stripped = self._stripped(lines)
+        if (own := self._own_lines(lines, at_start=text.begins[0] == 0)) is not None:
+            # An empty text keeps the place of the line.
+            stripped = stripped.zip_with(~own, stripped.clear(len(stripped)).fill_null(""))
+        data, starts = _bytes_of(stripped)
         return Lines(data, starts, begins, ends), None
+
+    def _own_lines(self, lines: pl.Series, *, at_start: bool) -> pl.Series | None:
+        """Which lines the program of the decoration wrote about itself; None if none of them."""
+        import polars as pl
+
+        if not len(lines) or not (at_start or self.noise):
+            return None
+        decorated = lines.str.contains(self._anchored).to_numpy()
+        own = (
+            lines.str.contains(f"^(?:{self.noise})").to_numpy() & ~decorated if self.noise else np.zeros_like(decorated)
+        )
+        if at_start and decorated.any():
+            own |= np.arange(len(lines)) < decorated.argmax()
+        return pl.Series(own) if own.any() else None
 
     def _kept(self, lines: pl.Series) -> pl.Series:
         name = lines.str.extract(self._anchored, _group(self.pattern, "name"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.encoded import encoded_lines
 from citus_analysis.formats.deliveries.lines import Lines
-from citus_analysis.formats.deliveries.places import Places, write_undone
+from citus_analysis.formats.deliveries.places import Places, Stretch, write_undone
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.sources.content import Content
 
@@ -34,6 +33,7 @@ class Delivery:
         after: bytes of a transcript at its end.
         name: distinguishes the sources of one file: `2` for the second output, the name of a container; empty if the
             file is one source.
+        node: the host, pod or container that it is of; None if the delivery names none.
         hint: the transcript before the source, redacted.
 
     Example:
@@ -49,6 +49,7 @@ class Delivery:
     before: int = 0
     after: int = 0
     name: str = ""
+    node: str | None = None
     hint: str = ""
 
     @property
@@ -84,11 +85,10 @@ class Delivery:
     def head(self, content: Content, size: int) -> bytes:
         """The first bytes of the undone text of the whole file."""
         data = b""
-        with closing(self.lines(content)) as texts:  # type: ignore[type-var] # steps are generators
-            for text in texts:
-                data += text.data
-                if len(data) >= size:
-                    break
+        for text in self.lines(content):
+            data += text.data
+            if len(data) >= size:
+                break
         return data[:size]
 
     def write(self, content: Content, path: Path) -> Places:
@@ -97,9 +97,8 @@ class Delivery:
         Raises:
             InputError: the file of the source cannot be read.
         """
-        begin = self.begin + self.before
-        end = None if self.end is None else self.end - self.after
-        return write_undone(self.lines(content), path, begin, end)[1]
+        stretch = Stretch(self.begin, self.end, self.before, self.after)
+        return write_undone(self.lines(content), path, stretch)
 
     def stored(self) -> dict[str, object]:
         """The delivery as it is stored with a source: what differs from that of a plain file."""

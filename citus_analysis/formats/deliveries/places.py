@@ -4,7 +4,7 @@ Example:
     >>> import tempfile
     >>> step_lines = Lines(b"one\ntwo\n", np.array([0, 4, 8]), np.array([7, 18]), np.array([18, 29]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path, places = write_undone(iter([step_lines]), Path(folder) / "x.log")
+    ...     places = write_undone(iter([step_lines]), Path(folder) / "x.log", Stretch())
     ...     found = places.of(np.array([4]), np.array([4]))
     >>> [part.tolist() for part in found]
     [[18], [11]]
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.deliveries.lines import Lines
 
-__all__ = ["Places", "write_undone"]
+__all__ = ["Places", "Stretch", "write_undone"]
 
 _ARRAYS: Final = ("starts", "begins", "ends")
 
@@ -37,25 +38,19 @@ class Places:
         begins: offset in the file where each line begins.
         ends: offset in the file where each line ends.
         in_order: whether the lines stand in the file in the order of the text.
+        file_bytes: bytes of the file that the lines, and the transcript around them, were made of.
     """
 
     starts: Integers
     begins: Integers
     ends: Integers
     in_order: bool
+    file_bytes: int
 
     @property
     def text_bytes(self) -> int:
         """Length of the text."""
         return int(self.starts[-1])
-
-    @property
-    def file_bytes(self) -> int:
-        """Bytes of the file that the lines were made of; lines of one record share theirs."""
-        if not len(self.begins):
-            return 0
-        own = np.concatenate([[True], self.begins[1:] != self.begins[:-1]])
-        return int((self.ends[own] - self.begins[own]).sum())
 
     def of(self, offsets: Integers, lengths: Integers) -> tuple[Integers, Integers]:
         """Offsets and lengths in the file of stretches of the text.
@@ -69,52 +64,98 @@ class Places:
         most = len(self.begins) - 1
         first = np.clip(np.searchsorted(self.starts, offsets, side="right") - 1, 0, most)
         last = np.clip(np.searchsorted(self.starts, offsets + lengths, side="left") - 1, first, most)
-        begins, ends = self.begins[first], self.ends[last]
+        begins = self.begins[first]
         shared = np.searchsorted(self.begins, begins, side="left")
         apart = np.where(shared < first, offsets - self.starts[shared], 0)
-        moved = np.minimum(begins + apart, ends - 1)
-        return moved, np.maximum(ends - moved, 1)
+        own = self._own_bytes
+        return np.minimum(begins + apart, self.ends[first] - 1), own[last + 1] - own[first]
 
-    def back(self, offsets: Integers) -> Integers:
-        """The offsets in the text of offsets that :meth:`of` gave."""
+    @cached_property
+    def _own_bytes(self) -> Integers:
+        """Bytes of the file before each line that are of the lines before it; those of a shared place count once."""
+        first = np.diff(self.begins, prepend=-1) != 0
+        return np.concatenate([[0], np.cumsum(np.where(first, self.ends - self.begins, 0))])
+
+    def back(self, offsets: Integers, lengths: Integers) -> tuple[Integers, Integers]:
+        """The stretches of the text, as beginnings and ends, of offsets and lengths that :meth:`of` gave."""
         if not self.in_order or not len(self.begins):
-            return offsets
+            return offsets, offsets + lengths
         line = np.clip(np.searchsorted(self.begins, offsets, side="right") - 1, 0, len(self.begins) - 1)
         first = np.searchsorted(self.begins, self.begins[line], side="left")
-        return np.where(first < line, self.starts[first] + offsets - self.begins[first], self.starts[line])
+        begins = np.where(first < line, self.starts[first] + offsets - self.begins[first], self.starts[line])
+        own = self._own_bytes
+        last = np.searchsorted(own, own[first] + lengths, side="left")
+        return begins, np.maximum(self.starts[np.clip(last, first + 1, len(self.begins))], begins)
 
 
-def write_undone(texts: Iterator[Lines], path: Path, begin: int = 0, end: int | None = None) -> tuple[Path, Places]:
+@dataclass(frozen=True)
+class Stretch:
+    """A part of an undone text: from an offset to another, with a transcript at its beginning and at its end.
+
+    Attributes:
+        begin: offset of its first line.
+        end: offset after its last line; None: the end of the text.
+        before: bytes of the transcript at its beginning.
+        after: bytes of the transcript at its end, which must be stated.
+    """
+
+    begin: int = 0
+    end: int | None = None
+    before: int = 0
+    after: int = 0
+
+    def rows(self, starts: Integers, size: int) -> tuple[slice, slice]:
+        """Numbers of the lines of the part, and of those that are no transcript, where `size` is the text so far."""
+        end = size if self.end is None else self.end
+        bounds = (self.begin, self.begin + self.before, end - self.after, end)
+        first, text, after, last = np.searchsorted(starts[:-1], bounds).tolist()
+        return slice(first, last), slice(text, after)
+
+
+@dataclass
+class _Counted:
+    """What was written so far."""
+
+    in_order: bool = True
+    latest: int = 0
+    file_bytes: int = 0
+
+    def add(self, begins: Integers, ends: Integers) -> None:
+        own = np.flatnonzero(np.diff(begins, prepend=self.latest - 1))
+        self.file_bytes += int((ends[own] - begins[own]).sum())
+        self.in_order = self.in_order and bool((np.diff(begins, prepend=self.latest) >= 0).all())
+        self.latest = int(begins[-1])
+
+
+def write_undone(texts: Iterator[Lines], path: Path, stretch: Stretch) -> Places:
     """Write lines to a file, and the places of their originals beside it.
 
     Args:
         texts: the lines.
         path: the new file; the places are in files of the same name with an ending of their own.
-        begin: lines that begin before this offset of the text are left out.
-        end: so are lines that begin at it or after it; None: no line is.
+        stretch: the part of the text that is written, without its transcript.
     """
-    offset = count = 0
-    in_order, latest = True, 0
+    offset, counted = 0, _Counted()
     files = [path.with_name(f"{path.name}.{name}") for name in _ARRAYS]
     with ExitStack() as stack:
         text_file, *arrays = (stack.enter_context(file.open("wb")) for file in (path, *files))
         for text in texts:
             starts = offset + text.starts
             offset += len(text.data)
-            kept = slice(*np.searchsorted(starts[:-1], [begin, offset if end is None else end]))
-            begins, ends, starts = text.begins[kept], text.ends[kept], starts[kept.start : kept.stop + 1]
-            if not len(begins):
-                continue
-            first = int(starts[0]) - (offset - len(text.data))
-            text_file.write(memoryview(text.data)[first : first + int(starts[-1] - starts[0])])
-            for file, values in zip(arrays, (starts[:-1] - begin, begins, ends), strict=True):
-                file.write(np.ascontiguousarray(values, np.int64).data)
-            in_order = in_order and begins[0] >= latest and bool((np.diff(begins) >= 0).all())
-            latest = int(begins[-1])
-            count += len(begins)
+            part, kept = stretch.rows(starts, offset)
+            if part.start < part.stop:
+                counted.add(text.begins[part], text.ends[part])
+            if kept.start < kept.stop:
+                bounds = text.starts[[kept.start, kept.stop]]
+                begin = stretch.begin + stretch.before
+                for file, values in zip(
+                    arrays, (starts[kept] - begin, text.begins[kept], text.ends[kept]), strict=True
+                ):
+                    file.write(np.ascontiguousarray(values, np.int64).data)
+                text_file.write(memoryview(text.data)[bounds[0] : bounds[1]])
         arrays[0].write(np.array([text_file.tell()], np.int64).data)
-    starts, begins, ends = (_mapped(file) for file in files)
-    return path, Places(starts, begins, ends, in_order)
+    starts, begins, ends = map(_mapped, files)
+    return Places(starts, begins, ends, counted.in_order, counted.file_bytes)
 
 
 def _mapped(path: Path) -> Integers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from citus_analysis.formats.deliveries.lines import Lines
@@ -36,3 +36,12 @@ class Step(ABC):
         Args:
             texts: stretches of lines, in the order of the file.
         """
+
+    def names(self, texts: Iterable[Lines]) -> list[str]:
+        """The names of the hosts or containers in a text, in the order of their first lines; empty without names."""
+        del texts
+        return []
+
+    def of(self, name: str, names: Sequence[str]) -> Step:
+        """The step that keeps the lines of one name only; lines without a name are of the first."""
+        raise NotImplementedError(f"{type(self).__name__} has no names, so not {name} of {names}")

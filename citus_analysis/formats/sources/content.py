@@ -189,13 +189,18 @@ class Content:
     @cached_property
     def head(self) -> bytes:
         """The first :data:`HEAD_BYTES` of the content, for detection; without a byte order mark."""
-        with closing(self.open()) as stream:
-            return Reader(stream, self.path).read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+        return self._first.removeprefix(codecs.BOM_UTF8)
 
     @cached_property
-    def wide_encoding(self) -> str | None:
-        """UTF-16 or UTF-32, as `iconv` names it; None for other encodings, which can be read."""
-        return wide_encoding(self.head)
+    def _first(self) -> bytes:
+        with closing(self.open()) as stream:
+            return Reader(stream, self.path).read(HEAD_BYTES)
+
+    @cached_property
+    def encoding(self) -> str | None:
+        """UTF-16 or UTF-32, or `UTF-8` for a text with a byte order mark; None for other texts, read as they are."""
+        marked = self._first.startswith(codecs.BOM_UTF8)
+        return "UTF-8" if marked else wide_encoding(self._first)
 
     def open(self) -> BinaryIO:
         """A stream of the decompressed bytes; the caller closes it."""

@@ -1,4 +1,4 @@
-"""Detection of UTF-16 and UTF-32, which Windows shells and editors write, but none of the supported tools."""
+"""Detection of UTF-16 and UTF-32, which Windows shells and editors write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _MOST: Final = 0.9
 def wide_encoding(head: bytes) -> str | None:
     """UTF-16 or UTF-32, as `iconv` names it, if a text is in one of these encodings; None for other encodings.
 
-    Without a byte order mark, a text is UTF-16 if every other byte is NUL and the bytes between them are ASCII text.
+    Without a byte order mark, a text is UTF-16 if every other byte is NUL and the bytes between them are ASCII text,
+    and UTF-32 if three of four bytes are NUL.
 
     Args:
         head: the first bytes of the file.
@@ -40,6 +41,10 @@ def wide_encoding(head: bytes) -> str | None:
     even, odd = head[:_LOOKED_AT:2], head[1:_LOOKED_AT:2]
     if len(odd) * 2 < _LEAST or b"\0" not in head[:_LOOKED_AT]:
         return None
+    if _is_wide(head[:_LOOKED_AT:4], odd + head[2:_LOOKED_AT:4]):
+        return "UTF-32LE"
+    if _is_wide(head[3:_LOOKED_AT:4], even + head[1:_LOOKED_AT:4]):
+        return "UTF-32BE"
     return "UTF-16LE" if _is_wide(even, odd) else "UTF-16BE" if _is_wide(odd, even) else None
 
 

@@ -10,13 +10,21 @@ import io
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 if TYPE_CHECKING:
     import zstandard
     from isal import isal_zlib
 
-__all__ = ["FramedStream", "GzipStream", "PackedStream", "ZstdStream", "bzip2_decompressor", "lz4_decompressor", "xz_decompressor"]
+__all__ = [
+    "FramedStream",
+    "GzipStream",
+    "PackedStream",
+    "ZstdStream",
+    "bzip2_decompressor",
+    "lz4_decompressor",
+    "xz_decompressor",
+]
 
 #: Compressed bytes that are read at once.
 _READ_BYTES: Final = 256 * 2**10
@@ -274,4 +282,4 @@ def lz4_decompressor() -> Decompressor:
     """A decompressor of a frame of lz4."""
     from lz4.frame import LZ4FrameDecompressor
 
-    return LZ4FrameDecompressor()
+    return cast(Decompressor, LZ4FrameDecompressor())
