@@ -1,15 +1,14 @@
-"""Texts in UTF-16, as PowerShell's `>` writes them: named, with the command that makes them readable."""
+"""Texts in UTF-16 and UTF-32, as PowerShell writes them, or with a byte order mark, are read as any other text."""
 
 from __future__ import annotations
 
 import codecs
-import subprocess
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from citus_analysis.dataset import ingest
-from citus_analysis.errors import InputError
+from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.formats.sources.encodings import wide_encoding
 from tests.conftest import Tree
 
@@ -20,25 +19,34 @@ WRITTEN = {
     "unmarked": (LOG.encode("utf-16-le"), "UTF-16LE"),
     "unmarked, big-endian": (LOG.encode("utf-16-be"), "UTF-16BE"),
     "four bytes": (LOG.encode("utf-32"), "UTF-32"),
+    "four bytes, unmarked": (LOG.encode("utf-32-be"), "UTF-32BE"),
+    "UTF-8, marked": (codecs.BOM_UTF8 + LOG.encode(), "UTF-8"),
 }
+_CODECS = {1: "utf-8", 2: "utf-16", 4: "utf-32"}
 
 
 @pytest.mark.parametrize(("data", "encoding"), WRITTEN.values(), ids=WRITTEN)
-def test_a_log_in_utf_16_is_named_with_the_way_out(tree: Tree, tmp_path: Path, data: bytes, encoding: str) -> None:
-    root = tree({"node-0.log": data, "node-1.log": LOG})
-    summary = ingest(root, tmp_path / "out")
-    reason = f"it is in {encoding}: convert it with iconv -f {encoding} -t UTF-8"
-    assert summary.unrecognised_files == (("node-0.log", reason),)
-    converted = subprocess.run(
-        ["iconv", "-f", encoding, "-t", "UTF-8", str(root / "node-0.log")], capture_output=True, check=True
+@pytest.mark.parametrize("forced", [None, "pglog"])
+def test_its_rows_are_those_of_the_same_text_in_utf_8(
+    tree: Tree, tmp_path: Path, data: bytes, encoding: str, forced: str | None
+) -> None:
+    root = tree({"pglogs/PGLOG-0-1.log": data, "pglogs/PGLOG-1-1.log": LOG})
+    assert ingest(root, tmp_path / "out", format=forced).exit_code == 0
+    dataset = open_dataset(tmp_path / "out")
+    recoded, plain = dataset.sources().sort("path").iter_rows(named=True)
+    assert (recoded["delivery"], plain["delivery"]) == ("byte order mark" if encoding == "UTF-8" else encoding, None)
+    assert recoded["parsed_bytes"] + recoded["noise_bytes"] == len(data)
+    events = dataset.table("log_events")
+    own, same = (events.filter(pl.col("node") == node).sort("byte_offset") for node in "01")
+    places = {"source_id", "node", "byte_offset", "byte_length"}
+    assert own.drop(places).equals(same.drop(places))
+    assert dataset.log_text(own).to_list() == dataset.log_text(same).to_list()
+    unit = len(data) // len(LOG) if encoding != "UTF-8" else 1
+    line = data[own["byte_offset"][1] :][: own["byte_length"][1]]
+    assert (
+        line.decode(_CODECS[unit] + ("-be" if line.startswith(b"\0") else "-le" if unit > 1 else ""))
+        == LOG.splitlines(keepends=True)[0]
     )
-    assert converted.stdout.decode() == LOG
-
-
-def test_a_format_that_is_asked_for_does_not_make_it_readable(tree: Tree, tmp_path: Path) -> None:
-    data, encoding = WRITTEN["unmarked"]
-    with pytest.raises(InputError, match=f"node-0.log: is in {encoding}: convert it with iconv -f {encoding} -t UTF-8"):
-        ingest(tree({"node-0.log": data}), tmp_path / "out", format="pglog")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from citus_analysis.dataset.ingesting.records.log_records import take_in
 from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.manifest import Part, exclusive
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
-from citus_analysis.formats import Content, Format, Hints, Parsed, detect_format
+from citus_analysis.formats import Content, Format, Hints, Parsed
 from citus_analysis.spans.read.streamed import Pass
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log
@@ -233,13 +233,13 @@ def test_a_moved_tree_is_the_same(tree: Tree, study: dict[str, str], out: Path, 
 def test_files_are_recognised_anew_once_when_formats_changed(
     tree: Tree, study: dict[str, str], out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, looked, detect = tree(study), [], detect_format
+    root, looked, detect = tree(study), [], recognise_sources
 
-    def counted(content: Content) -> Format | None:
+    def counted(content: Content, forced: Format | None) -> list[Recognised]:
         looked.append(content.path)
-        return detect(content)
+        return detect(content, forced)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.detect_format", counted)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.recognise_sources", counted)
     ingest(root, out)
     assert len(looked) == 9
     for module in ("task", "ingestion"):

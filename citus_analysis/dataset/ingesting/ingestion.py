@@ -15,12 +15,12 @@ from threading import Lock
 from typing import Final
 
 from citus_analysis.dataset.discover.advice import advice
-from citus_analysis.dataset.discover.archives import archives_unpacked
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import convert_facts
 from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
 from citus_analysis.dataset.discover.url_sources import outlined, with_origins
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Walk, display, file_at, is_there, size_and_time, walk
 from citus_analysis.dataset.ingesting.derive import (
@@ -211,14 +211,15 @@ class _Gauge:
 def _remembered(manifest: Manifest) -> Remembered:
     """Formats and deliveries of the sources in files that were recognised before, by the formats that there are now."""
     known = registry_key()
-    found: dict[tuple[str, str], list[tuple[str | None, Delivery]]] = defaultdict(list)
+    found: dict[tuple[str, str], dict[str, tuple[str | None, Delivery]]] = defaultdict(dict)
     for state in sorted(manifest.sources.values(), key=attrgetter("location")):
         if state.recognised_by == known:
             delivery = Delivery.of(state.delivered)
             name = os.path.basename(state.location)  # noqa: PTH119 - of thousands of texts
             name = name.removesuffix(f"#{delivery.name}") if delivery.is_part else name
-            found[name, state.content_hash].append((state.format, delivery))
-    return found
+            # Several files may have this name and this content.
+            found[name, state.content_hash].setdefault(delivery.name, (state.format, delivery))
+    return {key: list(sources.values()) for key, sources in found.items()}
 
 
 def _recognised(

@@ -98,7 +98,7 @@ def _recognised(file: SourceFile, path: Path, forced: Format | None, remembered:
         hash_ = hash_of(path)
         known = remembered.get((path.name, hash_))
         if known is None:
-            found = recognise_sources(content, "" if file.archive is None else file.archive.kind)
+            found = recognise_sources(content, forced)
         else:
             found = [Recognised(format_named(name) if name else None, delivery) for name, delivery in known]
     except InputError as error:
@@ -115,6 +115,8 @@ def _with_source(file: SourceFile, source: Recognised, forced: Format | None) ->
     describes = detected is not None and {"settings", "nodes", "shards"} & set(detected.tables)
     taken_for = detected if forced is None or describes else forced
     delivery = source.delivery
+    if file.archive is not None:
+        delivery = replace(delivery, archive=file.archive.kind)
     key = f"{file.key}#{delivery.name}" if delivery.is_part else file.key
     recognised = replace(file, key=key, delivery=delivery, format=taken_for, forced=forced is not None)
     return _as_client(recognised) if recognised.is_client else _of_node(recognised, delivery.node)

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.dataset.discover.archives import extracted
+from citus_analysis.dataset.discover.unpacked_archives import extracted
 from citus_analysis.dataset.discover.url_sources import url_copy
 from citus_analysis.dataset.discover.walk import file_at
 from citus_analysis.dataset.storage.digests import content_hash

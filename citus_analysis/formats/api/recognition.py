@@ -15,7 +15,6 @@ from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.registry import best_format
 from citus_analysis.formats.deliveries.common_beginnings import find_decoration
 from citus_analysis.formats.deliveries.delivery import Delivery
-from citus_analysis.formats.deliveries.lines import Lines
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 
@@ -42,42 +41,47 @@ class Recognised:
     ended: datetime | None = None
 
 
-def recognise_sources(content: Content, archive: str = "") -> list[Recognised]:
+def recognise_sources(content: Content, forced: Format | None = None) -> list[Recognised]:
     """The sources in a file; at least one, without a format if none knows the text.
 
     Args:
         content: the file.
-        archive: kind of the archive that it is a member of.
+        forced: read all of them as this format; only their delivery is recognised.
 
     Raises:
         InputError: the file cannot be read.
     """
-    delivery = Delivery(archive=archive, encoding=content.encoding)
-    name, head = content.path.name, _head(content, delivery)
-    format_, confidence = best_format(name, head)
-    steps = () if confidence >= _CERTAIN else _steps(name, head)
+    delivery = Delivery(encoding=content.encoding)
+    text = _Text(content.path.name, forced)
+    head = text.head(content, delivery)
+    format_, confidence = text.best(head)
+    steps = () if confidence >= _CERTAIN else text.steps(head)
     if not steps:
-        return [Recognised(format_, delivery)]
-    return [_recognised(content, own) for own in _of_each_name(content, replace(delivery, steps=steps))]
+        return [Recognised(forced or format_, delivery)]
+    delivered = _of_each_name(content, replace(delivery, steps=steps))
+    return [Recognised(forced or text.best(text.head(content, own))[0], own) for own in delivered]
 
 
-def _head(content: Content, delivery: Delivery) -> bytes:
-    return delivery.head(content, HEAD_BYTES) if delivery.is_undone else content.head
+@dataclass(frozen=True)
+class _Text:
+    """Recognises the text of one file."""
 
+    name: str
+    forced: Format | None
 
-def _steps(name: str, head: bytes) -> tuple[Step, ...]:
-    """The steps after which a format knows the text; empty if there are none."""
+    def head(self, content: Content, delivery: Delivery) -> bytes:
+        return delivery.head(content, HEAD_BYTES) if delivery.is_undone else content.head
 
-    def knows(text: bytes) -> float:
-        return best_format(name, text)[1]
+    def best(self, head: bytes) -> tuple[Format | None, float]:
+        """The format of a text, and its confidence."""
+        if self.forced is not None:
+            return self.forced, self.forced.detect(self.name, head)
+        return best_format(self.name, head)
 
-    decoration = find_decoration(head, knows)
-    return () if decoration is None else (decoration,)
-
-
-def _undone(step: Step, head: bytes) -> bytes:
-    whole = head[: head.rfind(b"\n") + 1] or head
-    return b"".join(text.data for text in step.undo(iter([Lines.of_file(whole, 0)])))
+    def steps(self, head: bytes) -> tuple[Step, ...]:
+        """The steps after which a format knows the text; empty if there are none."""
+        decoration = find_decoration(head, lambda text: self.best(text)[1])
+        return () if decoration is None else (decoration,)
 
 
 def _of_each_name(content: Content, delivery: Delivery) -> Iterator[Delivery]:
@@ -88,14 +92,9 @@ def _of_each_name(content: Content, delivery: Delivery) -> Iterator[Delivery]:
         if len(names) == 1:
             yield replace(delivery, node=names[0])
             return
+        for name in names:
+            steps = (*delivery.steps[:place], step.of(name, names), *delivery.steps[place + 1 :])
+            yield replace(delivery, steps=steps, name=name, node=name)
         if names:
-            for name in names:
-                own = step.of(name, names)
-                steps = (*delivery.steps[:place], own, *delivery.steps[place + 1 :])
-                yield replace(delivery, steps=steps, name=name, node=name)
             return
     yield delivery
-
-
-def _recognised(content: Content, delivery: Delivery) -> Recognised:
-    return Recognised(best_format(content.path.name, _head(content, delivery))[0], delivery)
