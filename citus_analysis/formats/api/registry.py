@@ -25,8 +25,10 @@ from citus_analysis.schema import TABLES
 
 __all__ = [
     "GROUP",
+    "SURE_ENOUGH",
     "detect_format",
     "format_named",
+    "format_of",
     "format_versions",
     "formats",
     "known_options",
@@ -39,8 +41,8 @@ GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each define a format.
 FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
 _CERTAIN: Final = 1.0
-#: Files below this confidence are ignored rather than misread.
-_SURE_ENOUGH: Final = 0.5
+#: Texts below this confidence are ignored rather than misread.
+SURE_ENOUGH: Final = 0.5
 _DECLARED: Final = re.compile(
     r'^    name: ClassVar\[str\] = "(\w+)"\n    version: ClassVar\[int\] = (\d+)$', re.MULTILINE
 )
@@ -158,9 +160,21 @@ def detect_format(content: Content) -> Format | None:
 
     Ties go to the first in the order of :func:`formats`.
     """
-    if content.wide_encoding is not None:
-        return None
-    name, head = content.path.name, content.head
+    return None if content.wide_encoding is not None else format_of(content.path.name, content.head)
+
+
+def format_of(name: str, head: bytes) -> Format | None:
+    r"""The format with the highest confidence that the first bytes of a file are of it; None if none is sure enough.
+
+    Args:
+        name: file name without folders.
+        head: the first bytes, up to `HEAD_BYTES`.
+
+    Example:
+        >>> found = format_of("a.log", b"sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n")
+        >>> found.name if found else None
+        'sysbench'
+    """
     confidence, best = 0.0, None
     for candidate in formats().values():
         if (found := candidate.detect(name, head)) > confidence:
@@ -168,7 +182,7 @@ def detect_format(content: Content) -> Format | None:
         if confidence >= _CERTAIN:
             # No later one can be more confident.
             break
-    return best if confidence >= _SURE_ENOUGH else None
+    return best if confidence >= SURE_ENOUGH else None
 
 
 def known_options() -> Mapping[str, Option]:

@@ -47,6 +47,7 @@ import polars as pl
 
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
@@ -106,7 +107,7 @@ class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -115,6 +116,19 @@ class Pgbench(Format):
             "transactions": "operations",
             "latency average": "mean_us",
         }
+    )
+    openings: ClassVar[tuple[Opening, ...]] = (
+        # `pgbench -i`.
+        Opening(b"dropping old tables..."),
+        Opening(b"creating tables...", stage=1),
+        Opening(b"generating data", stage=2),
+        # Standard error may come before standard output.
+        Opening(b"pgbench (", rb"[0-9]", stage=3),
+        Opening(b"starting vacuum...", stage=3),
+        Opening(b"progress: ", rb"[0-9.]+ s, [0-9.]+ tps", stage=4, repeats=True, continues=True),
+        # The end of an aborted run is said after its report.
+        Opening(b"pgbench: ", rb"(?:error|fatal): (?!Run was aborted)", stage=4, repeats=True, continues=True),
+        Opening(b"transaction type: ", stage=5, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

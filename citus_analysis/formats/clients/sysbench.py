@@ -48,6 +48,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
 from citus_analysis.formats.clients._sysbench_hooks import FRAME, hook_reports, hook_values
@@ -123,6 +124,12 @@ class Sysbench(Format):
             "95th percentile": "p95_us",
             "99th percentile": "p99_us",
         }
+    )
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
+        Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
+        Opening(b"Threads started!", stage=2, continues=True),
+        Opening(b"General statistics:", stage=3, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

@@ -21,6 +21,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.perf._columns import SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
@@ -57,6 +58,7 @@ class PerfReport(Format):
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
     noise: ClassVar[str] = "comments and empty lines"
+    openings: ClassVar[tuple[Opening, ...]] = (Opening(b"# To display the perf.data header info"),)
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the comment lines that name the event and the columns."""

@@ -53,6 +53,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE, Option
 from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.clients.hammerdb._database import MAGIC, is_job_database, read_database
@@ -83,6 +84,16 @@ class Hammerdb(Format):
             "P95": "p95_us",
             "P99": "p99_us",
         }
+    )
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"Hammerdb ", rb"(?:Transaction Counter )?Log @ "),
+        Opening(b"HammerDB CLI v", rb"[0-9]", stage=1),
+        # Users are also created to build a schema, before the test.
+        Opening(b"Vuser 1 created", stage=2, repeats=True),
+        Opening(b"Vuser 1:RUNNING", stage=2, repeats=True),
+        Opening(b"Vuser 1:Beginning rampup time of ", stage=3),
+        Opening(b"Vuser 1:TEST RESULT : ", stage=4, repeats=True, continues=True),
+        Opening(b"Vuser 1:Completed ", rb"[0-9]+ query set", stage=4, repeats=True, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:
