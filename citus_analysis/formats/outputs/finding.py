@@ -19,6 +19,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
+from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.registry import SURE_ENOUGH, format_of
 from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.outputs.mingling import check_apart
@@ -27,6 +28,7 @@ from citus_analysis.formats.outputs.transcripts import (
     FRAME,
     hint_of,
     is_foreign,
+    is_title,
     is_transcript,
     last_line,
     split_begin,
@@ -140,10 +142,17 @@ def _several(text: bytes, found: Sequence[Stretch]) -> list[Output]:
     trials: list[Trial] = []
     begin = 0
     for one in found:
-        trial = _read(text, begin, one)
-        lead = one.begin - begin if one.document else split_begin(text[begin : one.begin], trial.moved(-begin).rejects)
+        trial = None if one.document else trial_of(one.format, text[begin : one.end])
+        lead = one.begin - begin
+        if trial is not None:
+            lead = split_begin(text[begin : one.begin], trial.rejects)
+            trial = trial.moved(begin)
+        else:
+            # Its format reads nothing that does not begin with the opening.
+            alone = None if one.document else trial_of(one.format, text[one.begin : one.end])
+            trial = Trial() if alone is None else alone.moved(one.begin)
         own = document_end(text[one.begin : one.end]) if one.document else 0
-        own = own or split_end(text[one.begin : one.end], trial.moved(-one.begin).rejects)
+        own = own or _own_bytes(text[one.begin : one.end], trial.moved(-one.begin), one.format)
         end = one.begin + own
         outputs.append(Output(begin, end, lead, 0, one.format.name, hint_of(text[begin : begin + lead])))
         trials.append(trial)
@@ -157,9 +166,15 @@ def _several(text: bytes, found: Sequence[Stretch]) -> list[Output]:
     ]
 
 
-def _read(text: bytes, begin: int, one: Stretch) -> Trial:
-    """How its format reads a stretch with what stands before it, or alone, if it must begin with the opening."""
-    if not one.document and (trial := trial_of(one.format, text[begin : one.end])):
-        return trial.moved(begin)
-    trial = None if one.document else trial_of(one.format, text[one.begin : one.end])
-    return Trial() if trial is None else trial.moved(one.begin)
+def _own_bytes(data: bytes, trial: Trial, own: Format) -> int:
+    """Length of an output without the transcript after it, and without titles from which its format takes nothing."""
+    end = split_end(data, trial.rejects)
+    begin, line = last_line(data[:end])
+    while begin and is_title(line):
+        whole, less = trial_of(own, data[:end]), trial_of(own, data[:begin])
+        if whole is None or less is None or whole.parsed_bytes != less.parsed_bytes:
+            break
+        end = split_end(data[:begin], trial.rejects)
+        end = end if end < begin and data[end:begin].strip() else begin
+        begin, line = last_line(data[:end])
+    return end

@@ -13,7 +13,17 @@ from typing import Final
 
 from citus_analysis.redaction import redact
 
-__all__ = ["FRAME", "HINT_CHARS", "hint_of", "is_foreign", "is_transcript", "last_line", "split_begin", "split_end"]
+__all__ = [
+    "FRAME",
+    "HINT_CHARS",
+    "hint_of",
+    "is_foreign",
+    "is_title",
+    "is_transcript",
+    "last_line",
+    "split_begin",
+    "split_end",
+]
 
 #: A hint keeps this many characters, the last ones.
 HINT_CHARS: Final = 2000
@@ -56,6 +66,8 @@ _TROUBLE: Final = re.compile(
     rb"\b(?:FATAL|PANIC|ERROR|Traceback|Exception|Segmentation fault|Killed|Aborted|core dumped|Terminated)\b"
     rb"|(?i:\b(?:error|fatal): |\bcommand not found\b|\bno such file or directory\b)"
 )
+#: A title that somebody gave what follows; some formats take such a line for a heading of their own.
+_TITLE: Final = re.compile(rb"[A-Z][A-Za-z]*(?: [A-Za-z]+)?: ?\S{1,40}\s*\Z")
 _NUMBER: Final = re.compile(rb"[-+(]?[0-9]")
 #: The frame in which the pods of bexhoma (an experiment manager on Kubernetes) print the outputs of tools.
 FRAME: Final = re.compile(rb"^BEXHOMA_[A-Z_]+[:=]|^####BEXHOMA####\r?$", re.MULTILINE)
@@ -80,7 +92,7 @@ def split_begin(lead: bytes, foreign: Callable[[int], bool]) -> int:
         foreign: whether the format rejects the line at an offset.
     """
     for begin, line in _lines_backwards(lead):
-        if line.strip() and is_foreign(begin, line, foreign):
+        if line.strip() and (is_title(line) or is_foreign(begin, line, foreign)):
             return begin + len(line)
     return 0
 
@@ -116,6 +128,16 @@ def is_foreign(begin: int, line: bytes, foreign: Callable[[int], bool]) -> bool:
     numbers = sum(1 for word in words if _NUMBER.match(word))
     damaged = len(words) > 1 and 2 * numbers > len(words)
     return foreign(begin) and not damaged and not _TROUBLE.search(line)
+
+
+def is_title(line: bytes) -> bool:
+    r"""Whether a line may be a title of what follows.
+
+    Example:
+        >>> is_title(b"Run: 2\n"), is_title(b"  Run: 2\n"), is_title(b"done\n")
+        (True, False, False)
+    """
+    return _TITLE.match(line) is not None
 
 
 def last_line(data: bytes) -> tuple[int, bytes]:

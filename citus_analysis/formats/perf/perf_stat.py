@@ -76,6 +76,7 @@ class PerfStat(Format):
     tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
     noise: ClassVar[str] = "comments, titles, empty lines, the table of individual measurements (`--table`)"
     openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"# started on ", repeats=True),
         Opening(b" Performance counter stats for ", repeats=True),
         Opening(b"Performance counter stats for ", repeats=True),
         Opening(b"#", rb"\s+time\s.*\bcounts\b.*\bevents", repeats=True),

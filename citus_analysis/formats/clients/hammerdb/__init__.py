@@ -65,6 +65,9 @@ from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["FORMAT", "Hammerdb"]
 
+#: As HammerDB names them.
+_DATABASES: Final = (b"PostgreSQL", b"MySQL", b"MariaDB", b"Oracle", b"MSSQLServer", b"Db2")
+
 
 class Hammerdb(Format):
     """Console, log, transaction counter log, time profile, `hammer.DB` and JSON of HammerDB."""
@@ -86,6 +89,8 @@ class Hammerdb(Format):
         }
     )
     openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', document=True),
+        *(Opening(name + b" Hammerdb Time Profile Report @ ") for name in _DATABASES),
         Opening(b"Hammerdb ", rb"(?:Transaction Counter )?Log @ "),
         Opening(b"HammerDB CLI v", rb"[0-9]", stage=1),
         # Users are also created to build a schema, before the test.
@@ -94,6 +99,10 @@ class Hammerdb(Format):
         Opening(b"Vuser 1:Beginning rampup time of ", stage=3),
         Opening(b"Vuser 1:TEST RESULT : ", stage=4, repeats=True, continues=True),
         Opening(b"Vuser 1:Completed ", rb"[0-9]+ query set", stage=4, repeats=True, continues=True),
+        # The JSON of the command `jobs`.
+        Opening(b"TRANSACTION RESPONSE TIMES", rb"\r?$", stage=5),
+        Opening(b"TRANSACTION COUNT", rb"\r?$", stage=5),
+        Opening(b"HAMMERDB RESULT", rb"\r?$", stage=5),
     )
 
     def detect(self, name: str, head: bytes) -> float:
