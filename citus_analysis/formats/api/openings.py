@@ -25,7 +25,8 @@ class Opening:
         repeats: the line may occur again in the same output.
         continues: after the lines of another tool, the line belongs to the output before them, if its order allows
             this: both tools wrote at the same time. Otherwise it begins another output.
-        document: the line begins a JSON document, with which the output ends.
+        whole: the output begins with this line and has no other opening: a table of CSV, or a JSON document, with which
+            it ends.
 
     Example:
         >>> opening = Opening(b"sysbench ", rb"[0-9]")
@@ -38,7 +39,7 @@ class Opening:
     stage: int = 0
     repeats: bool = False
     continues: bool = False
-    document: bool = False
+    whole: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:

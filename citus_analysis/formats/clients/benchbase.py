@@ -106,11 +106,11 @@ class Benchbase(Format):
         Opening(
             b"{",
             rb"\s*\"(?:(?:Start|Current) [Tt]imestamp|Elapsed Time|Benchmark Type|DBMS |scalefactor)[^\"]*\"\s*:",
-            document=True,
+            whole=True,
         ),
-        Opening(_RAW),
-        Opening(_SAMPLES),
-        Opening(_RESULTS),
+        Opening(_RAW, whole=True),
+        Opening(_SAMPLES, whole=True),
+        Opening(_RESULTS, whole=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

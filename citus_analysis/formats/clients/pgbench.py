@@ -80,6 +80,8 @@ _SIGNS: Final = Signs(
     ),
     (b"pgbench", b"progress: ", b"transaction type: ", b"tps = ", b" tables...", b"generating data ("),
 )
+#: Errors after which pgbench prints nothing more.
+_LAST_WORDS: Final = rb"Run was aborted|could not create connection for setup"
 _UNKNOWN: Final = "not a line of a pgbench report"
 _OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
 _REJECTED: Final = "rejected"
@@ -122,13 +124,13 @@ class Pgbench(Format):
         Opening(b"dropping old tables..."),
         Opening(b"creating tables...", stage=1),
         Opening(b"generating data", stage=2),
-        # Standard error may come before standard output.
+        # In a file, standard output may come after standard error, as a whole.
         Opening(b"pgbench (", rb"[0-9]", stage=3),
         Opening(b"starting vacuum...", stage=3),
-        Opening(b"progress: ", rb"[0-9.]+ s, [0-9.]+ tps", stage=4, repeats=True, continues=True),
-        # The end of an aborted run is said after its report.
-        Opening(b"pgbench: ", rb"(?:error|fatal): (?!Run was aborted)", stage=4, repeats=True, continues=True),
-        Opening(b"transaction type: ", stage=5, continues=True),
+        Opening(b"progress: ", rb"[0-9.]+ s, [0-9.]+ tps", stage=3, repeats=True, continues=True),
+        Opening(b"pgbench: ", rb"(?:error|fatal): (?!" + _LAST_WORDS + rb")", stage=3, repeats=True, continues=True),
+        Opening(b"transaction type: ", stage=4, continues=True),
+        Opening(b"pgbench: ", rb"(?:error|fatal): (?:" + _LAST_WORDS + rb")", stage=5, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

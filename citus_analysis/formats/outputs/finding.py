@@ -14,27 +14,18 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
 
 from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.registry import SURE_ENOUGH, format_of
+from citus_analysis.formats.outputs.bounds import bounds_of, parted
 from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.outputs.mingling import check_apart
-from citus_analysis.formats.outputs.stretches import Detect, Stretch, stretches_of
-from citus_analysis.formats.outputs.transcripts import (
-    FRAME,
-    hint_of,
-    is_foreign,
-    is_title,
-    is_transcript,
-    last_line,
-    split_begin,
-    split_end,
-)
-from citus_analysis.formats.outputs.trial import Trial, document_end, trial_of
+from citus_analysis.formats.outputs.stretches import Detect, Stretch, stretches_of, unmarked
+from citus_analysis.formats.outputs.transcripts import FRAME, hint_of, shell_begin, split_end
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
 __all__ = ["MOST_BYTES", "Output", "find_outputs"]
@@ -86,31 +77,14 @@ def find_outputs(text: bytes, detect: Detect = _by_head) -> list[Output]:
     """
     whole = detect(text[:HEAD_BYTES])
     divisible = len(text) <= MOST_BYTES and (whole is None or bool(whole.openings))
-    found = stretches_of(text, marks_of(text), detect) if divisible else []
+    found = stretches_of(text, marks_of(text)) if divisible else []
     if not found:
         return [] if whole is None else [Output(0, len(text), 0, 0, whole.name, "")]
-    found = [part for one in found for part in _parted(text, one)]
+    found = [part for one in found for part in parted(text, one)]
     framed = FRAME.search(text, 0, found[0].begin) is not None
-    if len(found) > 1 or framed:
-        return _several(text, found)
-    return _alone(text, found[0], known=whole is not None)
-
-
-def _parted(text: bytes, one: Stretch) -> list[Stretch]:
-    """A stretch of a sampler that repeats its header, parted where something else stands before the header."""
-    repeated = one.repeated
-    trial = trial_of(one.format, text[one.begin : one.end]) if repeated else None
-    if trial is None:
-        return [one]
-    bounds = [one.begin]
-    for offset in repeated:
-        begin, line = last_line(text[one.begin : offset])
-        if is_foreign(begin, line, trial.rejects):
-            bounds.append(offset)
-    return [
-        Stretch(one.format, tuple(mark for mark in one.marks if begin <= mark.offset < end), begin, end)
-        for begin, end in pairwise([*bounds, one.end])
-    ]
+    if len(found) == 1 and not framed and (whole is None or whole is found[0].format):
+        return _alone(text, found[0], known=whole is not None)
+    return _several(text, found, detect, framed=framed)
 
 
 def _alone(text: bytes, only: Stretch, *, known: bool) -> list[Output]:
@@ -118,63 +92,38 @@ def _alone(text: bytes, only: Stretch, *, known: bool) -> list[Output]:
 
     Where the text is not recognised as a whole, what stands before the opening may say that it is no output after all.
     """
-    lead = 0
-    while lead < only.begin:
-        end = text.find(b"\n", lead, only.begin) + 1 or only.begin
-        if text[lead:end].strip() and not is_transcript(text[lead:end]):
-            break
-        lead = end
-    lead = lead if text[:lead].strip() else 0
+    lead = shell_begin(text[: only.begin])
     near = max(lead, only.begin - HEAD_BYTES // 2)
     if not known and only.format.detect("", text[near : near + HEAD_BYTES]) < SURE_ENOUGH:
         return []
-    own = split_end(text[only.begin :], _nothing)
-    after = len(text) - only.begin - own
-    return [Output(0, len(text), lead, after, only.format.name, hint_of(text[:lead]))]
+    end = only.begin + split_end(text[only.begin :], _nothing)
+    return [_output(text, 0, slice(lead, end), len(text), only.format)]
 
 
 def _nothing(_: int) -> bool:
     return False
 
 
-def _several(text: bytes, found: Sequence[Stretch]) -> list[Output]:
-    outputs: list[Output] = []
-    trials: list[Trial] = []
-    begin = 0
-    for one in found:
-        trial = None if one.document else trial_of(one.format, text[begin : one.end])
-        lead = one.begin - begin
-        if trial is not None:
-            lead = split_begin(text[begin : one.begin], trial.rejects)
-            trial = trial.moved(begin)
-        else:
-            # Its format reads nothing that does not begin with the opening.
-            alone = None if one.document else trial_of(one.format, text[one.begin : one.end])
-            trial = Trial() if alone is None else alone.moved(one.begin)
-        own = document_end(text[one.begin : one.end]) if one.document else 0
-        own = own or _own_bytes(text[one.begin : one.end], trial.moved(-one.begin), one.format)
-        end = one.begin + own
-        outputs.append(Output(begin, end, lead, 0, one.format.name, hint_of(text[begin : begin + lead])))
-        trials.append(trial)
-        begin = end
-    check_apart(text, found, [one.own for one in outputs], trials)
-    last = outputs[-1]
-    rest = len(text) - last.end
+def _several(text: bytes, found: Sequence[Stretch], detect: Detect, *, framed: bool) -> list[Output]:
+    bounds = bounds_of(text, found, framed=framed)
+    begins = [0, *(one.end for one in bounds)]
+    gaps = [slice(begin, end) for begin, end in zip(begins, [*(one.begin for one in bounds), len(text)], strict=True)]
+    if more := list(unmarked(text, gaps, detect)):
+        found = [*found, *more]
+        found = sorted((replace(one, end=_next(found, one, len(text))) for one in found), key=lambda one: one.begin)
+        bounds = bounds_of(text, found, framed=framed)
+    check_apart(text, found, bounds)
+    ranges = pairwise([0, *(one.end for one in bounds[:-1]), len(text)])
     return [
-        *outputs[:-1],
-        Output(last.begin, len(text), last.transcript_bytes, rest, last.format_name, last.hint),
+        _output(text, begin, own.place, end, one.format)
+        for (begin, end), own, one in zip(ranges, bounds, found, strict=True)
     ]
 
 
-def _own_bytes(data: bytes, trial: Trial, own: Format) -> int:
-    """Length of an output without the transcript after it, and without titles from which its format takes nothing."""
-    end = split_end(data, trial.rejects)
-    begin, line = last_line(data[:end])
-    while begin and is_title(line):
-        whole, less = trial_of(own, data[:end]), trial_of(own, data[:begin])
-        if whole is None or less is None or whole.parsed_bytes != less.parsed_bytes:
-            break
-        end = split_end(data[:begin], trial.rejects)
-        end = end if end < begin and data[end:begin].strip() else begin
-        begin, line = last_line(data[:end])
-    return end
+def _next(found: Sequence[Stretch], one: Stretch, end: int) -> int:
+    """Where the output after one begins."""
+    return min((other.begin for other in found if other.begin > one.begin), default=end)
+
+
+def _output(text: bytes, begin: int, own: slice, end: int, of: Format) -> Output:
+    return Output(begin, end, own.start - begin, end - own.stop, of.name, hint_of(text[begin : own.start]))

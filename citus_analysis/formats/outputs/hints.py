@@ -18,7 +18,6 @@ _SAID: Final = {
     ),
     "iteration": (rf"{_FIRST}(?:rep|repeat|repetition|iter|iteration|trial){_NUMBER}",),
     "records": (rf"{_FIRST}(?:records|recordcount){_NUMBER}",),
-    "operations": (rf"{_FIRST}(?:operations|operationcount){_NUMBER}",),
     "workers": (
         rf"{_FIRST}(?:worker nodes|citus workers){_NUMBER}",
         rf"{_FIRST}([0-9]{{1,9}}) (?:worker nodes|citus workers)(?!\w)",
@@ -28,7 +27,11 @@ _SAID: Final = {
     "workload": (rf"{_FIRST}workload[ ]?[:=]?[ ]?(?:workload)?([a-f])(?![\w.])",),
 }
 #: Lines of bexhoma's pods; its runs of an experiment are repetitions.
-_FRAME: Final = {"iteration": r"^bexhoma_experiment_run[:=]([0-9]{1,9})$", "drivers": r"^num_pods ([0-9]{1,9})$"}
+_FRAME: Final = {
+    "iteration": r"^bexhoma_experiment_run[:=]([0-9]{1,9})$",
+    "drivers": r"^num_pods ([0-9]{1,9})$",
+    "workload": r"^ycsb_workload ([a-f])$",
+}
 _TEXTS: Final = ("phase", "workload")
 #: Headings say what follows; of other lines, only those that consist of facts.
 _HEADING: Final = re.compile(r"[=#*-]{2,} *[a-z0-9]")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from citus_analysis.formats.outputs.bounds import Bounds
 from citus_analysis.formats.outputs.stretches import Stretch, mingled
-from citus_analysis.formats.outputs.trial import Trial, trial_of
+from citus_analysis.formats.outputs.trial import trial_of
 
 __all__ = ["check_apart"]
 
@@ -14,25 +15,24 @@ __all__ = ["check_apart"]
 _FEWEST: Final = 2
 
 
-def check_apart(text: bytes, found: Sequence[Stretch], own: Sequence[slice], trials: Sequence[Trial]) -> None:
+def check_apart(text: bytes, found: Sequence[Stretch], bounds: Sequence[Bounds]) -> None:
     """Refuse a text in which lines that are rejected within one output belong to another.
 
     Args:
         text: the text.
         found: the stretches of the outputs.
-        own: the place of each output without transcripts.
-        trials: how the format of each reads its stretch.
+        bounds: the place of each output, and how its format reads it.
 
     Raises:
         FormatError: they do.
     """
-    for one, place, trial in zip(found, own, trials, strict=True):
-        inner = [(begin, end) for begin, end in trial.spans if place.start < begin and end < place.stop]
+    for one, own in zip(found, bounds, strict=True):
+        inner = [(begin, end) for begin, end in own.trial.spans if own.begin < begin and end < own.end]
         if len(inner) < _FEWEST:
             continue
         strange = b"".join(text[begin:end] for begin, end in inner)
-        for other, where in zip(found, own, strict=True):
-            if other.format is not one.format and _reads(other, text[where], strange):
+        for other, its in zip(found, bounds, strict=True):
+            if other.format is not one.format and _reads(other, text[its.place], strange):
                 raise mingled(text, *((one.format, other) if one.begin < other.begin else (other.format, one)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +13,10 @@ from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.registry import SURE_ENOUGH
 from citus_analysis.formats.outputs.marks import Mark
+from citus_analysis.formats.outputs.transcripts import launches, shell_begin
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
-__all__ = ["Detect", "Stretch", "mingled", "stretches_of"]
+__all__ = ["Detect", "Stretch", "mingled", "stretches_of", "unmarked"]
 
 #: The format of a text of which these are the first bytes; None if no format is sure.
 Detect: TypeAlias = Callable[[bytes], Format | None]
@@ -47,9 +48,9 @@ class Stretch:
         return frozenset(mark.opening for mark in self.marks)
 
     @property
-    def document(self) -> bool:
-        """Whether the output is one JSON document."""
-        return self.marks[0].opening.document
+    def whole(self) -> bool:
+        """Whether the output has a single opening, with which it must begin."""
+        return self.marks[0].opening.whole
 
     @property
     def repeated(self) -> list[int]:
@@ -63,7 +64,7 @@ class Stretch:
         return found
 
 
-def stretches_of(text: bytes, marks: Sequence[Mark], detect: Detect) -> list[Stretch]:
+def stretches_of(text: bytes, marks: Sequence[Mark]) -> list[Stretch]:
     """The stretches of a text by its openings; one whose beginning its format does not recognise is no output.
 
     Such a stretch is part of what stands before it: a script that contains `starting vacuum...`, for example.
@@ -72,27 +73,30 @@ def stretches_of(text: bytes, marks: Sequence[Mark], detect: Detect) -> list[Str
         FormatError: two tools wrote to the text at the same time.
     """
     while True:
-        found = _divided(marks, len(text))
+        found = _divided(text, marks)
         good = [one for one in found if _is_recognised(one, text)]
         if len(good) == len(found):
             break
         marks = [mark for one in good for mark in one.marks]
     for place, one in enumerate(found):
         _check_order(text, found[:place], one)
-    return [*_unmarked(text, found, detect), *found]
+    return found
 
 
 def _fits(opening: Opening, last: Opening, seen: AbstractSet[Opening]) -> bool:
     """Whether an opening can follow others of the same output: in their order, and again only if it repeats."""
+    if opening.whole or last.whole:
+        return False
     return opening.stage >= last.stage and (opening.repeats or opening not in seen)
 
 
-def _divided(marks: Iterable[Mark], end: int) -> list[Stretch]:
+def _divided(text: bytes, marks: Iterable[Mark]) -> list[Stretch]:
     groups: list[list[Mark]] = []
     seen: set[Opening] = set()
     for mark in marks:
         last = groups[-1][-1] if groups else None
-        if last is None or last.format is not mark.format or not _fits(mark.opening, last.opening, seen):
+        fits = last is not None and last.format is mark.format and _fits(mark.opening, last.opening, seen)
+        if not fits or _launched(text, mark):
             groups.append([])
             seen = set()
         groups[-1].append(mark)
@@ -100,21 +104,36 @@ def _divided(marks: Iterable[Mark], end: int) -> list[Stretch]:
     begins = [own[0].offset for own in groups]
     return [
         Stretch(own[0].format, tuple(own), begin, stop)
-        for own, begin, stop in zip(groups, begins, [*begins[1:], end], strict=False)
+        for own, begin, stop in zip(groups, begins, [*begins[1:], len(text)], strict=False)
     ]
+
+
+def _launched(text: bytes, mark: Mark) -> bool:
+    """Whether the line before an opening shows that another output begins."""
+    end = mark.offset
+    while end and text[end - 1 : end].isspace():
+        end -= 1
+    line = text[text.rfind(b"\n", 0, end) + 1 : end]
+    return launches(line, mark.format.name.rpartition("_")[2].encode())
 
 
 def _is_recognised(one: Stretch, text: bytes) -> bool:
     return one.format.detect("", text[one.begin : min(one.end, one.begin + HEAD_BYTES)]) >= SURE_ENOUGH
 
 
-def _unmarked(text: bytes, found: Sequence[Stretch], detect: Detect) -> list[Stretch]:
-    """An output of another tool before the first opening, of a version that prints no opening."""
-    begin = found[0].begin if found else 0
-    before = detect(text[: min(begin, HEAD_BYTES)]) if text[:begin].strip() else None
-    if before is None or before is found[0].format or not before.openings:
-        return []
-    return [Stretch(before, (Mark(0, before.openings[0], before),), 0, begin)]
+def unmarked(text: bytes, gaps: Iterable[slice], detect: Detect) -> Iterator[Stretch]:
+    """Outputs without an opening in what stands between the others, after lines of a shell.
+
+    Args:
+        text: the text.
+        gaps: places between outputs.
+        detect: tells the format of a text by its first bytes.
+    """
+    for gap in gaps:
+        begin = gap.start + shell_begin(text[gap])
+        one = detect(text[begin : min(gap.stop, begin + HEAD_BYTES)]) if begin < gap.stop else None
+        if one is not None and one.openings:
+            yield Stretch(one, (Mark(begin, Opening(b"", whole=True), one),), begin, gap.stop)
 
 
 def _check_order(text: bytes, before: Sequence[Stretch], one: Stretch) -> None:
@@ -123,8 +142,10 @@ def _check_order(text: bytes, before: Sequence[Stretch], one: Stretch) -> None:
     Raises:
         FormatError: it does.
     """
-    earlier = [other for other in before if other.format is one.format]
-    if earlier and one.marks[0].opening.continues and earlier[-1].followed_by(one.marks[0]):
+    earlier = [other for other in before[:-1] if other.format is one.format]
+    if not earlier or before[-1].format is one.format:
+        return
+    if one.marks[0].opening.continues and earlier[-1].followed_by(one.marks[0]):
         raise mingled(text, earlier[-1].format, before[before.index(earlier[-1]) + 1])
 
 

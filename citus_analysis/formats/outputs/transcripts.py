@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import Final
 
 from citus_analysis.redaction import redact
@@ -21,6 +22,8 @@ __all__ = [
     "is_title",
     "is_transcript",
     "last_line",
+    "launches",
+    "shell_begin",
     "split_begin",
     "split_end",
 ]
@@ -31,11 +34,14 @@ HINT_CHARS: Final = 2000
 _NAME: Final = rb"[A-Za-z_][\w.-]*"
 _SECONDS: Final = rb"[0-9]+(?:[.,][0-9]+)?"
 _DURATION: Final = rb"(?:[0-9]+h ?)?(?:[0-9]+m ?)?" + _SECONDS + rb"s?"
-_KNOWN: Final = (
-    # Commands: of `set -x`, and after the prompts of sh, bash and zsh.
+#: Of `set -x`, and after the prompts of sh, bash and zsh.
+_COMMANDS: Final = (
     rb"\++ \S.*",
     rb"\$ \S.*",
     rb"\[?" + _NAME + rb"@" + _NAME + rb"[: ][^$#%]{0,200}[$#%](?: .*)?",
+)
+_KNOWN: Final = (
+    *_COMMANDS,
     # Times: of bash, of `time -p`, of zsh, and of GNU time in its two forms.
     rb"(?:real|user|sys)[ \t]+" + _DURATION,
     rb".*\b" + _SECONDS + rb"s user " + _SECONDS + rb"s system [0-9]+% cpu [0-9:.,]+ total",
@@ -60,7 +66,12 @@ _KNOWN: Final = (
     rb"#{3,} *[^#\s].*",
     rb"-{3,} [A-Za-z0-9].*",
 )
+_COMMAND: Final = re.compile(rb"(?:" + rb"|".join(_COMMANDS) + rb")\s*\Z")
 _TRANSCRIPT: Final = re.compile(rb"(?:" + rb"|".join(_KNOWN) + rb")\s*\Z")
+#: Times in digits, of which a format says whether they are its own.
+_TIME: Final = re.compile(
+    rb"(?:[0-9]{2}\.[0-9]{2}\.[0-9]{4}|[0-9]{4}-[0-9]{2}-[0-9]{2})[ T][0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,10}\s*\Z"
+)
 #: Lines that say that a program failed are the output's, also where its format does not know them.
 _TROUBLE: Final = re.compile(
     rb"\b(?:FATAL|PANIC|ERROR|Traceback|Exception|Segmentation fault|Killed|Aborted|core dumped|Terminated)\b"
@@ -71,6 +82,8 @@ _TITLE: Final = re.compile(rb"[A-Z][A-Za-z]*(?: [A-Za-z]+)?: ?\S{1,40}\s*\Z")
 _NUMBER: Final = re.compile(rb"[-+(]?[0-9]")
 #: The frame in which the pods of bexhoma (an experiment manager on Kubernetes) print the outputs of tools.
 FRAME: Final = re.compile(rb"^BEXHOMA_[A-Z_]+[:=]|^####BEXHOMA####\r?$", re.MULTILINE)
+#: A longer stretch of lines that no format knows is reported as rejected.
+_MOST_UNKNOWN: Final = 40
 _SPACE: Final = re.compile(r"[^\S\n]")
 
 
@@ -84,34 +97,71 @@ def is_transcript(line: bytes) -> bool:
     return _TRANSCRIPT.match(line) is not None
 
 
-def split_begin(lead: bytes, foreign: Callable[[int], bool]) -> int:
-    """Length of the transcript at the beginning of what stands before an opening: up to its last foreign line.
+def launches(line: bytes, tool: bytes) -> bool:
+    """Whether a shell's line shows that what follows is a new output: any but a command that does not run the tool.
+
+    Example:
+        >>> launches(b"+ pgbench -c 4", b"pgbench"), launches(b"+ sleep 10", b"pgbench"), launches(b"== 4", b"pgbench")
+        (True, False, True)
+    """
+    return is_transcript(line) and (tool in line or _COMMAND.match(line) is None)
+
+
+def shell_begin(data: bytes) -> int:
+    r"""Length of the lines of a shell's form at the beginning of a text; 0 if there is no such line.
+
+    Example:
+        >>> shell_begin(b"\n+ date\n\ntps = 5\n+ date\n"), shell_begin(b"\ntps = 5\n")
+        (9, 0)
+    """
+    end = found = 0
+    for line in BytesIO(data):
+        if line.strip() and not is_transcript(line):
+            break
+        end += len(line)
+        found += bool(line.strip())
+    return end if found else 0
+
+
+def split_begin(lead: bytes, foreign: Callable[[int], bool], *, framed: bool = False) -> int:
+    """Length of the transcript at the beginning of what stands before an opening: up to its last foreign line or title.
 
     Args:
         lead: the text before the opening.
         foreign: whether the format rejects the line at an offset.
+        framed: the transcript may have any length; otherwise many unknown lines are no transcript.
     """
+    end = unknown = 0
     for begin, line in _lines_backwards(lead):
         if line.strip() and (is_title(line) or is_foreign(begin, line, foreign)):
-            return begin + len(line)
-    return 0
+            end = end or begin + len(line)
+            unknown += not is_transcript(line)
+    return end if framed or unknown <= _MOST_UNKNOWN else shell_begin(lead)
 
 
-def split_end(data: bytes, foreign: Callable[[int], bool]) -> int:
+def split_end(data: bytes, foreign: Callable[[int], bool], *, framed: bool = False, followed: bool = False) -> int:
     """Length of an output without the transcript after it.
 
     Args:
         data: the output from its opening up to the next opening, or to the end of the text.
         foreign: whether the format rejects the line at an offset.
+        framed: the transcript may have any length; otherwise many unknown lines are no transcript.
+        followed: another output follows, to which a failure after a shell's line belongs.
     """
-    end = len(data)
+    end = known_end = len(data)
+    unknown, failed = 0, False
     for begin, line in _lines_backwards(data):
         if not line.strip():
             continue
         if not is_foreign(begin, line, foreign):
-            break
-        end = begin
-    return end
+            failed = followed and foreign(begin) and _TROUBLE.search(line) is not None
+            if not failed:
+                break
+        elif is_transcript(line) or not failed:
+            end, failed = begin, False
+            unknown += not is_transcript(line)
+            known_end = known_end if unknown else begin
+    return end if framed or unknown <= _MOST_UNKNOWN else known_end
 
 
 def is_foreign(begin: int, line: bytes, foreign: Callable[[int], bool]) -> bool:
@@ -126,7 +176,7 @@ def is_foreign(begin: int, line: bytes, foreign: Callable[[int], bool]) -> bool:
         return True
     words = line.split()
     numbers = sum(1 for word in words if _NUMBER.match(word))
-    damaged = len(words) > 1 and 2 * numbers > len(words)
+    damaged = len(words) > 1 and 2 * numbers > len(words) and not _TIME.match(line)
     return foreign(begin) and not damaged and not _TROUBLE.search(line)
 
 

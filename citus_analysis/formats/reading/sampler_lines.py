@@ -28,7 +28,7 @@ _STAMP_BEGIN: Final = LineBegin(STAMP.removeprefix("^").encode())
 
 #: The first line of the texts of iostat, mpstat, pidstat and sar, and the beginning of their JSON.
 SYSSTAT_BANNER: Final = Opening(b"Linux ", rb"\S+ \([^\n]*\)[ \t][^\n]*[0-9]", repeats=True)
-SYSSTAT_DOCUMENT: Final = Opening(b"{", rb'\s*"sysstat"\s*:', document=True)
+SYSSTAT_DOCUMENT: Final = Opening(b"{", rb'\s*"sysstat"\s*:', whole=True)
 
 
 def first_report_option(options: Mapping[str, str]) -> bool | None:
