@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import own_words
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.api.redacted_columns import redact_batch, redact_expr
 from citus_analysis.formats.sources.content import Content
@@ -146,6 +147,8 @@ class Format(ABC):
         options: options that users may set for its files; `Hints.options` contains only these.
         measures: for load generators, names of values in `client_metrics` -> the corresponding columns of
             `operation_latencies`; values with a unit of time are converted.
+        openings: lines by which the beginning of an output of the tool is found in a text that contains several
+            outputs; files of a format that declares none are never divided.
     """
 
     name: ClassVar[str]
@@ -154,6 +157,7 @@ class Format(ABC):
     noise: ClassVar[str] = "nothing"
     options: ClassVar[tuple[Option, ...]] = ()
     measures: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    openings: ClassVar[tuple[Opening, ...]] = ()
 
     @abstractmethod
     def detect(self, name: str, head: bytes) -> float:

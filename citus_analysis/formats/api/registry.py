@@ -25,6 +25,7 @@ from citus_analysis.schema import TABLES
 
 __all__ = [
     "GROUP",
+    "SURE_ENOUGH",
     "best_format",
     "detect_format",
     "format_named",
@@ -40,8 +41,8 @@ GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each define a format.
 FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
 _CERTAIN: Final = 1.0
-#: Files below this confidence are ignored rather than misread.
-_SURE_ENOUGH: Final = 0.5
+#: Texts below this confidence are ignored rather than misread.
+SURE_ENOUGH: Final = 0.5
 _DECLARED: Final = re.compile(
     r'^    name: ClassVar\[str\] = "(\w+)"\n    version: ClassVar\[int\] = (\d+)$', re.MULTILINE
 )
@@ -174,7 +175,7 @@ def best_format(name: str, head: bytes) -> tuple[Format | None, float]:
         if confidence >= _CERTAIN:
             # No later one can be more confident.
             break
-    return (best, confidence) if confidence >= _SURE_ENOUGH else (None, confidence)
+    return (best, confidence) if confidence >= SURE_ENOUGH else (None, confidence)
 
 
 def detect_format(content: Content) -> Format | None:

@@ -28,6 +28,12 @@ ATTEMPTED: Final = "transactions, failed and skipped ones included"
 
 _NUMBER: Final = r"-?(?:[0-9]{1,15}(?:\.[0-9]+)?|nan|NaN)"
 
+#: What the names of values begin with; other texts before a number (`Run: 2`) are not pgbench's.
+_NAMES: Final = (
+    r"(?:scaling factor|partitions|duration|weight|(?:maximum |total )?number of |latency "
+    r"|(?:initial|average) connection)"
+)
+
 #: Kind -> pattern; the first that matches decides.
 KINDS: Final = {
     "noise": r"^\s*$|^starting vacuum|^vacuuming|^dropping old tables\.|^NOTICE:  |^[0-9]+ (?:of [0-9]+ )?tuples"
@@ -44,7 +50,7 @@ KINDS: Final = {
     "processed": rf"^ - number of transactions actually processed: ({_NUMBER}) \(tps = ({_NUMBER})\)$",
     "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
     "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
-    "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/[0-9]+)?(?: (ms|s)\b)?"
+    "value": rf"^(?: - )?({_NAMES}[^=:]*?)(?: =|:) ({_NUMBER})(?:/[0-9]+)?(?: (ms|s)\b)?"
     rf"(?: \((?:targets )?({_NUMBER}) ?%)?(?:[^=:0-9.eE][^=:]*)?$",
     "command": rf"^\s+({_NUMBER})\s+(?:([0-9]+)\s+)?(?:([0-9]+)\s+)?([^0-9\s].*)$",
     "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",

@@ -43,6 +43,7 @@ import polars as pl
 from citus_analysis.core.column_types import TIME
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, count_of
 from citus_analysis.formats.reading.latency_counts import LatencyCounts
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
@@ -100,6 +101,16 @@ class Benchbase(Format):
             "95th Percentile Latency": "p95_us",
             "99th Percentile Latency": "p99_us",
         }
+    )
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(
+            b"{",
+            rb"\s*\"(?:(?:Start|Current) [Tt]imestamp|Elapsed Time|Benchmark Type|DBMS |scalefactor)[^\"]*\"\s*:",
+            whole=True,
+        ),
+        Opening(_RAW, whole=True),
+        Opening(_SAMPLES, whole=True),
+        Opening(_RESULTS, whole=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

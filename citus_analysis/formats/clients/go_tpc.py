@@ -33,6 +33,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import count_of, judged, pieces_of
@@ -104,6 +105,13 @@ class GoTpc(Format):
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, frames and headings of tables, progress of `prepare`"
     measures: ClassVar[Mapping[str, str]] = MEASURES
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"20", rb"[0-9/]{8} [0-9:]{8} maxprocs: "),
+        Opening(b"[Current] ", stage=1, repeats=True, continues=True),
+        Opening(b"Finished", rb"\r?$", stage=2, continues=True),
+        Opening(b"[Summary] ", stage=3, repeats=True, continues=True),
+        Opening(b"tpmC: ", stage=4, continues=True),
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only go-tpc prints."""

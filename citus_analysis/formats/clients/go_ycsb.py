@@ -39,6 +39,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import pieces_of
@@ -111,6 +112,11 @@ class GoYcsb(Format):
         "and their lines of `TOTAL`, which repeat those of the operations"
     )
     measures: ClassVar[Mapping[str, str]] = MEASURES
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"Using request distribution '"),
+        Opening(b"***************** properties *****************", stage=1),
+        Opening(b"Run finished, takes ", stage=2, continues=True),
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only go-ycsb prints."""

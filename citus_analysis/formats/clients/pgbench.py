@@ -47,6 +47,7 @@ import polars as pl
 
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
@@ -79,6 +80,8 @@ _SIGNS: Final = Signs(
     ),
     (b"pgbench", b"progress: ", b"transaction type: ", b"tps = ", b" tables...", b"generating data ("),
 )
+#: Errors after which pgbench prints nothing more.
+_LAST_WORDS: Final = rb"Run was aborted|could not create connection for setup"
 _UNKNOWN: Final = "not a line of a pgbench report"
 _OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
 _REJECTED: Final = "rejected"
@@ -106,7 +109,7 @@ class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -115,6 +118,19 @@ class Pgbench(Format):
             "transactions": "operations",
             "latency average": "mean_us",
         }
+    )
+    openings: ClassVar[tuple[Opening, ...]] = (
+        # `pgbench -i`.
+        Opening(b"dropping old tables..."),
+        Opening(b"creating tables...", stage=1),
+        Opening(b"generating data", stage=2),
+        # In a file, standard output may come after standard error, as a whole.
+        Opening(b"pgbench (", rb"[0-9]", stage=3),
+        Opening(b"starting vacuum...", stage=3),
+        Opening(b"progress: ", rb"[0-9.]+ s, [0-9.]+ tps", stage=3, repeats=True, continues=True),
+        Opening(b"pgbench: ", rb"(?:error|fatal): (?!" + _LAST_WORDS + rb")", stage=3, repeats=True, continues=True),
+        Opening(b"transaction type: ", stage=4, continues=True),
+        Opening(b"pgbench: ", rb"(?:error|fatal): (?:" + _LAST_WORDS + rb")", stage=5, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:

@@ -48,6 +48,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
 from citus_analysis.formats.clients._sysbench_hooks import FRAME, hook_reports, hook_values
@@ -76,7 +77,9 @@ _KINDS: Final = {
     "setting": rf"^(Number of threads|Target transaction rate|Prime numbers limit): {_N}(?:/sec)?$",
     "percentile": rf"^ +(?:approx\. +)?([0-9]{{1,3}})(?:th)? percentile: +{_N}(?:ms)?$",
     "fairness": rf"^ +(events|execution time) \(avg/stddev\): +{_N}/{_N}$",
-    "value": rf"^ *([A-Za-z][A-Za-z /]*?(?: \(eps\))?): +{_N}(s|ms)?(?: +\({_N} per sec\.?\))?$",
+    # Other values at the beginning of a line (`Run: 2`) are not sysbench's.
+    "value": rf"^( +[A-Za-z][A-Za-z /]*?(?: \(eps\))?|Warmup time|Total operations): +{_N}(s|ms)?"
+    rf"(?: +\({_N} per sec\.?\))?$",
     **HOOK_KINDS,
     "noise": FRAME + r"|^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
     r"|^Threads started!|^Warming up for "
@@ -106,7 +109,7 @@ class Sysbench(Format):
     """Report of `sysbench`, with or without `--report-interval`, `--histogram` and `--report-checkpoints`."""
 
     name: ClassVar[str] = "sysbench"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = (
         *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
     )
@@ -123,6 +126,12 @@ class Sysbench(Format):
             "95th percentile": "p95_us",
             "99th percentile": "p99_us",
         }
+    )
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
+        Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
+        Opening(b"Threads started!", stage=2, continues=True),
+        Opening(b"General statistics:", stage=3, continues=True),
     )
 
     def detect(self, name: str, head: bytes) -> float:
@@ -240,13 +249,14 @@ def _values(good: pl.DataFrame) -> pl.DataFrame:
     parts = {kind: _groups(good.filter(pl.col("kind") == kind), kind) for kind in _VALUES}
     nothing, no_number = pl.lit(None, pl.String), pl.lit(None, pl.Float64)
     first, second = (pl.col(group).cast(pl.Float64, strict=False) for group in ("1", "2"))
-    latency = pl.col("1").is_in(_LATENCIES)
+    name = pl.col("1").str.strip_chars_start()
+    latency = name.is_in(_LATENCIES)
     capped = pl.when(second >= _HIGHEST_MS).then(pl.lit(" or more")).otherwise(pl.lit(""))
     rows = pl.concat(
         [
             parts["value"].select(
                 "offset",
-                metric=pl.col("1").replace({query: f"queries: {query}" for query in _QUERIES}),
+                metric=name.replace({query: f"queries: {query}" for query in _QUERIES}),
                 unit=pl.coalesce("3", pl.when(latency).then(pl.lit("ms"))),
                 value=second,
                 bucket_ms=no_number,

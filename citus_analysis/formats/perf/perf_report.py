@@ -21,6 +21,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.perf._columns import SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
@@ -54,9 +55,10 @@ class PerfReport(Format):
     """`perf report --stdio`."""
 
     name: ClassVar[str] = "perf_report"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
     noise: ClassVar[str] = "comments and empty lines"
+    openings: ClassVar[tuple[Opening, ...]] = (Opening(b"# To display the perf.data header info"),)
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the comment lines that name the event and the columns."""
@@ -115,11 +117,16 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
     refused = section.other_graphs or bool(
         lines.select((is_graph & pl.col("text").str.contains(_OTHER_GRAPH)).any())[0, 0]
     )
+    # Comments end a section and the report.
+    comments = (pl.col("kind") == "comment").cum_sum()
+    after_comment = comments > pl.when(pl.col("kind") == "entry").then(comments).forward_fill()
     lines = lines.with_columns(
         noise=pl.col("kind").is_in(["blank", "comment"]),
         reason=pl.when(is_graph & (pl.col("titles") == ""))
         .then(pl.lit(_NO_ENTRY))
         .when(is_graph & (pl.col("entry") == 0))
+        .then(pl.lit(_NO_ENTRY))
+        .when(is_graph & after_comment)
         .then(pl.lit(_NO_ENTRY))
         .when(is_graph & pl.lit(refused))
         .then(pl.lit(_NO_SHARES))

@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 
@@ -74,6 +75,12 @@ class PerfStat(Format):
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
     noise: ClassVar[str] = "comments, titles, empty lines, the table of individual measurements (`--table`)"
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"# started on ", repeats=True),
+        Opening(b" Performance counter stats for ", repeats=True),
+        Opening(b"Performance counter stats for ", repeats=True),
+        Opening(b"#", rb"\s+time\s.*\bcounts\b.*\bevents", repeats=True),
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the title, the header under -I, or fields in the order of -x."""

@@ -1,4 +1,4 @@
-"""Helpers shared by the iostat and vmstat formats: the first report and stamped lines."""
+"""Helpers shared by the formats of samplers: the beginning of sysstat's outputs, the first report, stamped lines."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT
 from citus_analysis.formats.reading.signs import LineBegin
 
-__all__ = ["STAMP", "first_report_option", "is_stamped", "may_be_stamped", "split_stamp"]
+__all__ = [
+    "STAMP",
+    "SYSSTAT_BANNER",
+    "SYSSTAT_DOCUMENT",
+    "first_report_option",
+    "is_stamped",
+    "may_be_stamped",
+    "split_stamp",
+]
 
 #: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
 _STAMP_BEGIN: Final = LineBegin(STAMP.removeprefix("^").encode())
+
+#: The first line of the texts of iostat, mpstat, pidstat and sar, and the beginning of their JSON.
+SYSSTAT_BANNER: Final = Opening(b"Linux ", rb"\S+ \([^\n]*\)[ \t][^\n]*[0-9]", repeats=True)
+SYSSTAT_DOCUMENT: Final = Opening(b"{", rb'\s*"sysstat"\s*:', whole=True)
 
 
 def first_report_option(options: Mapping[str, str]) -> bool | None:

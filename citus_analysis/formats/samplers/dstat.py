@@ -21,6 +21,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.compact_lines import split_columns
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
@@ -75,6 +76,9 @@ class Dstat(Format):
     )
     noise: ClassVar[str] = "heads of runs, names of columns, empty lines"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT)
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b'"', rb'(?:(?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"', repeats=True),
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """By its first line."""

@@ -30,9 +30,10 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sampler_lines import may_be_stamped
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, may_be_stamped
 from citus_analysis.formats.reading.signs import first_texts
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
@@ -72,6 +73,11 @@ class Iostat(JoinableFormat):
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
     noise: ClassVar[str] = "banners and empty lines"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+    openings: ClassVar[tuple[Opening, ...]] = (
+        SYSSTAT_BANNER,
+        Opening(b"avg-cpu:", rb"\s+%user\s", repeats=True, continues=True),
+        Opening(b"Device", rb":?\s[^\n]*(?:tps|/s)(?:\s|$)", repeats=True, continues=True),
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the CPU and device headers, which no other sampler prints."""

@@ -29,6 +29,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines
 from citus_analysis.formats.reading.lines import beginning, line_frame, reject_oversized, reject_runs
@@ -61,6 +62,10 @@ class Vmstat(JoinableFormat):
     tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
     noise: ClassVar[str] = "title and header lines, empty lines"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"procs", rb"\s?-+\s*-*memory|procs\s+memory", repeats=True),
+        Opening(b"--procs--", rb"\s*-*memory", repeats=True),
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the title and header among the first lines."""

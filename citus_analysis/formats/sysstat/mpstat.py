@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 
@@ -30,6 +32,7 @@ class Mpstat(Format):
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
     noise: ClassVar[str] = NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers: `%irq` before `%steal`, which sar prints first, or interrupts of CPUs."""

@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 
@@ -38,6 +40,7 @@ class Pidstat(Format):
     tables: ClassVar[tuple[str, ...]] = ("process_samples",)
     noise: ClassVar[str] = NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers, which begin with the user and end with the command."""

@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, TIMEZONE, Option
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
 from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
@@ -50,6 +52,7 @@ class Sar(Format):
     )
     noise: ClassVar[str] = NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER)
+    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers; the columns of the CPU report are in another order than mpstat's."""

@@ -53,6 +53,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE, Option
 from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.clients.hammerdb._database import MAGIC, is_job_database, read_database
@@ -63,6 +64,9 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
 
 __all__ = ["FORMAT", "Hammerdb"]
+
+#: As HammerDB names them.
+_DATABASES: Final = (b"PostgreSQL", b"MySQL", b"MariaDB", b"Oracle", b"MSSQLServer", b"Db2")
 
 
 class Hammerdb(Format):
@@ -83,6 +87,22 @@ class Hammerdb(Format):
             "P95": "p95_us",
             "P99": "p99_us",
         }
+    )
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', whole=True),
+        *(Opening(name + b" Hammerdb Time Profile Report @ ") for name in _DATABASES),
+        Opening(b"Hammerdb ", rb"(?:Transaction Counter )?Log @ "),
+        Opening(b"HammerDB CLI v", rb"[0-9]", stage=1),
+        # Users are also created to build a schema, before the test.
+        Opening(b"Vuser 1 created", stage=2, repeats=True),
+        Opening(b"Vuser 1:RUNNING", stage=2, repeats=True),
+        Opening(b"Vuser 1:Beginning rampup time of ", stage=3),
+        Opening(b"Vuser 1:TEST RESULT : ", stage=4, repeats=True, continues=True),
+        Opening(b"Vuser 1:Completed ", rb"[0-9]+ query set", stage=4, repeats=True, continues=True),
+        # The JSON of the command `jobs`.
+        Opening(b"TRANSACTION RESPONSE TIMES", rb"\r?$", stage=5),
+        Opening(b"TRANSACTION COUNT", rb"\r?$", stage=5),
+        Opening(b"HAMMERDB RESULT", rb"\r?$", stage=5),
     )
 
     def detect(self, name: str, head: bytes) -> float:

@@ -31,6 +31,7 @@ from typing import ClassVar, Final
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.clients.ycsb._joined import is_usual, joined_pieces
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
@@ -66,6 +67,11 @@ _SIGNS: Final = Signs(
         b".ycsb.",
     ),
 )
+#: The launcher's line before the client's own; it may also come late, on standard error.
+_LAUNCHED: Final = (
+    rb"[^\n]*(?:site|com\.yahoo)\.ycsb\.\w*Client\s[^\n]*\n(?:[^\n]*\n){0,5}?"
+    rb"(?:Command line: |YCSB Client |Loading workload|Starting test\.)"
+)
 #: Printed instead of a run when the arguments are wrong.
 _USAGE: Final = Signs(re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.MULTILINE), (b"Usage: java ",))
 
@@ -90,6 +96,15 @@ class Ycsb(JoinableFormat):
     )
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
     measures: ClassVar[Mapping[str, str]] = MEASURES
+    openings: ClassVar[tuple[Opening, ...]] = (
+        Opening(b"/", rb"\S*java\s" + _LAUNCHED),
+        Opening(b"java ", _LAUNCHED),
+        Opening(b"Command line: ", rb"[^\n]*-db (?:site|com\.yahoo)\.ycsb\."),
+        Opening(b"YCSB Client ", rb"[0-9]"),
+        Opening(b"Loading workload...", rb"\r?$"),
+        Opening(b"Starting test.", rb"\r?$", stage=1),
+        Opening(b"[OVERALL], RunTime(ms), ", stage=2, continues=True),
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only YCSB prints."""

@@ -1,0 +1,108 @@
+"""Where outputs begin and end within their stretches, by what their formats reject."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from citus_analysis.formats.api.format import Format
+from citus_analysis.formats.outputs.stretches import Stretch
+from citus_analysis.formats.outputs.transcripts import (
+    is_foreign,
+    is_title,
+    last_line,
+    split_begin,
+    split_end,
+)
+from citus_analysis.formats.outputs.trial import Trial, document_end, trial_of
+
+__all__ = ["Bounds", "bounds_of", "parted"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The place of an output without the transcripts around it.
+
+    Attributes:
+        begin: where it begins in the text.
+        end: where it ends.
+        trial: how its format reads its stretch; offsets are those of the text.
+    """
+
+    begin: int
+    end: int
+    trial: Trial
+
+    @property
+    def place(self) -> slice:
+        """The output's place in the text."""
+        return slice(self.begin, self.end)
+
+
+def parted(text: bytes, one: Stretch) -> list[Stretch]:
+    """A stretch of a tool that repeats its opening, parted where something else stands before the opening."""
+    before = [(offset, *last_line(text[one.begin : offset])) for offset in one.repeated]
+    if not any(is_foreign(begin, line, _everything) for _, begin, line in before):
+        return [one]
+    trial = trial_of(one.format, text[one.begin : one.end])
+    if trial is None:
+        return [one]
+    cuts = [offset for offset, begin, line in before if is_foreign(begin, line, trial.rejects)]
+    return [
+        replace(one, begin=begin, end=end, marks=tuple(mark for mark in one.marks if begin <= mark.offset < end))
+        for begin, end in pairwise([one.begin, *cuts, one.end])
+    ]
+
+
+def _everything(_: int) -> bool:
+    return True
+
+
+def bounds_of(text: bytes, found: Sequence[Stretch], *, framed: bool) -> list[Bounds]:
+    """The place of each output; a transcript before an output begins where the output before it ends.
+
+    Args:
+        text: the text.
+        found: the stretches.
+        framed: the text is known to stand in a frame, of any length.
+    """
+    bounds: list[Bounds] = []
+    begin = 0
+    for one in found:
+        bounds.append(_bounds(text, begin, one, framed=framed))
+        begin = bounds[-1].end
+    return bounds
+
+
+def _bounds(text: bytes, begin: int, one: Stretch, *, framed: bool) -> Bounds:
+    trial = None if one.whole else trial_of(one.format, text[begin : one.end])
+    own = one.begin
+    if trial is not None:
+        own = begin + split_begin(text[begin : one.begin], trial.rejects, framed=framed)
+        trial = trial.moved(begin)
+    else:
+        # Its format reads nothing that does not begin with the opening.
+        alone = trial_of(one.format, text[one.begin : one.end])
+        trial = Trial() if alone is None else alone.moved(one.begin)
+    data = text[one.begin : one.end]
+    end = document_end(data) if one.whole and data.startswith(_BRACE) else 0
+    end = end or _own_bytes(data, trial.moved(-one.begin), one.format, framed=framed, followed=one.end < len(text))
+    return Bounds(own, one.begin + end, trial)
+
+
+_BRACE: Final = b"{"
+
+
+def _own_bytes(data: bytes, trial: Trial, own: Format, *, framed: bool, followed: bool) -> int:
+    """Length of an output without the transcript after it, and without titles from which its format takes nothing."""
+    end = split_end(data, trial.rejects, framed=framed, followed=followed)
+    begin, line = last_line(data[:end])
+    while begin and is_title(line):
+        whole, less = trial_of(own, data[:end]), trial_of(own, data[:begin])
+        if whole is None or less is None or whole.parsed_bytes != less.parsed_bytes:
+            break
+        end = min(begin, split_end(data[:begin], trial.rejects, framed=framed))
+        begin, line = last_line(data[:end])
+    return end

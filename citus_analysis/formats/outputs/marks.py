@@ -1,0 +1,109 @@
+"""Lines of a text that are openings of outputs."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.api.format import Format
+from citus_analysis.formats.api.openings import Opening
+from citus_analysis.formats.api.registry import SURE_ENOUGH, formats
+from citus_analysis.formats.sources.content import HEAD_BYTES
+
+__all__ = ["Mark", "declared", "marks_of"]
+
+#: Bytes at the beginning of a line that are compared in columns.
+_KEY_BYTES: Final = 8
+_RETURN: Final = 13
+
+Owners = tuple[Format, ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An opening in a text.
+
+    Attributes:
+        offset: where its line begins.
+        opening: the opening.
+        format: the format whose opening it is.
+    """
+
+    offset: int
+    opening: Opening
+    format: Format
+
+
+@cache
+def declared() -> Mapping[Opening, Owners]:
+    """The openings of all formats, and the formats that declare each: tools of one package share a banner."""
+    owners: dict[Opening, Owners] = {}
+    for one in formats().values():
+        for opening in one.openings:
+            owners[opening] = (*owners.get(opening, ()), one)
+    return owners
+
+
+def marks_of(text: bytes) -> list[Mark]:
+    r"""The openings in a text, in its order.
+
+    Example:
+        >>> marks = marks_of(b"$ sysbench cpu run\nsysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n")
+        >>> [(mark.offset, mark.format.name) for mark in marks]
+        [(19, 'sysbench')]
+    """
+    owners = declared()
+    found = _candidates(text, owners)
+    fitting = [(offset, opening) for offset, opening in found if opening.pattern.match(text, offset)]
+    return list(_owned(text, fitting, owners))
+
+
+def _candidates(text: bytes, openings: Iterable[Opening]) -> list[tuple[int, Opening]]:
+    """Beginnings of lines with the first bytes of an opening."""
+    starts, keys = _line_keys(text)
+    found: list[tuple[int, Opening]] = []
+    for opening in openings:
+        first = opening.begins[:_KEY_BYTES]
+        mask = np.uint64(2 ** (8 * len(first)) - 1)
+        hits = starts[(keys & mask) == np.uint64(int.from_bytes(first, "little"))]
+        found += [(offset, opening) for offset in hits.tolist()]
+    return sorted(found, key=lambda one: one[0])
+
+
+def _line_keys(text: bytes) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
+    """Where each line begins, without the carriage return that consoles print there, and its first bytes as a number.
+
+    Bytes after a short line belong to the next one, which no opening contains.
+    """
+    padded = np.frombuffer(text + bytes(_KEY_BYTES + 1), np.uint8)
+    starts = np.concatenate([[0], np.flatnonzero(padded[: len(text)] == ord("\n")) + 1]).astype(np.int64)
+    starts[0] += len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    starts += padded[starts] == _RETURN
+    keys = np.zeros(len(starts), np.uint64)
+    for place in range(_KEY_BYTES):
+        # Indexes beyond the end meet the padding.
+        keys |= padded[np.minimum(starts + place, len(padded) - 1)].astype(np.uint64) << np.uint64(8 * place)
+    return starts, keys
+
+
+def _owned(text: bytes, found: Sequence[tuple[int, Opening]], owners: Mapping[Opening, Owners]) -> Iterable[Mark]:
+    """The openings with the format of each; one that several formats share belongs to the one that reads what follows.
+
+    An opening that no format can read after all is left out.
+    """
+    for place, (offset, opening) in enumerate(found):
+        own = owners[opening]
+        if len(own) > 1:
+            later = (at for at, other in found[place + 1 :] if other == opening or not set(owners[other]) & set(own))
+            stop = min(next(later, len(text)), offset + HEAD_BYTES)
+            sure = {one.detect("", text[offset:stop]): one for one in reversed(own)}
+            if max(sure) < SURE_ENOUGH:
+                continue
+            own = (sure[max(sure)],)
+        yield Mark(offset, opening, own[0])

@@ -1,0 +1,42 @@
+"""Outputs of two tools that wrote to one text at the same time, told by lines within one that the other would print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from citus_analysis.formats.outputs.bounds import Bounds
+from citus_analysis.formats.outputs.stretches import Stretch, mingled
+from citus_analysis.formats.outputs.trial import trial_of
+
+__all__ = ["check_apart"]
+
+#: Lines of a tool alternate with another's if they stand in at least this many places.
+_FEWEST: Final = 2
+
+
+def check_apart(text: bytes, found: Sequence[Stretch], bounds: Sequence[Bounds]) -> None:
+    """Refuse a text in which lines that are rejected within one output belong to another.
+
+    Args:
+        text: the text.
+        found: the stretches of the outputs.
+        bounds: the place of each output, and how its format reads it.
+
+    Raises:
+        FormatError: they do.
+    """
+    for one, own in zip(found, bounds, strict=True):
+        inner = [(begin, end) for begin, end in own.trial.spans if own.begin < begin and end < own.end]
+        if len(inner) < _FEWEST:
+            continue
+        strange = b"".join(text[begin:end] for begin, end in inner)
+        for other, its in zip(found, bounds, strict=True):
+            if other.format is not one.format and _reads(other, text[its.place], strange):
+                raise mingled(text, *((one.format, other) if one.begin < other.begin else (other.format, one)))
+
+
+def _reads(other: Stretch, output: bytes, strange: bytes) -> bool:
+    """Whether a format makes rows of most of the lines if they follow an output of it."""
+    alone, more = trial_of(other.format, output), trial_of(other.format, output + strange)
+    return alone is not None and more is not None and 2 * (more.parsed_bytes - alone.parsed_bytes) > len(strange)

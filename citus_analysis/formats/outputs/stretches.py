@@ -1,0 +1,166 @@
+"""Stretches of a text from the opening of an output to that of the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format
+from citus_analysis.formats.api.openings import Opening
+from citus_analysis.formats.api.registry import SURE_ENOUGH
+from citus_analysis.formats.outputs.marks import Mark
+from citus_analysis.formats.outputs.transcripts import launches, shell_begin
+from citus_analysis.formats.sources.content import HEAD_BYTES
+
+__all__ = ["Detect", "Stretch", "mingled", "stretches_of", "unmarked"]
+
+#: The format of a text of which these are the first bytes; None if no format is sure.
+Detect: TypeAlias = Callable[[bytes], Format | None]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch from the first opening of an output on.
+
+    Attributes:
+        format: the format of the output.
+        marks: its openings in order.
+        begin: where it begins.
+        end: where the next output's opening is, or the text ends.
+    """
+
+    format: Format
+    marks: tuple[Mark, ...]
+    begin: int
+    end: int
+
+    def followed_by(self, mark: Mark) -> bool:
+        """Whether an opening can be a further one of the same output."""
+        return mark.format is self.format and _fits(mark.opening, self.marks[-1].opening, self.seen)
+
+    @cached_property
+    def seen(self) -> frozenset[Opening]:
+        """The openings that it has."""
+        return frozenset(mark.opening for mark in self.marks)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the output has a single opening, with which it must begin."""
+        return self.marks[0].opening.whole
+
+    @property
+    def repeated(self) -> list[int]:
+        """Where openings occur again that begin another output if something else stands before them."""
+        seen: set[Opening] = set()
+        found = []
+        for mark in self.marks:
+            if mark.opening in seen and not mark.opening.continues:
+                found.append(mark.offset)
+            seen.add(mark.opening)
+        return found
+
+
+def stretches_of(text: bytes, marks: Sequence[Mark]) -> list[Stretch]:
+    """The stretches of a text by its openings; one whose beginning its format does not recognise is no output.
+
+    Such a stretch is part of what stands before it: a script that contains `starting vacuum...`, for example.
+
+    Raises:
+        FormatError: two tools wrote to the text at the same time.
+    """
+    while True:
+        found = _divided(text, marks)
+        good = [one for one in found if _is_recognised(one, text)]
+        if len(good) == len(found):
+            break
+        marks = [mark for one in good for mark in one.marks]
+    for place, one in enumerate(found):
+        _check_order(text, found[:place], one)
+    return found
+
+
+def _fits(opening: Opening, last: Opening, seen: AbstractSet[Opening]) -> bool:
+    """Whether an opening can follow others of the same output: in their order, and again only if it repeats."""
+    if opening.whole or last.whole:
+        return False
+    return opening.stage >= last.stage and (opening.repeats or opening not in seen)
+
+
+def _divided(text: bytes, marks: Iterable[Mark]) -> list[Stretch]:
+    groups: list[list[Mark]] = []
+    seen: set[Opening] = set()
+    for mark in marks:
+        last = groups[-1][-1] if groups else None
+        fits = last is not None and last.format is mark.format and _fits(mark.opening, last.opening, seen)
+        if not fits or _launched(text, mark):
+            groups.append([])
+            seen = set()
+        groups[-1].append(mark)
+        seen.add(mark.opening)
+    begins = [own[0].offset for own in groups]
+    return [
+        Stretch(own[0].format, tuple(own), begin, stop)
+        for own, begin, stop in zip(groups, begins, [*begins[1:], len(text)], strict=False)
+    ]
+
+
+def _launched(text: bytes, mark: Mark) -> bool:
+    """Whether the line before an opening shows that another output begins."""
+    end = mark.offset
+    while end and text[end - 1 : end].isspace():
+        end -= 1
+    line = text[text.rfind(b"\n", 0, end) + 1 : end]
+    return launches(line, mark.format.name.rpartition("_")[2].encode())
+
+
+def _is_recognised(one: Stretch, text: bytes) -> bool:
+    return one.format.detect("", text[one.begin : min(one.end, one.begin + HEAD_BYTES)]) >= SURE_ENOUGH
+
+
+def unmarked(text: bytes, gaps: Iterable[slice], detect: Detect) -> Iterator[Stretch]:
+    """Outputs without an opening in what stands between the others, after lines of a shell.
+
+    Args:
+        text: the text.
+        gaps: places between outputs.
+        detect: tells the format of a text by its first bytes.
+    """
+    for gap in gaps:
+        begin = gap.start + shell_begin(text[gap])
+        one = detect(text[begin : min(gap.stop, begin + HEAD_BYTES)]) if begin < gap.stop else None
+        if one is not None and one.openings:
+            yield Stretch(one, (Mark(begin, Opening(b"", whole=True), one),), begin, gap.stop)
+
+
+def _check_order(text: bytes, before: Sequence[Stretch], one: Stretch) -> None:
+    """Refuse a stretch that continues an output of the same tool after the lines of another.
+
+    Raises:
+        FormatError: it does.
+    """
+    earlier = [other for other in before[:-1] if other.format is one.format]
+    if not earlier or before[-1].format is one.format:
+        return
+    if one.marks[0].opening.continues and earlier[-1].followed_by(one.marks[0]):
+        raise mingled(text, earlier[-1].format, before[before.index(earlier[-1]) + 1])
+
+
+def mingled(text: bytes, first: Format, second: Stretch) -> FormatError:
+    """The refusal of a text to which two tools wrote at the same time.
+
+    Args:
+        text: the text.
+        first: the format whose output the other interrupts.
+        second: the first stretch of the other.
+    """
+    line = text.count(b"\n", 0, second.begin) + 1
+    return FormatError(
+        f"lines of {first.name} and {second.format.name} alternate: {second.format.name} begins here, and lines of "
+        f"{first.name} follow",
+        place=f"line {line}",
+        way_out="write each tool's output to a file of its own",
+    )

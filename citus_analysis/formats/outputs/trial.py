@@ -1,0 +1,75 @@
+"""What a format rejects of an output, by reading it: how transcripts and mingled lines are told from its own."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.formats.api.format import Format, Hints
+from citus_analysis.formats.reading.lines import UNTERMINATED
+from citus_analysis.formats.sources.content import Content
+
+__all__ = ["Trial", "document_end", "trial_of"]
+
+_NAME: Final = "output"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a format reads a text.
+
+    Attributes:
+        parsed_bytes: bytes that end as rows.
+        spans: begin and end of each rejected stretch of lines, in order; a line without its end is not counted.
+    """
+
+    parsed_bytes: int = 0
+    spans: tuple[tuple[int, int], ...] = ()
+
+    def rejects(self, offset: int) -> bool:
+        """Whether the line at an offset is rejected."""
+        place = bisect_right(self.spans, (offset, offset)) - 1
+        spans = self.spans[max(place, 0) : place + 2]
+        return any(begin <= offset < end for begin, end in spans)
+
+    def moved(self, by: int) -> Trial:
+        """The same of a text that begins so many bytes later."""
+        return Trial(self.parsed_bytes, tuple((begin + by, end + by) for begin, end in self.spans))
+
+
+def trial_of(one: Format, data: bytes) -> Trial | None:
+    """How a format reads a text; None if it cannot read it at all."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / _NAME
+        path.write_bytes(data)
+        try:
+            pieces = [(piece.parsed_bytes, piece.frame("rejects")) for piece in one.parse(Content(path), Hints(_NAME))]
+        except CitusAnalysisError:
+            return None
+    spans = [
+        (begin, begin + length)
+        for _, rejects in pieces
+        for begin, length, reason in rejects.select("byte_offset", "byte_length", "reason").iter_rows()
+        if reason != UNTERMINATED
+    ]
+    return Trial(sum(parsed for parsed, _ in pieces), tuple(sorted(spans)))
+
+
+def document_end(data: bytes) -> int:
+    r"""Length of the JSON document at the beginning of a text, with the end of its last line; 0 if it is cut.
+
+    Example:
+        >>> document_end(b'{"a": 1}\nreal 0m1s\n'), document_end(b'{"a": ')
+        (9, 0)
+    """
+    try:
+        _, end = json.JSONDecoder().raw_decode(data.decode("latin-1"))
+    except (ValueError, RecursionError):
+        return 0
+    line = data.find(b"\n", end) + 1 or len(data)
+    return line if not data[end:line].strip() else end
