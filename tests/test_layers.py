@@ -78,7 +78,7 @@ WITHIN_LAYER = {
 #: none of them is open to all.
 FOLDERS = {
     "formats": (
-        *("sources", "deliveries", "api", "times", "reading", "outputs", "explain"),
+        *("sources", "deliveries", "api", "times", "reading", "outputs", "recognition", "explain"),
         *("catalogue clients perf samplers serverlog snapshots", "sysstat"),
     ),
     "spans": ("read", "match", "model", "analyse export"),

@@ -17,7 +17,7 @@ from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.manifest import Part, exclusive
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
 from citus_analysis.formats import Content, Format, Hints, Parsed
-from citus_analysis.formats.api.recognition import Recognised, recognise_sources
+from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
 from citus_analysis.spans.read.streamed import Pass
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import TinyLog, client, log

@@ -26,7 +26,16 @@ from citus_analysis.schema import PHASES, ROLES
 from citus_analysis.study_tree import ClientName, NodeName
 from citus_analysis.texts.printable import printable
 
-__all__ = ["FACTS", "STANDARD_ERROR", "TIMES", "Identity", "convert_facts", "name_facts", "plain_name"]
+__all__ = [
+    "FACTS",
+    "STANDARD_ERROR",
+    "TIMES",
+    "Facts",
+    "Identity",
+    "convert_facts",
+    "name_facts",
+    "plain_name",
+]
 
 #: Name of a fact, or of an option of a format -> its value.
 Facts: TypeAlias = dict[str, str | int]
@@ -45,7 +54,7 @@ class Identity:
         run: explicit name of the run within the resource, where runs have the same configuration.
         part: number of the load generator within the run, from 0.
         start_time: when the load generator began (ISO 8601, UTC), for tools that print no times.
-        end_time: when it ended; unless stated, its run time after the begin.
+        end_time: when it ended; of begin and end, the one that is not stated follows from the run time.
     """
 
     resource: str

@@ -130,23 +130,24 @@ def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
 
 
 def _with_stated_times(clients: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:
-    """Clients that print no times, with those that are stated; without a stated end, it follows from the run time."""
-    if identity.start_time is None:
-        return clients
+    """Clients that print no times, with those that are stated; of begin and end, one follows from the run time."""
     import pyarrow as pa
     from pyarrow import compute
 
+    def stated(time: str | None) -> pa.Scalar:
+        return pa.scalar(None if time is None else datetime.fromisoformat(time), kind)
+
+    if identity.start_time is None and identity.end_time is None:
+        return clients
     kind = TABLES["clients"]["start_time"].type.arrow
-    start = compute.fill_null(
-        clients.column("start_time"), pa.scalar(datetime.fromisoformat(identity.start_time), kind)
+    us = compute.round(compute.multiply(clients.column("runtime_ms"), 1000.0)).cast(pa.int64()).cast(pa.duration("us"))
+    start = compute.coalesce(
+        clients.column("start_time"),
+        stated(identity.start_time),
+        compute.subtract(stated(identity.end_time), us).cast(kind),
     )
-    if identity.end_time is None:
-        us = compute.round(compute.multiply(clients.column("runtime_ms"), 1000.0)).cast(pa.int64())
-        end = compute.add(start, us.cast(pa.duration("us"))).cast(kind)
-    else:
-        end = pa.array([datetime.fromisoformat(identity.end_time)] * len(clients), kind)
-    times = {"start_time": start, "end_time": compute.coalesce(clients.column("end_time"), end)}
-    for name, values in times.items():
+    end = compute.coalesce(clients.column("end_time"), stated(identity.end_time), compute.add(start, us).cast(kind))
+    for name, values in {"start_time": start, "end_time": end}.items():
         clients = clients.set_column(clients.schema.get_field_index(name), clients.schema.field(name), values)
     return clients
 

@@ -168,9 +168,11 @@ def file_at(location: str) -> Path | None:
     place = Path(location)
     if os.path.lexists(place):
         return place
-    name, _, part = place.name.rpartition("#")
-    if name and part and os.path.lexists(place.with_name(name)):
-        return place.with_name(name)
+    words = place.name.split("#")
+    for count in range(len(words) - 1, 0, -1):
+        name = "#".join(words[:count])
+        if name and os.path.lexists(place.with_name(name)):
+            return place.with_name(name)
     return next((above for above in place.parents if above.is_file()), None)
 
 

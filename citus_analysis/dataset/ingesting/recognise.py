@@ -6,12 +6,13 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from citus_analysis.dataset.discover.foreign import way_out_of
-from citus_analysis.dataset.discover.identity import STANDARD_ERROR, plain_name
+from citus_analysis.dataset.discover.identity import STANDARD_ERROR, TIMES, Facts, Identity, plain_name
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.discover.walk import file_at, unreadable
@@ -21,9 +22,10 @@ from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, Hints, format_named
 from citus_analysis.formats.api.cuttable import CuttableFormat
-from citus_analysis.formats.api.recognition import Recognised, recognise_sources
 from citus_analysis.formats.api.registry import format_versions
 from citus_analysis.formats.deliveries.delivery import Delivery
+from citus_analysis.formats.outputs.hints import hint_facts
+from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
 
 __all__ = [
     "Remembered",
@@ -118,8 +120,21 @@ def _with_source(file: SourceFile, source: Recognised, forced: Format | None) ->
     if file.archive is not None:
         delivery = replace(delivery, archive=file.archive.kind)
     key = f"{file.key}#{delivery.name}" if delivery.is_part else file.key
-    recognised = replace(file, key=key, delivery=delivery, format=taken_for, forced=forced is not None)
-    return _as_client(recognised) if recognised.is_client else _of_node(recognised, delivery.node)
+    recognised = replace(
+        file, key=key, delivery=delivery, format=taken_for, forced=forced is not None, problem=source.problem
+    )
+    if not recognised.is_client:
+        return _of_node(recognised, delivery.node)
+    return _as_client(_with_hints(recognised, source.ended))
+
+
+def _with_hints(file: SourceFile, ended: datetime | None) -> SourceFile:
+    """A load generator's output with what the transcript before it and the stamps of its lines say."""
+    known = file.identity.to_dict()
+    said: Facts = hint_facts(file.delivery.hint)
+    if ended is not None and not known.keys() & TIMES:
+        said["end_time"] = ended.isoformat()
+    return replace(file, identity=Identity.of(said | known)) if said else file
 
 
 def _of_node(file: SourceFile, node: str | None) -> SourceFile:

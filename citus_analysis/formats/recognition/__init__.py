@@ -1,0 +1,1 @@
+"""Which sources a file holds: their deliveries, outputs and formats."""

@@ -1,0 +1,146 @@
+"""The sources in a file: how the text of each stands in it, and the format that reads the text.
+
+A format that knows a file as it is wins. Otherwise the file's delivery is undone as far as the text of some format
+appears: first exports of log services, then decorated lines, one inside the other where need be. The text of each host
+or container is then divided into the outputs of tools in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format
+from citus_analysis.formats.api.registry import best_format, format_named
+from citus_analysis.formats.deliveries.common_beginnings import find_decoration
+from citus_analysis.formats.deliveries.delivery import Delivery
+from citus_analysis.formats.deliveries.last_times import time_of_last_line
+from citus_analysis.formats.deliveries.steps import Step
+from citus_analysis.formats.outputs.finding import MOST_BYTES, Output, find_outputs
+from citus_analysis.formats.sources.content import HEAD_BYTES, Content
+
+__all__ = ["Recognised", "recognise_sources"]
+
+#: A format that is this sure of a text reads it as it is.
+_CERTAIN: Final = 0.9
+#: Formats of these tables read the output of load generators.
+_CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A source in a file.
+
+    Attributes:
+        format: the format of its text; None if no format knows it.
+        delivery: how the text stands in the file.
+        ended: time of the last line of a load generator's output, if its delivery stamps lines.
+        problem: reason why it cannot be read.
+    """
+
+    format: Format | None
+    delivery: Delivery = field(default_factory=Delivery)
+    ended: datetime | None = None
+    problem: str | None = None
+
+
+def recognise_sources(content: Content, forced: Format | None = None) -> list[Recognised]:
+    """The sources in a file; at least one, without a format if none knows the text.
+
+    Args:
+        content: the file.
+        forced: read all of them as this format; only their delivery is recognised.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    delivery = Delivery(encoding=content.encoding)
+    text = _Text(content, forced)
+    head = text.head(delivery)
+    format_, confidence = text.best(head)
+    steps = () if confidence >= _CERTAIN else text.steps(head)
+    if not steps:
+        return text.outputs(forced or format_, delivery)
+    delivered = _of_each_name(content, replace(delivery, steps=steps))
+    return [source for own in delivered for source in text.outputs(forced or text.best(text.head(own))[0], own)]
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Recognises the text of one file."""
+
+    content: Content
+    forced: Format | None
+
+    def head(self, delivery: Delivery) -> bytes:
+        return delivery.head(self.content, HEAD_BYTES) if delivery.is_undone else self.content.head
+
+    def best(self, head: bytes) -> tuple[Format | None, float]:
+        """The format of a text, and its confidence."""
+        if self.forced is not None:
+            return self.forced, self.forced.detect(self.content.path.name, head)
+        return best_format(self.content.path.name, head)
+
+    def steps(self, head: bytes) -> tuple[Step, ...]:
+        """The steps after which a format knows the text; empty if there are none."""
+        decoration = find_decoration(head, lambda text: self.best(text)[1])
+        return () if decoration is None else (decoration,)
+
+    def outputs(self, of: Format | None, delivery: Delivery) -> list[Recognised]:
+        """The sources in a text: one for each output of a tool, or the text as a whole."""
+        whole = Recognised(of, delivery)
+        if self.forced is not None or (of is not None and not of.openings):
+            return [self._timed(whole)]
+        text = delivery.head(self.content, MOST_BYTES + 1)
+        if len(text) > MOST_BYTES or (of is None and b"\0" in text):
+            return [self._timed(whole)]
+        try:
+            found = find_outputs(text, lambda head: best_format(self.content.path.name, head)[0])
+        except FormatError as error:
+            return [replace(whole, problem=f"{error.problem} ({error.way_out})")]
+        if not found or (len(found) == 1 and not found[0].transcript_bytes and not found[0].transcript_after_bytes):
+            return [self._timed(whole)]
+        return [
+            self._timed(Recognised(format_named(one.format_name), _of_output(delivery, one, number, len(found))))
+            for number, one in enumerate(found, 1)
+        ]
+
+    def _timed(self, source: Recognised) -> Recognised:
+        if source.format is None or _CLIENT_TABLES.isdisjoint(source.format.tables):
+            return source
+        return replace(source, ended=time_of_last_line(self.content, source.delivery))
+
+
+def _of_output(delivery: Delivery, one: Output, number: int, count: int) -> Delivery:
+    """The delivery of one output in a text."""
+    name = delivery.name
+    if count > 1:
+        name = f"{name}#{number}" if name else str(number)
+    return replace(
+        delivery,
+        begin=one.begin,
+        end=one.end,
+        before=one.transcript_bytes,
+        after=one.transcript_after_bytes,
+        name=name,
+        hint=one.hint,
+    )
+
+
+def _of_each_name(content: Content, delivery: Delivery) -> Iterator[Delivery]:
+    """A delivery for each host or container in a file."""
+    for place, step in enumerate(delivery.steps):
+        outer = replace(delivery, steps=delivery.steps[:place])
+        names = step.names(outer.lines(content))
+        if len(names) == 1:
+            yield replace(delivery, node=names[0])
+            return
+        for name in names:
+            steps = (*delivery.steps[:place], step.of(name, names), *delivery.steps[place + 1 :])
+            yield replace(delivery, steps=steps, name=name, node=name)
+        if names:
+            return
+    yield delivery
