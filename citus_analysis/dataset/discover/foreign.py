@@ -10,11 +10,8 @@ __all__ = ["way_out_of"]
 #: (offset, bytes at this offset) -> (kind of file, way out).
 _KINDS: Final = {
     (0, b"PERFILE2"): ("a recording of perf", "write it out first: perf script -i FILE > perf_script.txt"),
-    (0, b"PK\x03\x04"): ("a zip archive or an office document", "unpack it, or save it as text, first"),
-    (257, b"ustar"): ("a tar archive", "unpack it first"),
+    (0, b"PK\x03\x04"): ("an office document", "save it as text first"),
     (0, b"7z\xbc\xaf\x27\x1c"): ("a 7-Zip archive", "unpack it first"),
-    (0, b"\xfd7zXZ\x00"): ("compressed with xz", "decompress it first; gzip, zstd and bzip2 are read as they are"),
-    (0, b"\x04\x22\x4d\x18"): ("compressed with lz4", "decompress it first; gzip, zstd and bzip2 are read as they are"),
     (0, b"PAR1"): ("a Parquet file", "a folder of Parquet tables is opened (sql, report ...), not ingested"),
     (0, b"PGDMP"): ("a database dump", "give the logs of the servers and the output of the clients"),
     (0, b"SQLite format 3"): ("an SQLite database", "give the logs of the servers and the output of the clients"),

@@ -259,8 +259,10 @@ def _unusable(sources: Sequence[Source], plan: list[SourceFile]) -> InputError:
     problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"
     foreign = next(filter(None, (way_out_of(item.path) for item in plan)), None)
     if foreign is None:
-        way_out = f"name the format with --format, if it is one of {', '.join(sorted(formats()))}"
-        return InputError(problem, path=where, way_out=way_out)
+        reason = unrecognised_reason(plan[0])
+        nearest = reason if len(plan) == 1 else f"{plan[0].relative} {reason}"
+        way_out = "see docs/what-can-be-read.md, or name the format with --format"
+        return InputError(f"{problem}: {nearest}", path=where, way_out=way_out)
     kind, way_out = foreign
     message = f"is {kind}" if len(plan) == 1 else f"{problem}; one of them is {kind}"
     return InputError(message, path=where, way_out=way_out)

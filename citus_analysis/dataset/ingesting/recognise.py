@@ -25,7 +25,9 @@ from citus_analysis.formats.api.cuttable import CuttableFormat
 from citus_analysis.formats.api.registry import format_versions
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.outputs.hints import hint_facts
+from citus_analysis.formats.recognition.closest import closest_reading
 from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
+from citus_analysis.formats.sources.content import HEAD_BYTES
 
 __all__ = [
     "Remembered",
@@ -52,12 +54,12 @@ def unrecognised_reason(file: SourceFile) -> str:
     if foreign is not None:
         return f"it is {foreign[0]}: {foreign[1]}"
     try:
-        head = Content(path).head
+        head = file.delivery.head(Content(path), HEAD_BYTES)
     except (CitusAnalysisError, OSError):
         return "it can no longer be read"
     if not head:
         return "it is empty"
-    return "it is binary" if b"\0" in head else "no format knows such text"
+    return "it is binary" if b"\0" in head else closest_reading(path.name, head)
 
 
 def registry_key() -> str:
