@@ -1,0 +1,151 @@
+"""Texts as container engines and their clients write them: Docker, containerd, Compose, kubectl, stern."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tests.formats.deliveries.wrapped_lines import iso, joined, merged, rfc3339_nano, stamped
+
+#: Docker and containerd cut longer lines into parts.
+PART_BYTES: Final = 16 * 1024
+#: Compose colours one service after the other.
+COLOURS: Final = (36, 33, 32, 35, 34)
+
+
+def docker_json(
+    text: bytes, stream: str = "stdout", part_bytes: int = PART_BYTES, attrs: Mapping[str, str] | None = None
+) -> bytes:
+    """The driver `json-file`: an object for each line; of longer lines several, the last of which ends in a newline."""
+    tail = b""
+    if attrs:
+        tail = b',"attrs":' + json.dumps(attrs, separators=(",", ":")).encode()
+    whole = text.endswith(b"\n")
+    entries = list(_parts(text, part_bytes))
+    return joined(
+        b'{"log":"%b","stream":"%b"%b,"time":"%b"}'
+        % (
+            _go_escaped(part + (b"\n" if last and (whole or number + 1 < len(entries)) else b"")),
+            stream.encode(),
+            tail,
+            rfc3339_nano(time).encode(),
+        )
+        for number, (time, part, last) in enumerate(entries)
+    )
+
+
+def cri(text: bytes, stream: str = "stderr", part_bytes: int = PART_BYTES, zone: str = "Z") -> bytes:
+    """containerd, CRI-O and Podman's `k8s-file`: time, stream, `F` (full) or `P` (partial), line.
+
+    containerd ends its times in `Z`, conmon (CRI-O, Podman) in an offset like `+00:00`.
+    """
+    return joined(
+        f"{iso(time, zone=zone)} {stream} {'F' if last else 'P'} ".encode() + part
+        for time, part, last in _parts(text, part_bytes)
+    )
+
+
+def cri_of_streams(texts: Mapping[str, bytes], zone: str = "Z") -> bytes:
+    """One container that writes to both streams, `stdout` and `stderr`, in the order of time."""
+    return joined(f"{iso(time, zone=zone)} {stream} F ".encode() + line for time, stream, line in merged(texts))
+
+
+def compose(texts: Mapping[str, bytes], stamps: bool = False, coloured: bool = False) -> bytes:
+    """`docker compose logs` of some containers: `db-1  | line`, the names padded to one width."""
+    width = max(len(name) for name in texts) + 1
+    numbers = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(texts)}
+
+    def decorated(time: int, name: str) -> bytes:
+        prefix = f"{name:<{width}} | "
+        if coloured:
+            prefix = f"\x1b[{numbers[name]}m{prefix}\x1b[0m"
+        return (prefix + (f"{iso(time)} " if stamps else "")).encode()
+
+    return joined(decorated(time, name) + line for time, name, line in merged(texts))
+
+
+def compose_one(text: bytes) -> bytes:
+    """`docker compose logs` of one container."""
+    return compose({"db-1": text})
+
+
+def docker_logs_stamped(text: bytes) -> bytes:
+    """`docker logs -t`, `kubectl logs --timestamps`: `2026-11-25T16:53:47.305123456Z line`."""
+    return joined(iso(time).encode() + b" " + line for time, line in stamped(text))
+
+
+def kubectl(texts: Mapping[str, bytes], stamps: bool = False) -> bytes:
+    """`kubectl logs --prefix` of some containers (`pod/container`): `[pod/db-0/postgres] line`."""
+    return joined(
+        f"[pod/{name}] {iso(time) + ' ' if stamps else ''}".encode() + line for time, name, line in merged(texts)
+    )
+
+
+def kubectl_one(text: bytes) -> bytes:
+    """`kubectl logs --prefix` of one container."""
+    return kubectl({"db-0/postgres": text})
+
+
+def stern(texts: Mapping[str, bytes], stamps: bool = False, coloured: bool = False, announced: bool = True) -> bytes:
+    """stern's default output of some containers (`pod container`): `db-0 postgres line`.
+
+    Behind `2>&1`, the containers that it found are announced first.
+    """
+    numbers = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(texts)}
+
+    def decorated(time: int, name: str) -> bytes:
+        pod, container = name.split(" ")
+        if coloured:
+            colour = numbers[name]
+            pod, container = f"\x1b[{colour}m{pod}\x1b[0m", f"\x1b[{colour}m{container}\x1b[0m"
+        return f"{pod} {container} {iso(time) + ' ' if stamps else ''}".encode()
+
+    heads = [f"+ {name.replace(' ', ' › ')}".encode() for name in texts] if announced else []
+    return joined([*heads, *(decorated(time, name) + line for time, name, line in merged(texts))])
+
+
+def stern_one(text: bytes) -> bytes:
+    """stern's output of one container, without its announcements."""
+    return stern({"db-0 postgres": text}, announced=False)
+
+
+def stern_json(texts: Mapping[str, bytes]) -> bytes:
+    """`stern --output json`: one object for each line, with the newline that the message ended in."""
+    return joined(
+        json.dumps(
+            {
+                "message": line.decode(errors="replace") + "\n",
+                "nodeName": "node-1",
+                "namespace": "default",
+                "podName": name.split(" ")[0],
+                "containerName": name.split(" ")[1],
+            },
+            ensure_ascii=False,
+            separators=(",", ":"),
+        ).encode()
+        for _, name, line in merged(texts)
+    )
+
+
+def stern_json_one(text: bytes) -> bytes:
+    """`stern --output json` of one container."""
+    return stern_json({"db-0 postgres": text})
+
+
+def _parts(text: bytes, part_bytes: int) -> Iterator[tuple[int, bytes, bool]]:
+    """Time, part of a line, and whether it is the last part of its line."""
+    for time, line in stamped(text):
+        pieces = [line[begin : begin + part_bytes] for begin in range(0, len(line), part_bytes)] or [b""]
+        yield from ((time, piece, number + 1 == len(pieces)) for number, piece in enumerate(pieces))
+
+
+def _go_escaped(line: bytes) -> bytes:
+    r"""A JSON string as Docker writes it: control characters but `\n` and `\r`, and `<`, `>`, `&`, as `\u00..`."""
+    plain = line.decode(errors="replace")
+    return _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", plain).encode()
+
+
+_ESCAPED: Final = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
+_SHORT: Final = {"\n": "\\n", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
