@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,14 +19,21 @@ JOURNAL_TIMES: Final = {
     "short-unix": "{unix}.{us}",
     "with-unit": "%a %Y-%m-%d %H:%M:%S UTC",
 }
+_COLOURS: Final = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 UNIT: Final = "postgresql@15-main.service"
 BOOT: Final = "5e4b1a0c3f6d4d0b9a7e2c1f8b3a6d90"
 
 
 def journal_of_hosts(texts: Mapping[str, bytes], form: str = "short", program: str = "postgres[412]") -> bytes:
-    """`journalctl -o FORM` of some hosts, each line a message of its own: `Nov 25 16:53:47 db1 postgres[412]: line`."""
+    """`journalctl -o FORM` of some hosts, each line a message of its own: `Nov 25 16:53:47 db1 postgres[412]: line`.
+
+    The tabs of a message are printed as eight blanks, colours are left out, and a message that is not UTF-8 is
+    replaced by its size.
+    """
     name = f"{UNIT}[412]" if form == "with-unit" else program
-    return joined(f"{journal_time(time, form)} {host} {name}: ".encode() + line for time, host, line in merged(texts))
+    return joined(
+        f"{journal_time(time, form)} {host} {name}: ".encode() + _shown(line) for time, host, line in merged(texts)
+    )
 
 
 def journal_time(time_ns: int, form: str) -> str:
@@ -71,9 +79,11 @@ def journal_export(text: bytes, host: str = "db1") -> bytes:
 
 
 def journal_json(text: bytes, host: str = "db1") -> bytes:
-    """`journalctl -o json`: an object for each entry, a message that is not UTF-8 as numbers of bytes."""
+    """`journalctl -o json`: an object for each entry, a message that is not text as numbers of bytes."""
     return joined(
-        json.dumps({name: _json_value(value) for name, value in entry.items()}, ensure_ascii=False).encode()
+        json.dumps(
+            {name: _json_value(value) for name, value in entry.items()}, ensure_ascii=False, separators=(",", ":")
+        ).encode()
         for entry in journal_fields(text, host)
     )
 
@@ -106,13 +116,13 @@ def ts_unix(text: bytes) -> bytes:
     return ts(text, "%.s")
 
 
-def fabric(texts: Mapping[str, bytes], stream: str = "out") -> bytes:
-    """Fabric 1's `run()`: the command, then `[db1] out: line`, then an empty line of output."""
-    heads = [f"[{host}] Executing task 'bench'".encode() for host in texts]
-    runs = [f"[{host}] run: cat run.log".encode() for host in texts]
+def fabric(texts: Mapping[str, bytes], stream: str = "out", command: str = "cat run.log") -> bytes:
+    """Fabric 1's `run()`: the command, then `[db1] out: line`, then empty lines of output as the channel closes."""
+    heads = [f"[{host}] Executing task 'show'".encode() for host in texts]
+    runs = [f"[{host}] run: {command}".encode() for host in texts]
     body = [f"[{host}] {stream}: ".encode() + line for _, host, line in merged(texts)]
     ends = [f"[{host}] {stream}: ".encode() for host in texts]
-    return joined([*heads, *runs, *body, *ends, b"", b"", b"Done."])
+    return joined([*heads, *runs, *body, *ends, b"", b"", b"Done.", b"Disconnecting from 10.0.0.5:22... done."])
 
 
 def fabric_one(text: bytes) -> bytes:
@@ -165,17 +175,30 @@ def syslog_of_lines(text: bytes) -> bytes:
     return joined(b" " + line.replace(b"\t", b"#011") for line in lines_of(text))
 
 
+def _printable(value: bytes) -> bool:
+    """Whether journalctl regards a value as text: UTF-8 without control characters but tabs and newlines."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return not any(byte < 32 and byte not in b"\t\n" for byte in value)
+
+
+def _shown(message: bytes) -> bytes:
+    plain = _COLOURS.sub(b"", message)
+    if _printable(plain):
+        return plain.replace(b"\t", b" " * 8)
+    return b"[%dB blob data]" % len(message)
+
+
 def _exported(name: str, value: bytes) -> bytes:
-    if any(byte < 32 and byte != 9 for byte in value):
+    if b"\n" in value or not _printable(value):
         return name.encode() + b"\n" + len(value).to_bytes(8, "little") + value + b"\n"
     return name.encode() + b"=" + value + b"\n"
 
 
 def _json_value(value: bytes) -> str | list[int]:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return list(value)
+    return value.decode() if _printable(value) else list(value)
 
 
 def _ts_time(time_ns: int, form: str) -> bytes:
