@@ -72,7 +72,7 @@ def _kubectl(found: Recording, stamps: bool) -> bytes:
     """Pods one after the other, as a selector gives them; their names without `pod/`."""
     pods = {name.removeprefix("pod/") or "db-0/postgres": text for name, text in found.texts().items()}
     if found.file.endswith("both-iostat.out"):
-        pods = {"io-0/iostat": text for text in pods.values()}
+        pods = {"io-0/iostat": pods["db-0/postgres"]}
     return b"".join(containers.kubectl({name: text}, stamps=stamps) for name, text in pods.items())
 
 
@@ -111,6 +111,16 @@ def test_fabric_keeps_the_order_of_each_of_several_hosts() -> None:
     (found,) = [found for found in recorded("fabric") if len(found.truths) == 3]
     split = by_name(found.content(), rb"^\[(?P<name>\w+)\] out: (?P<line>.*)$")
     assert split == {name: text + b"\n" for name, text in found.texts().items()}
+
+
+def test_lines_of_hosts_can_be_torn() -> None:
+    """Fabric's processes write the name of a host before they write its line, so that another may come between."""
+    (found,) = recorded("fabric, torn")
+    torn = [line for line in lines_of(found.content()) if line.count(b"] out: ") == 2]
+    assert [line.split(b" ")[0] for line in torn] == [b"[web1]"]
+    last = lines_of(found.texts()["db1"])[-1]
+    assert torn == [b"[web1] out: [db1] out: " + last]
+    assert b"\n    queries performed:\n" in found.content()
 
 
 def test_docker_json_is_made_again() -> None:
@@ -213,7 +223,7 @@ def test_plays_of_ansible_hold_the_text_as_json() -> None:
         (["cat", "-n"], terminals.numbered_cat),
         (["nl"], terminals.numbered_nl),
         (["grep", "-na", ""], terminals.numbered_grep),
-        (["sed", "s/^/> /"], terminals.quoted),
+        (["sed", "s/^./> &/; s/^$/>/"], terminals.quoted),
         (["sed", "s/^./    &/"], terminals.indented),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
