@@ -60,7 +60,17 @@ MADE_AGAIN: dict[str, Callable[[Recording], bytes]] = {
     "ts -s %.s": lambda found: hosts.ts(found.texts()[""], "%.s", elapsed="since start"),
     **{
         name: lambda found, name=name: DELIVERIES[name](found.texts()[""])  # type: ignore[misc]
-        for name in ("ts", "ts -s", "ts -i", "ts -i %.s", "ts %.s", "ts ISO", "ts in brackets")
+        for name in (
+            "syslog %msg%",
+            "screen",
+            "ts",
+            "ts -s",
+            "ts -i",
+            "ts -i %.s",
+            "ts %.s",
+            "ts ISO",
+            "ts in brackets",
+        )
         if name in DELIVERIES
     },
     "ts -i": lambda found: hosts.ts(found.texts()[""], elapsed="between lines"),
@@ -203,6 +213,16 @@ def test_typescripts_hold_the_text_with_the_line_ends_of_a_terminal() -> None:
         made = terminals.typescript(found.texts()[""])
         assert found.content().split(b"\n", 1)[0].startswith(b"Script started on 20")
         assert found.content().split(b"\n")[1:-2] == made.split(b"\n")[1:-2], found.file
+
+
+def test_pagers_and_sessions_show_the_text_among_what_is_typed() -> None:
+    for found in (*recorded("less"), *recorded("session")):
+        shown = re.sub(rb"\x1b\[[?0-9;]*[a-zA-Z]|\x1b[=>]", b"", found.content()).replace(b"\r\n", b"\n")
+        for name, text in found.texts().items():
+            lines = [line.rpartition(b"\r")[2] for line in lines_of(shown)]
+            wanted = lines_of(text)
+            at = lines.index(wanted[0])
+            assert [line for line in lines[at:] if line in wanted][: len(wanted)] == wanted, (found.file, name)
 
 
 def test_plays_of_ansible_hold_the_text_as_json() -> None:

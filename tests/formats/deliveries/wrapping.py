@@ -96,6 +96,7 @@ TERMINALS: Final[dict[str, Wrap]] = {
     "fenced": terminals.fenced,
     "script": terminals.typescript,
     "terminal": partial(terminals.typescript, framed=False),
+    "screen": terminals.screen_log,
     "overstruck": terminals.overstruck,
     "CRLF": terminals.windows,
     "mixed line ends": terminals.mixed_ends,

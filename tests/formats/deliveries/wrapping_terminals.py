@@ -131,6 +131,11 @@ def typescript(text: bytes, command: str = "cat run.log", framed: bool = True) -
     )
 
 
+def screen_log(text: bytes) -> bytes:
+    r"""The log of GNU `screen -L`: `\r\n`, and blanks up to the next column of eight in place of tabs."""
+    return joined(line.decode(errors="replace").expandtabs().encode() + b"\r" for line in lines_of(text))
+
+
 def overstruck(text: bytes) -> bytes:
     r"""A bar of progress that a terminal overwrites before each tenth line: `10%\r20%\r`, then the line."""
     return joined(
