@@ -82,6 +82,7 @@ TERMINALS: Final[dict[str, Wrap]] = {
     "github_actions": partial(terminals.github_actions, framed=False),
     "github_actions, framed": terminals.github_actions,
     "gh run view": terminals.github_cli,
+    "gh run view, unknown step": lambda text: terminals.github_cli(text, step="UNKNOWN STEP", framed=False),
     "gitlab_ci": partial(terminals.gitlab_ci, framed=False),
     "gitlab_ci, framed": terminals.gitlab_ci,
     "gitlab section": terminals.gitlab_section,

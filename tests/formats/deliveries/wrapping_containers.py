@@ -39,21 +39,27 @@ def docker_json(
 def cri(text: bytes, stream: str = "stderr", part_bytes: int = PART_BYTES, zone: str = "Z") -> bytes:
     """containerd, CRI-O and Podman's `k8s-file`: time, stream, `F` (full) or `P` (partial), line.
 
-    containerd ends its times in `Z`, conmon (CRI-O, Podman) in an offset like `+00:00`.
+    containerd ends its times in `Z` and leaves out zeros before that; conmon (CRI-O, Podman) writes nine digits and an
+    offset like `+00:00`. A last line that has no end is partial for both.
     """
+    entries = list(_parts(text, part_bytes))
+    unended = len(entries) if text.endswith(b"\n") else len(entries) - 1
     return joined(
-        f"{iso(time, zone=zone)} {stream} {'F' if last else 'P'} ".encode() + part
-        for time, part, last in _parts(text, part_bytes)
+        f"{_cri_time(time, zone)} {stream} {'F' if last and number != unended else 'P'} ".encode() + part
+        for number, (time, part, last) in enumerate(entries)
     )
 
 
 def cri_of_streams(texts: Mapping[str, bytes], zone: str = "Z") -> bytes:
     """One container that writes to both streams, `stdout` and `stderr`, in the order of time."""
-    return joined(f"{iso(time, zone=zone)} {stream} F ".encode() + line for time, stream, line in merged(texts))
+    return joined(f"{_cri_time(time, zone)} {stream} F ".encode() + line for time, stream, line in merged(texts))
 
 
 def compose(texts: Mapping[str, bytes], stamps: bool = False, coloured: bool = False) -> bytes:
-    """`docker compose logs` of some containers: `db-1  | line`, the names padded to one width."""
+    """`docker compose logs` of some containers: `db-1  | line`, the names padded to one width.
+
+    While `docker compose up` starts containers, the width grows with their names; it does not here.
+    """
     width = max(len(name) for name in texts) + 1
     numbers = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(texts)}
 
@@ -132,6 +138,10 @@ def stern_json(texts: Mapping[str, bytes]) -> bytes:
 def stern_json_one(text: bytes) -> bytes:
     """`stern --output json` of one container."""
     return stern_json({"db-0 postgres": text})
+
+
+def _cri_time(time_ns: int, zone: str) -> str:
+    return rfc3339_nano(time_ns) if zone == "Z" else iso(time_ns, zone=zone)
 
 
 def _parts(text: bytes, part_bytes: int) -> Iterator[tuple[int, bytes, bool]]:

@@ -21,9 +21,12 @@ def github_actions(text: bytes, framed: bool = True, bom: bool = True) -> bytes:
     return (BOM if bom else b"") + joined(iso(time, 7).encode() + b" " + line for time, line in before + lines)
 
 
-def github_cli(text: bytes, job: str = "bench", step: str = "Run the benchmark") -> bytes:
-    r"""`gh run view --log`: `job\tstep\tstamp line`; the mark of UTF-8 that each step's log begins with stays in it."""
-    log = lines_of(github_actions(text))
+def github_cli(text: bytes, job: str = "bench", step: str = "Run the benchmark", framed: bool = True) -> bytes:
+    r"""`gh run view --log`: `job\tstep\tstamp line`; the mark of UTF-8 that each step's log begins with stays in it.
+
+    Where GitHub kept only the log of a whole job, gh writes `UNKNOWN STEP` for the step.
+    """
+    log = lines_of(github_actions(text, framed))
     return joined(f"{job}\t{step}\t".encode() + line for line in log)
 
 
