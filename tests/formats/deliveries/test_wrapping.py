@@ -41,7 +41,7 @@ def by_name(data: bytes, form: bytes) -> dict[str, bytes]:
 def test_the_index_names_each_file_once_and_only_texts_that_are_there() -> None:
     files = [recording.file for recording in INDEX if recording.file]
     below = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
-    assert sorted([*files, "index.csv"]) == sorted(below)
+    assert sorted([*files, "README.md", "index.csv"]) == sorted(below)
     plain = {f"plain/{file}" for recording in INDEX for file in recording.truths.values()}
     assert plain <= below
     assert all(recording.how.startswith(("recorded: ", "documented at ", "copied ", "written ")) for recording in INDEX)
@@ -143,6 +143,13 @@ def test_docker_json_is_made_again() -> None:
             texts[""] += f"{'x':>20000}|\nno end".encode()
             attrs = {"svc": "pg", "tag": "db-1"}
         assert timeless(found.content()) == timeless(containers.docker_json(texts[""], attrs=attrs)), found.file
+
+
+def test_docker_json_writes_bytes_that_are_not_utf_8_as_replacements() -> None:
+    """The text alone does not show which bytes these were."""
+    assert b'"log":"a\\ufffd\\ufffd\xc3\xa9\\u001b\\n"' in containers.docker_json(
+        "a\udcff\udcfeé\x1b\n".encode(errors="surrogateescape")
+    )
 
 
 def test_docker_json_of_two_streams_holds_both() -> None:

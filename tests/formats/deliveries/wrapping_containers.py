@@ -152,10 +152,18 @@ def _parts(text: bytes, part_bytes: int) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def _go_escaped(line: bytes) -> bytes:
-    r"""A JSON string as Docker writes it: control characters but `\n` and `\r`, and `<`, `>`, `&`, as `\u00..`."""
-    plain = line.decode(errors="replace")
-    return _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", plain).encode()
+    r"""A JSON string as Docker writes it: control characters but `\n` and `\r`, and `<`, `>`, `&`, as `\u00..`.
+
+    Each byte that is not UTF-8 (also of a character that the end of a part cuts) becomes `\ufffd`.
+    """
+    plain = line.decode(errors="surrogateescape")
+    return _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or _code(found[0]), plain).encode()
 
 
-_ESCAPED: Final = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
+def _code(character: str) -> str:
+    number = ord(character)
+    return "\\ufffd" if number >= 0xDC80 else f"\\u{number:04x}"
+
+
+_ESCAPED: Final = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029\udc80-\udcff]')
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
