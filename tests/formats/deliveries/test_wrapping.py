@@ -15,7 +15,7 @@ from tests.formats.deliveries import wrapping_containers as containers
 from tests.formats.deliveries import wrapping_hosts as hosts
 from tests.formats.deliveries import wrapping_terminals as terminals
 from tests.formats.deliveries.recordings import INDEX, Recording, recorded
-from tests.formats.deliveries.wrapped_lines import lines_of
+from tests.formats.deliveries.wrapped_lines import joined, lines_of
 from tests.formats.deliveries.wrapping import DELIVERIES, FOLDER, plain_texts
 
 #: Times, whatever they say, in the forms of the deliveries that are compared.
@@ -74,6 +74,10 @@ MADE_AGAIN: dict[str, Callable[[Recording], bytes]] = {
         if name in DELIVERIES
     },
     "ts -i": lambda found: hosts.ts(found.texts()[""], elapsed="between lines"),
+    "stern": lambda found: containers.stern(found.texts(), announced=False),
+    "stern -t": lambda found: containers.stern(found.texts(), stamps=True, announced=False),
+    "stern, coloured": lambda found: containers.stern(found.texts(), coloured=True),
+    "stern json": lambda found: containers.stern_json(found.texts()),
     "pssh -i": lambda found: _pssh(found),
 }
 
@@ -97,7 +101,11 @@ def _pssh(found: Recording) -> bytes:
     "found", [found for name in MADE_AGAIN for found in recorded(name)], ids=lambda found: str(found.file)
 )
 def test_recordings_are_made_again(found: Recording) -> None:
-    assert timeless(found.content()) == timeless(MADE_AGAIN[found.delivery](found))
+    made, content = MADE_AGAIN[found.delivery](found), found.content()
+    if found.file == "stern/three.log":
+        # It reads each container for itself, and their order among each other is chance.
+        made, content = joined(sorted(lines_of(made))), joined(sorted(lines_of(content)))
+    assert timeless(content) == timeless(made)
 
 
 def test_ansible_ad_hoc_is_made_again() -> None:

@@ -84,6 +84,7 @@ TERMINALS: Final[dict[str, Wrap]] = {
     "gh run view": terminals.github_cli,
     "gh run view, unknown step": lambda text: terminals.github_cli(text, step="UNKNOWN STEP", framed=False),
     "gitlab_ci": partial(terminals.gitlab_ci, framed=False),
+    "gitlab_ci in parts": partial(terminals.gitlab_ci, framed=False, part_bytes=64),
     "gitlab_ci, framed": terminals.gitlab_ci,
     "gitlab section": terminals.gitlab_section,
     "coloured": terminals.coloured,

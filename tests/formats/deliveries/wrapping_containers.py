@@ -11,6 +11,8 @@ from tests.formats.deliveries.wrapped_lines import iso, joined, merged, rfc3339_
 
 #: Docker and containerd cut longer lines into parts.
 PART_BYTES: Final = 16 * 1024
+#: stern's colours of a pod and of a container.
+STERN_COLOURS: Final = ((91, 31), (92, 32), (93, 33), (94, 34), (95, 35), (96, 36))
 #: Compose colours one service after the other.
 COLOURS: Final = (36, 33, 32, 35, 34)
 
@@ -97,19 +99,23 @@ def kubectl_one(text: bytes) -> bytes:
 def stern(texts: Mapping[str, bytes], stamps: bool = False, coloured: bool = False, announced: bool = True) -> bytes:
     """stern's default output of some containers (`pod container`): `db-0 postgres line`.
 
-    Behind `2>&1`, the containers that it found are announced first.
+    Behind `2>&1`, it says first which containers it reads, and at the end that it does no more.
     """
-    numbers = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(texts)}
+    numbers = {name: STERN_COLOURS[number % len(STERN_COLOURS)] for number, name in enumerate(texts)}
 
-    def decorated(time: int, name: str) -> bytes:
+    def shown(name: str, between: str) -> str:
         pod, container = name.split(" ")
-        if coloured:
-            colour = numbers[name]
-            pod, container = f"\x1b[{colour}m{pod}\x1b[0m", f"\x1b[{colour}m{container}\x1b[0m"
-        return f"{pod} {container} {iso(time) + ' ' if stamps else ''}".encode()
+        pair = numbers[name]
+        return f"{_painted(pod, pair[0], coloured)}{between}{_painted(container, pair[1], coloured)}"
 
-    heads = [f"+ {name.replace(' ', ' › ')}".encode() for name in texts] if announced else []
-    return joined([*heads, *(decorated(time, name) + line for time, name, line in merged(texts))])
+    def announcements(mark: str, colour: str) -> list[bytes]:
+        painted = f"\x1b[{colour};1m{mark}\x1b[0;22m" if coloured else mark
+        return [f"{painted} {shown(name, ' › ')}".encode() for name in texts] if announced else []
+
+    lines = [
+        f"{shown(name, ' ')} {iso(time) + ' ' if stamps else ''}".encode() + line for time, name, line in merged(texts)
+    ]
+    return joined([*announcements("+", "92"), *lines, *announcements("-", "91")])
 
 
 def stern_one(text: bytes) -> bytes:
@@ -118,11 +124,11 @@ def stern_one(text: bytes) -> bytes:
 
 
 def stern_json(texts: Mapping[str, bytes]) -> bytes:
-    """`stern --output json`: one object for each line, with the newline that the message ended in."""
+    """`stern --output json`: one object for each line."""
     return joined(
         json.dumps(
             {
-                "message": line.decode(errors="replace") + "\n",
+                "message": line.decode(errors="replace"),
                 "nodeName": "node-1",
                 "namespace": "default",
                 "podName": name.split(" ")[0],
@@ -138,6 +144,10 @@ def stern_json(texts: Mapping[str, bytes]) -> bytes:
 def stern_json_one(text: bytes) -> bytes:
     """`stern --output json` of one container."""
     return stern_json({"db-0 postgres": text})
+
+
+def _painted(text: str, colour: int, coloured: bool) -> str:
+    return f"\x1b[{colour}m{text}\x1b[0m" if coloured else text
 
 
 def _cri_time(time_ns: int, zone: str) -> str:

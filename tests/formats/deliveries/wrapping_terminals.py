@@ -30,10 +30,11 @@ def github_cli(text: bytes, job: str = "bench", step: str = "Run the benchmark",
     return joined(f"{job}\t{step}\t".encode() + line for line in log)
 
 
-def gitlab_ci(text: bytes, stream: str = "O", framed: bool = True) -> bytes:
+def gitlab_ci(text: bytes, stream: str = "O", framed: bool = True, part_bytes: int = 8 * 1024) -> bytes:
     """The raw log of a GitLab job whose runner stamps lines: `2026-11-25T16:53:47.305123Z 00O line`.
 
-    `framed` puts the sections of the runner around it, with their colours.
+    A longer line than `part_bytes` goes on in lines with `+` in place of the blank. `framed` puts the sections of the
+    runner around it, with their colours.
     """
     lines = list(stamped(text))
     first = lines[0][0] if lines else 0
@@ -47,7 +48,11 @@ def gitlab_ci(text: bytes, stream: str = "O", framed: bool = True) -> bytes:
     before = [(first, "O", line) for line in head] if framed else []
     after = [(end * 10**9, "O", line) for line in tail] if framed else []
     body = [(time, stream, line) for time, line in lines]
-    return joined(f"{iso(time, 6)} 00{kind} ".encode() + line for time, kind, line in before + body + after)
+    return joined(
+        f"{iso(time, 6)} 00{kind}{'+' if begin else ' '}".encode() + line[begin : begin + part_bytes]
+        for time, kind, line in before + body + after
+        for begin in range(0, max(1, len(line)), part_bytes)
+    )
 
 
 def gitlab_section(text: bytes, name: str = "bench") -> bytes:
