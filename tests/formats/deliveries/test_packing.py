@@ -19,7 +19,7 @@ import zstandard
 
 from tests.formats.deliveries import packing
 from tests.formats.deliveries.wrapped_lines import lines_of
-from tests.formats.deliveries.wrapping import DELIVERIES, FRAMED, plain_texts
+from tests.formats.deliveries.wrapping import DELIVERIES, FRAMED, OF_HOSTS, plain_texts
 from tests.formats.deliveries.wrapping_exports import EXPORTS, records_of
 
 TEXTS = {name: text for name, text in plain_texts().items() if name != "binary.txt"}
@@ -54,6 +54,14 @@ def test_each_delivery_takes_any_text(delivery: str) -> None:
     for text in (*TEXTS.values(), b"", b"one line", b"\n", b"\n\na\n", "Grüße\n東京\n".encode()):
         assert wrap(text) == wrap(text)
     assert wrap(TEXTS["server.log"]) != TEXTS["server.log"]
+
+
+@pytest.mark.parametrize("delivery", OF_HOSTS)
+def test_files_of_hosts_name_each_of_them(delivery: str) -> None:
+    texts = {"db1": b"first row\nsecond row\n", "web1": b"alpha\nbeta\n", "worker1": b"x1\n"}
+    wrapped = OF_HOSTS[delivery](texts).lower()
+    assert all(name.encode() in wrapped for name in texts)
+    assert all(wrapped.count(line) == 1 for text in texts.values() for line in lines_of(text))
 
 
 def test_framed_deliveries_are_deliveries() -> None:

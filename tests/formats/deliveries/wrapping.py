@@ -40,6 +40,11 @@ def _exported(
     return lambda text: export(order(exports.records_of(text)))
 
 
+def _exported_of_hosts(export: Callable[[Iterable[exports.Record]], bytes]) -> Callable[[Mapping[str, bytes]], bytes]:
+    """An export of the lines of several hosts."""
+    return lambda texts: export(exports.records_of_hosts(texts))
+
+
 CONTAINERS: Final[dict[str, Wrap]] = {
     "docker_json": containers.docker_json,
     "docker_json in parts": partial(containers.docker_json, part_bytes=64),
@@ -107,6 +112,28 @@ EXPORTS: Final[dict[str, Wrap]] = {
     **{name: _exported(export, list) for name, export in exports.EXPORTS.items()},
     **{f"{name}, newest first": _exported(export, exports.newest_first) for name, export in exports.EXPORTS.items()},
     **{f"{name}, shuffled": _exported(export, exports.shuffled) for name, export in exports.EXPORTS.items()},
+}
+#: Several hosts (or containers) in one file, as functions of their texts by name.
+OF_HOSTS: Final[dict[str, Callable[[Mapping[str, bytes]], bytes]]] = {
+    "compose": containers.compose,
+    "compose -t": partial(containers.compose, stamps=True),
+    "compose, coloured": partial(containers.compose, coloured=True),
+    "kubectl --prefix": lambda texts: containers.kubectl({f"{name}/postgres": text for name, text in texts.items()}),
+    "stern": lambda texts: containers.stern({f"{name} postgres": text for name, text in texts.items()}),
+    "stern json": lambda texts: containers.stern_json({f"{name} postgres": text for name, text in texts.items()}),
+    **{f"journal {form}": partial(hosts.journal_of_hosts, form=form) for form in hosts.JOURNAL_TIMES},
+    "fabric": hosts.fabric,
+    "ansible ad hoc": hosts.ansible_adhoc,
+    "ansible play": hosts.ansible_play,
+    "pssh -i": hosts.pssh_inline,
+    "host: line": hosts.prefixed_by_host,
+    "time host line": hosts.stamped_hosts,
+    "tail of files": terminals.tail_of_files,
+    **{
+        name: _exported_of_hosts(export)
+        for name, export in exports.EXPORTS.items()
+        if name not in ("insights_csv", "cloudwatch_events", "cloudwatch_tail_short", "fluent_bit")
+    },
 }
 #: Deliveries in deliveries, the inner one first.
 NESTED: Final[dict[str, Wrap]] = {

@@ -6,33 +6,46 @@ import csv
 import io
 import json
 import random
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
-from tests.formats.deliveries.wrapped_lines import formatted, iso, joined, rfc3339_nano, stamped
-
-#: Time in nanoseconds, text of the record, its number.
-Record = tuple[int, str, int]
-STREAM: Final = "db1.0"
+from tests.formats.deliveries.wrapped_lines import START_NS, STEP_NS, formatted, iso, joined, rfc3339_nano, stamped
 
 
-def records_of(text: bytes, together: bool = False) -> list[Record]:
+class Record(NamedTuple):
+    """What an agent sends: when and where the text was read, and its number."""
+
+    time_ns: int
+    message: str
+    number: int
+    host: str = "db1"
+
+
+def records_of(text: bytes, together: bool = False, host: str = "db1", start_ns: int = START_NS) -> list[Record]:
     """The records that an agent sends: each line, or (`together`) a line and those that a tab or blank continues."""
-    if not together:
-        return [(time, line.decode(errors="replace"), number) for number, (time, line) in enumerate(stamped(text))]
     found: list[Record] = []
-    for time, line in stamped(text):
+    for time, line in stamped(text, start_ns=start_ns):
         decoded = line.decode(errors="replace")
-        if found and (not line or line[:1] in b" \t"):
-            found[-1] = (found[-1][0], f"{found[-1][1]}\n{decoded}", found[-1][2])
+        if together and found and (not line or line[:1] in b" \t"):
+            found[-1] = found[-1]._replace(message=f"{found[-1].message}\n{decoded}")
         else:
-            found.append((time, decoded, len(found)))
+            found.append(Record(time, decoded, len(found), host))
     return found
+
+
+def records_of_hosts(texts: Mapping[str, bytes], together: bool = False) -> list[Record]:
+    """The records of several hosts in the order of their times; the lines of the hosts alternate."""
+    found = [
+        record
+        for number, (host, text) in enumerate(texts.items())
+        for record in records_of(text, together, host, START_NS + number * (STEP_NS // 3))
+    ]
+    return sorted(found, key=lambda record: record.time_ns)
 
 
 def newest_first(records: Iterable[Record]) -> list[Record]:
     """The order in which most services answer when they are asked for the newest records."""
-    return sorted(records, key=lambda record: -record[0])
+    return sorted(records, key=lambda record: -record.time_ns)
 
 
 def shuffled(records: Iterable[Record], seed: int = 7) -> list[Record]:
@@ -46,7 +59,7 @@ def cloudwatch_events(records: Iterable[Record]) -> bytes:
     """`aws logs get-log-events`: one object with `events`, times in milliseconds."""
     events = [
         {"timestamp": time // 10**6, "message": message, "ingestionTime": time // 10**6 + 1511}
-        for time, message, _ in records
+        for time, message, _, host in records
     ]
     tokens = {"nextForwardToken": "f/3812/s", "nextBackwardToken": "b/3811/s"}
     return _pretty({"events": events, **tokens})
@@ -56,28 +69,30 @@ def cloudwatch_filtered(records: Iterable[Record]) -> bytes:
     """`aws logs filter-log-events`: events with the name of their stream and an id."""
     events = [
         {
-            "logStreamName": STREAM,
+            "logStreamName": f"{host}.0",
             "timestamp": time // 10**6,
             "message": message,
             "ingestionTime": time // 10**6 + 1511,
-            "eventId": f"{38_119_550_000_000_000_000 + number:056}",
+            "eventId": f"{38_119_550_000_000_000_000 + time // 10**6 * 1000 + number % 1000:056}",
         }
-        for time, message, number in records
+        for time, message, number, host in records
     ]
     return _pretty({"events": events, "searchedLogStreams": []})
 
 
 def insights_csv(records: Iterable[Record]) -> bytes:
     """An export of CloudWatch Logs Insights: `@timestamp,@message`."""
-    rows = [(formatted(time, "%Y-%m-%d %H:%M:%S") + f".{time // 10**6 % 1000:03}", text) for time, text, _ in records]
+    rows = [
+        (formatted(time, "%Y-%m-%d %H:%M:%S") + f".{time // 10**6 % 1000:03}", text) for time, text, _, host in records
+    ]
     return _csv([("@timestamp", "@message"), *rows])
 
 
 def insights_csv_of_streams(records: Iterable[Record]) -> bytes:
     """The same with the stream and the log, in the order in which the query names them."""
     rows = [
-        (iso(time, 3, ""), STREAM, f"123456789012:/aws/rds/instance/{STREAM[:3]}/postgresql", text)
-        for time, text, _ in records
+        (iso(time, 3, ""), f"{host}.0", f"123456789012:/aws/rds/instance/{host}/postgresql", text)
+        for time, text, _, host in records
     ]
     return _csv([("@timestamp", "@logStream", "@log", "@message"), *rows])
 
@@ -85,13 +100,13 @@ def insights_csv_of_streams(records: Iterable[Record]) -> bytes:
 def cloudwatch_tail(records: Iterable[Record]) -> bytes:
     """`aws logs tail GROUP`: `2026-11-25T16:53:47.305000+00:00 stream line`; continued lines stand as they are."""
     return joined(
-        f"{iso(time // 10**6 * 10**6, 6, '+00:00')} {STREAM} {message}".encode() for time, message, _ in records
+        f"{iso(time // 10**6 * 10**6, 6, '+00:00')} {host}.0 {message}".encode() for time, message, _, host in records
     )
 
 
 def cloudwatch_tail_short(records: Iterable[Record]) -> bytes:
     """`aws logs tail GROUP --format short`: `2026-11-25T16:53:47 line`."""
-    return joined(f"{iso(time, 0, '')} {message}".encode() for time, message, _ in records)
+    return joined(f"{iso(time, 0, '')} {message}".encode() for time, message, _, host in records)
 
 
 def cloud_sql_lines(records: Iterable[Record]) -> bytes:
@@ -111,30 +126,38 @@ def azure_diagnostics(records: Iterable[Record]) -> bytes:
 
 def loki_streams(records: Iterable[Record]) -> bytes:
     """Loki's `query_range`: streams with values of time (nanoseconds, as text) and line."""
-    values = [[str(time), message] for time, message, _ in records]
-    stream = {"job": "postgres", "host": "db1"}
-    result = [{"stream": stream, "values": values}]
+    values: dict[str, list[list[str]]] = {}
+    for time, message, _, host in records:
+        values.setdefault(host, []).append([str(time), message])
+    result = [{"stream": {"job": "postgres", "host": host}, "values": of_host} for host, of_host in values.items()]
     return _compact({"status": "success", "data": {"resultType": "streams", "result": result, "stats": {}}}) + b"\n"
 
 
 def logcli_jsonl(records: Iterable[Record]) -> bytes:
     """`logcli query -o jsonl`."""
     return joined(
-        _compact({"labels": {"host": "db1", "job": "postgres"}, "line": message, "timestamp": rfc3339_nano(time)})
-        for time, message, _ in records
+        _compact({"labels": {"host": host, "job": "postgres"}, "line": message, "timestamp": rfc3339_nano(time)})
+        for time, message, _, host in records
     )
 
 
 def logcli_lines(records: Iterable[Record]) -> bytes:
     """`logcli query`: time, labels, line."""
-    return joined(f'{iso(time, 0)} {{host="db1", job="postgres"}} {text}'.encode() for time, text, _ in records)
+    return joined(
+        f'{iso(time, 0)} {{host="{host}", job="postgres"}} {text}'.encode() for time, text, _, host in records
+    )
 
 
 def elastic_hits(records: Iterable[Record]) -> bytes:
     """Elasticsearch's answer to `_search`."""
     hits = [
-        {"_index": "filebeat-8.15", "_id": f"id{number:06}", "_score": None, "_source": _beat(time, message, number)}
-        for time, message, number in records
+        {
+            "_index": "filebeat-8.15",
+            "_id": f"id{number:06}",
+            "_score": None,
+            "_source": _beat(Record(time, message, number, host)),
+        }
+        for time, message, number, host in records
     ]
     total = {"value": len(hits), "relation": "eq"}
     return _compact({"took": 4, "timed_out": False, "hits": {"total": total, "max_score": None, "hits": hits}}) + b"\n"
@@ -142,32 +165,32 @@ def elastic_hits(records: Iterable[Record]) -> bytes:
 
 def filebeat_lines(records: Iterable[Record]) -> bytes:
     """Filebeat's output to a file, `elasticdump`'s sources: an event in each line."""
-    return joined(_compact(_beat(*record)) for record in records)
+    return joined(_compact(_beat(record)) for record in records)
 
 
 def datadog_json(records: Iterable[Record]) -> bytes:
     """Datadog's answer to a search of logs."""
     data = [
         {
-            "id": f"AZM{number:08}",
+            "id": f"AZM{host}{number:08}",
             "type": "log",
             "attributes": {
                 "timestamp": iso(time, 3),
-                "host": "db1",
+                "host": host,
                 "service": "postgres",
                 "status": "info",
                 "tags": ["env:bench", "source:postgresql"],
                 "message": message,
             },
         }
-        for time, message, number in records
+        for time, message, number, host in records
     ]
     return _compact({"data": data, "meta": {"page": {}, "status": "done", "elapsed": 132}}) + b"\n"
 
 
 def datadog_csv(records: Iterable[Record]) -> bytes:
     """An export of Datadog's explorer: `Date,Host,Service,Message`."""
-    rows = [(iso(time, 3), "db1", "postgres", message) for time, message, _ in records]
+    rows = [(iso(time, 3), host, "postgres", message) for time, message, _, host in records]
     return _csv([("Date", "Host", "Service", "Message"), *rows])
 
 
@@ -175,7 +198,7 @@ def fluent_bit(records: Iterable[Record]) -> bytes:
     """Fluent Bit's output as lines of JSON: seconds with a fraction, `log`."""
     return joined(
         b'{"date":%d.%06d,"stream":"stderr","log":%b}' % (time // 10**9, time // 1000 % 10**6, _compact(message))
-        for time, message, _ in records
+        for time, message, _, host in records
     )
 
 
@@ -205,10 +228,10 @@ EXPORTS: Final[dict[str, Callable[[Iterable[Record]], bytes]]] = {
 
 
 def _log_entry(record: Record) -> dict[str, Any]:
-    time, message, number = record
-    labels = {"database_id": "bench-1:db1", "project_id": "bench-1", "region": "europe-west3"}
+    time, message, number, host = record
+    labels = {"database_id": f"bench-1:{host}", "project_id": "bench-1", "region": "europe-west3"}
     return {
-        "insertId": f"s=5e4b;i={number + 1:x};b=9a7e#{number}",
+        "insertId": f"s={host};i={number + 1:x};b=9a7e#{number}",
         "logName": "projects/bench-1/logs/cloudsql.googleapis.com%2Fpostgres.log",
         "receiveTimestamp": rfc3339_nano(time + 611_000_000),
         "resource": {"labels": labels, "type": "cloudsql_database"},
@@ -219,7 +242,7 @@ def _log_entry(record: Record) -> dict[str, Any]:
 
 
 def _azure_record(record: Record) -> dict[str, Any]:
-    time, message, _ = record
+    time, message, _, host = record
     place = "/SUBSCRIPTIONS/00000000-0000-0000-0000-000000000001/RESOURCEGROUPS/BENCH/PROVIDERS"
     return {
         "properties": {
@@ -230,18 +253,19 @@ def _azure_record(record: Record) -> dict[str, Any]:
             "message": message,
         },
         "time": iso(time, 3),
-        "resourceId": f"{place}/MICROSOFT.DBFORPOSTGRESQL/FLEXIBLESERVERS/DB1",
+        "resourceId": f"{place}/MICROSOFT.DBFORPOSTGRESQL/FLEXIBLESERVERS/{host.upper()}",
         "location": "westeurope",
         "category": "PostgreSQLLogs",
         "operationName": "LogEvent",
     }
 
 
-def _beat(time: int, message: str, number: int) -> dict[str, Any]:
+def _beat(record: Record) -> dict[str, Any]:
+    time, message, number, host = record
     return {
         "@timestamp": iso(time, 3),
         "message": message,
-        "host": {"name": "db1"},
+        "host": {"name": host},
         "log": {"offset": number * 100, "file": {"path": "/var/log/postgresql/postgresql-15-main.log"}},
         "agent": {"type": "filebeat", "version": "8.15.3"},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from tests.formats.deliveries.wrapped_lines import formatted, iso, joined, lines_of, stamped
@@ -101,7 +102,7 @@ def grep_of_files(text: bytes) -> bytes:
     return numbered_grep(text, "logs/db1.log")
 
 
-def tail_of_files(texts: dict[str, bytes]) -> bytes:
+def tail_of_files(texts: Mapping[str, bytes]) -> bytes:
     """`tail -n +1 FILE FILE`, `head`: `==> logs/db1.log <==` before each file, an empty line between them."""
     return b"\n".join(f"==> {name} <==\n".encode() + text for name, text in texts.items())
 
