@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.sources.content import Block
 
-__all__ = ["Lines", "lines_of_blocks", "starts_of"]
+__all__ = ["NO_TIME", "Lines", "lines_of_blocks", "starts_of"]
+
+#: In place of a time that is not known.
+NO_TIME: Final = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,15 @@ class Lines:
         begins: for each line, the offset in the file where what it was made of begins (of compressed files and members
             of archives: in the decompressed bytes).
         ends: for each line, the offset in the file where what it was made of ends.
+        times: for each line, the time that its delivery gave it, in µs since 1970-01-01 UTC; :data:`NO_TIME` for lines
+            without; None where the delivery gave no times.
     """
 
     data: bytes
     starts: Integers
     begins: Integers
     ends: Integers
+    times: Integers | None = None
 
     @classmethod
     def of_file(cls, data: bytes, offset: int) -> Lines:
