@@ -104,7 +104,7 @@ class _Choice:
         taken = {time and time.path, *(path for _, path in naming)}
         shape = _timed(replace(self._sample.shape, naming=naming), time)
         texts = [one for one in self._fields if one.kind == "text" and one.path not in taken and any(one.said)]
-        texts.sort(key=lambda one: (_rank(one.path[-1], TEXTS), -sum(map(len, one.said))))
+        texts.sort(key=lambda one: (_rank(one.path, TEXTS), -sum(map(len, one.said))))
         best: Shape | None = None
         sure = _SURE
         for text in texts[:_TRIED]:
@@ -116,7 +116,7 @@ class _Choice:
 
     def _time(self) -> _Field | None:
         times = [one for one in self._fields if one.kind != "other" and _are_times(one)]
-        return min(times, key=lambda one: (_rank(one.path[-1], TIMES), len(one.path)), default=None)
+        return min(times, key=lambda one: (_rank(one.path, TIMES), len(one.path)), default=None)
 
     def _naming(self, time: _Field | None) -> tuple[tuple[str, Path], ...]:
         """For each kind of name the field with the most usual name that does not differ in every record."""
@@ -126,10 +126,10 @@ class _Choice:
         ]
         found = []
         for kind, usual in NAMING.items():
-            named = [one for one in (*self._fields, *outer) if _rank(one.path[-1], usual) < len(usual)]
+            named = [one for one in (*self._fields, *outer) if _rank(one.path, usual) < len(usual)]
             named = [one for one in named if _is_name(one) and one is not time]
             if named:
-                found.append((kind, min(named, key=lambda one: (_rank(one.path[-1], usual), len(one.path))).path))
+                found.append((kind, min(named, key=lambda one: (_rank(one.path, usual), len(one.path))).path))
         return tuple(found)
 
     def _with_text(self, shape: Shape, text: _Field) -> Iterator[Shape]:
@@ -146,7 +146,9 @@ class _Choice:
             for name, word in DETAILS.items()
             if name in beside and beside[name].kind == "text" and any(map(SEVERITY.match, said))
         )
-        found = replace(shape, text=text.path, newline=lined, part=part, details=details)
+        # CloudWatch Insights states times in UTC and does not say so.
+        utc = shape.utc or (*shape.time, *text.path) == ("@timestamp", "@message")
+        found = replace(shape, text=text.path, utc=utc, newline=lined, part=part, details=details)
         found = replace(found, stream=stream if lined or part else ())
         prefix = beside.get("prefix")
         if prefix is not None and any(prefix.said):
@@ -215,9 +217,10 @@ def _kind(record: object, path: Path) -> str | None:
     return "text" if isinstance(record, str | list) else "other"
 
 
-def _rank(name: str, usual: Sequence[str]) -> int:
-    bare = _bare(name)
-    return usual.index(bare) if bare in usual else len(usual)
+def _rank(path: Path, usual: Sequence[str]) -> int:
+    """The place of a field's name, or of that with the name of the object it is in, among the usual ones."""
+    names = (_bare(path[-1]), _bare("".join(path[-2:])))
+    return min((usual.index(name) for name in names if name in usual), default=len(usual))
 
 
 def _are_times(one: _Field) -> bool:
@@ -230,9 +233,7 @@ def _are_times(one: _Field) -> bool:
 def _timed(shape: Shape, time: _Field | None) -> Shape:
     if time is None:
         return shape
-    # CloudWatch Insights states times in UTC and does not say so.
-    utc = all(map(states_zone, time.said)) or time.path[-1] == "@timestamp"
-    return replace(shape, time=time.path, time_kind=time.kind, utc=utc)
+    return replace(shape, time=time.path, time_kind=time.kind, utc=all(map(states_zone, time.said)))
 
 
 def _is_name(one: _Field) -> bool:

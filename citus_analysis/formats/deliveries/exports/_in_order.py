@@ -118,7 +118,8 @@ def put_together(pieces: Iterator[Records]) -> Iterator[Records]:
         if len(whole):
             yield whole
     if pending is not None:
-        yield pending
+        # A piece without bytes, after which nothing came, is no line.
+        yield pending.take(np.flatnonzero(np.diff(bounds_of(pending.texts)[1]) > 0))
 
 
 def _put_together(records: Records) -> tuple[Records, Records | None]:

@@ -68,15 +68,20 @@ def fields_of(record: object, form: str) -> Mapping[str, object] | None:
 
 def value_at(record: object, path: Path) -> bytes | None:
     """The value at the end of a path, as bytes; arrays of numbers below 256 are bytes (journald's JSON)."""
-    for key in path:
-        record = record.get(key) if isinstance(record, dict) else None
+    record = _member(record, path)
     if isinstance(record, str):
         return record.encode("utf-8", "surrogateescape")
-    if not isinstance(record, list) or not record:
+    if not isinstance(record, list):
         return None
     if all(isinstance(one, Number) and one.isdecimal() and len(one) <= 3 and int(one) < 256 for one in record):
         return bytes(int(one) for one in record)
     return b"\n".join(one.encode("utf-8", "surrogateescape") for one in record if isinstance(one, str)) or None
+
+
+def _member(record: object, path: Path) -> object:
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
 
 
 @dataclass
@@ -155,6 +160,8 @@ class Decoder:
 
     def _value(self, record: object, path: Path) -> pa.Array:
         value = value_at(record, path)
+        if path == self.shape.text and isinstance(_member(record, path), Number):
+            value = None
         kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
         if value is None or kind == pa.binary():
             return pa.array([value], kind)

@@ -22,7 +22,8 @@ _DEEPEST: Final = 6
 _BLANKS: Final = b" \t\r\n"
 _HEADER: Final = re.compile(r"@?[A-Za-z_][\w .@()/-]{0,60}")
 _SEPARATORS: Final = ",;\t"
-_DELIMITERS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+#: Strings, brackets, and the quote of a string that is cut.
+_DELIMITERS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]')
 
 
 @dataclass(frozen=True)
@@ -114,16 +115,22 @@ def _records(
             before[key] = inner
     elif isinstance(value, list):
         for element in value:
-            for form in ("object", "fields", "pair"):
-                record = fields_of(element, form)
-                if record is not None and (form != "pair" or _is_pair(element)):
-                    yield (*path, ANY), form, record, outer
-                    break
-            yield from _records(element, (*path, ANY), outer)
+            form = _form_of(element)
+            record = fields_of(element, form)
+            if record is not None:
+                yield (*path, ANY), form, record, outer
+            if form == "object":
+                yield from _records(element, (*path, ANY), outer)
+
+
+def _form_of(element: object) -> str:
+    if _is_pair(element):
+        return "pair"
+    return "fields" if fields_of(element, "fields") else "object"
 
 
 def _is_pair(element: object) -> bool:
-    if not isinstance(element, list):
+    if not isinstance(element, list) or len(element) < 2:
         return False
     time, text = element[:2]
     return (
@@ -156,6 +163,8 @@ def _completed(text: str) -> str:
     best = ""
     for found in _DELIMITERS.finditer(text):
         mark = found[0]
+        if mark == '"':
+            break
         if mark in "[{":
             opened.append("]" if mark == "[" else "}")
         elif mark in "]}":
