@@ -35,7 +35,8 @@ def _read(path: Path) -> bytes:
     if path.suffix != ".zst":
         return path.read_bytes()
     with zstandard.open(path, "rb") as content:
-        return content.read()
+        found: bytes = content.read()
+    return found
 
 
 def _beginning(text: bytes) -> bytes:
@@ -60,7 +61,8 @@ class Said:
 def said_by_line(text: bytes, name: str = "pg-0", step: int = SECOND // 100) -> list[Said]:
     """One record for each line."""
     return [
-        Said(line.decode(), BEGIN + number * step, name) for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"))
+        Said(line.decode(), BEGIN + number * step, name)
+        for number, line in enumerate(text.removesuffix(b"\n").split(b"\n"))
     ]
 
 
@@ -130,7 +132,12 @@ def journal_export(said: Sequence[Said]) -> bytes:
 
 def cloudwatch(said: Sequence[Said]) -> bytes:
     events = [
-        {"logStreamName": one.name, "timestamp": one.time // 10**6, "message": one.text, "ingestionTime": BEGIN // 10**6}
+        {
+            "logStreamName": one.name,
+            "timestamp": one.time // 10**6,
+            "message": one.text,
+            "ingestionTime": BEGIN // 10**6,
+        }
         for one in said
     ]
     whole = {"events": events, "searchedLogStreams": [{"logStreamName": "pg-0", "searchedCompletely": True}]}
@@ -200,7 +207,11 @@ def cloud_sql_array(said: Sequence[Said]) -> bytes:
 def azure(said: Sequence[Said]) -> bytes:
     return _lines(
         [
-            {"LogicalServerName": one.name, "time": one.iso, "properties": {"prefix": "", "message": one.text, "detail": ""}}
+            {
+                "LogicalServerName": one.name,
+                "time": one.iso,
+                "properties": {"prefix": "", "message": one.text, "detail": ""},
+            }
             for one in said
         ]
     )
@@ -220,7 +231,11 @@ def logcli(said: Sequence[Said]) -> bytes:
 
 def elastic(said: Sequence[Said]) -> bytes:
     hits = [
-        {"_index": "logs", "_id": "x", "_source": {"@timestamp": one.iso, "message": one.text, "host": {"name": one.name}}}
+        {
+            "_index": "logs",
+            "_id": "x",
+            "_source": {"@timestamp": one.iso, "message": one.text, "host": {"name": one.name}},
+        }
         for one in said
     ]
     return json.dumps({"took": 3, "hits": {"total": {"value": 9}, "hits": hits}}, indent=1).encode()
@@ -242,7 +257,10 @@ def fluent_bit(said: Sequence[Said]) -> bytes:
 
 def stern(said: Sequence[Said]) -> bytes:
     return _lines(
-        [{"message": one.text, "nodeName": "n1", "namespace": "x", "podName": one.name, "containerName": "pg"} for one in said]
+        [
+            {"message": one.text, "nodeName": "n1", "namespace": "x", "podName": one.name, "containerName": "pg"}
+            for one in said
+        ]
     )
 
 
@@ -253,7 +271,9 @@ def pretty_objects(said: Sequence[Said]) -> bytes:
 
 
 def otlp(said: Sequence[Said]) -> bytes:
-    records = [{"timeUnixNano": str(one.time), "severityText": "INFO", "body": {"stringValue": one.text}} for one in said]
+    records = [
+        {"timeUnixNano": str(one.time), "severityText": "INFO", "body": {"stringValue": one.text}} for one in said
+    ]
     return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).encode()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,16 +21,18 @@ from citus_analysis.formats.deliveries.exports.export_step import Export
 from citus_analysis.formats.deliveries.lines import NO_TIME
 from citus_analysis.formats.deliveries.steps import Knows
 
-__all__ = ["find_exports"]
+__all__ = ["SURE", "find_exports"]
 
 #: A field is taken for a tool's text from this confidence on.
-_SURE: Final = 0.9
+SURE: Final = 0.9
 #: Confidence in a text that is itself an export.
 _NESTED: Final = 0.95
 _DEEPEST: Final = 3
 #: Fields that are tried, and names of records that are told apart for it.
 _TRIED, _NAMES_TRIED = 12, 8
 _DEEPEST_FIELD: Final = 8
+#: Share of a field's values that decide what it is; others are damaged, or of other programs.
+_NEARLY: Final = 0.9
 _MARK: Final = b"\xef\xbb\xbf"
 #: Fields that say whether a text continues.
 _PARTS: Final = ("logtag", "_p", "partial_last", "CONTAINER_PARTIAL_LAST")
@@ -37,7 +40,7 @@ _STREAMS: Final = ("stream", "source")
 _STREAM_WORDS: Final = {b"stdout", b"stderr"}
 
 
-def find_exports(head: bytes, knows: Knows) -> Export | None:
+def find_exports(head: bytes, knows: Knows, sure: float = SURE) -> Export | None:
     """The export that a text is; None if it is none, or if no field of it is a text that a format knows.
 
     A text that a format reads as it is may be an export too; which of the two counts is for the caller to decide. The
@@ -46,13 +49,15 @@ def find_exports(head: bytes, knows: Knows) -> Export | None:
     Args:
         head: the first bytes of the text, which may end inside a record.
         knows: how sure the formats are of a text.
+        sure: the least confidence in the text. With less than the default, a server log whose prefix nobody has stated
+            yet is found as well, but so may be what is none.
     """
-    return _found(head, knows, 1)
+    return _found(head, knows, sure, 1)
 
 
-def _found(head: bytes, knows: Knows, depth: int) -> Export | None:
+def _found(head: bytes, knows: Knows, sure: float, depth: int) -> Export | None:
     for sample in samples(head.removeprefix(_MARK).lstrip()):
-        found = _Choice(sample, knows, depth).export()
+        found = _Choice(sample, knows, sure, depth).export()
         if found is not None:
             return found
     return None
@@ -88,8 +93,8 @@ class _Field:
 class _Choice:
     """Chooses the fields of a sample."""
 
-    def __init__(self, sample: Sample, knows: Knows, depth: int) -> None:
-        self._sample, self._knows, self._depth = sample, knows, depth
+    def __init__(self, sample: Sample, knows: Knows, sure: float, depth: int) -> None:
+        self._sample, self._knows, self._least, self._depth = sample, knows, sure, depth
         paths = dict.fromkeys(path for record in sample.records for path in _paths(record))
         self._fields = [self._field(path) for path in paths]
 
@@ -106,7 +111,7 @@ class _Choice:
         texts = [one for one in self._fields if one.kind == "text" and one.path not in taken and any(one.said)]
         texts.sort(key=lambda one: (_rank(one.path, TEXTS), -sum(map(len, one.said))))
         best: Shape | None = None
-        sure = _SURE
+        sure = self._least
         for text in texts[:_TRIED]:
             for candidate in self._with_text(shape, text):
                 confidence = self._confidence(candidate, text)
@@ -173,7 +178,7 @@ class _Choice:
     def _sure(self, text: bytes) -> float:
         known = self._knows(text)
         if known < _NESTED and self._depth < _DEEPEST and text.lstrip()[:1] in b"{[":
-            return max(known, _NESTED if _found(text, self._knows, self._depth + 1) else 0.0)
+            return max(known, _NESTED if _found(text, self._knows, self._least, self._depth + 1) else 0.0)
         return known
 
     def _rows_of_names(self, shape: Shape) -> list[list[int]]:
@@ -199,11 +204,12 @@ class _Choice:
 
 
 def _kind_of(records: Sequence[Mapping[str, object]], path: Path) -> str:
-    """`text`, `integer` or `number` if all values of a field are; `other` otherwise."""
-    kinds = {kind for record in records if (kind := _kind(record, path)) is not None}
-    if kinds == {"integer", "number"}:
-        return "number"
-    return kinds.pop() if len(kinds) == 1 else "other"
+    """What nearly all values of a field are: `text`, `integer`, `number` or `other`."""
+    kinds = Counter(kind for record in records if (kind := _kind(record, path)) is not None)
+    if kinds["number"]:
+        kinds["number"] += kinds.pop("integer", 0)
+    kind, count = kinds.most_common(1)[0] if kinds else ("other", 0)
+    return kind if count >= _NEARLY * kinds.total() else "other"
 
 
 def _kind(record: object, path: Path) -> str | None:

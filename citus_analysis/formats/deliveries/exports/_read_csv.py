@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from io import StringIO
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
 from citus_analysis.formats.deliveries.exports._places import Stretch
 from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports._shape import Path, Shape
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
+from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
 
 __all__ = ["of_csv"]
 
@@ -30,7 +33,7 @@ def of_csv(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
     text = Stretch()
     for lines in texts:
         text.add(lines)
-        bounds = _rows_of(text.data)
+        bounds = _rows_of(rows.shape, text.data)
         if len(bounds) == 1 and len(text.data) > _ROW_CAP:
             bounds = np.flatnonzero(np.frombuffer(text.data, np.uint8) == _NEWLINE) + 1
             bounds = np.concatenate([[0], bounds]).astype(np.int64)
@@ -41,12 +44,33 @@ def of_csv(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
         yield rows.records(_table(rows.shape, text, np.array([0, len(text.data)], np.int64)))
 
 
-def _rows_of(data: bytes) -> Integers:
-    """Where rows begin, and where the last whole one ends: line ends after an even number of quotes."""
+def _rows_of(shape: Shape, data: bytes) -> Integers:
+    """Where rows begin, and where the last whole one ends: line ends after an even number of quotes.
+
+    Where rows begin with their time, quotes are counted from each line that does, so that a quote that is lost changes
+    the meaning of one row only.
+    """
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == _NEWLINE)
-    even = np.searchsorted(np.flatnonzero(text == _QUOTE), ends) % 2 == 0
+    quotes = np.searchsorted(np.flatnonzero(text == _QUOTE), ends)
+    even = quotes % 2 == 0
+    if not even.all() and shape.time and shape.header[0] == shape.time[0]:
+        begun = _begun_by_time(shape, data, ends)
+        # Quotes before the last row that is known to begin.
+        before = np.maximum.accumulate(np.where(begun, np.concatenate([[0], quotes[:-1]]), 0))
+        even = (quotes - before) % 2 == 0
+        even[:-1] |= begun[1:]
     return np.concatenate([[0], ends[even] + 1]).astype(np.int64)
+
+
+def _begun_by_time(shape: Shape, data: bytes, ends: Integers) -> Bools:
+    """Whether a line begins with a field that is a time."""
+    first = re.compile(rb'(?:"([^"\n]{10,40})"|([^",\n]{10,40}))' + re.escape(shape.separator.encode()))
+    begins = [0, *(ends[:-1] + 1).tolist()]
+    found = [first.match(data, begin) for begin in begins]
+    words = pa.array([match and (match[1] or match[2]) for match in found], pa.binary())
+    begun: Bools = nanoseconds(pc.fill_null(words, b"")) != NO_TIME
+    return begun
 
 
 def _table(shape: Shape, text: Stretch, bounds: Integers) -> Table:

@@ -28,7 +28,9 @@ __all__ = ["RECORD_CAP", "of_documents"]
 RECORD_CAP: Final = 64 * 2**20
 _BETWEEN: Final = b" \t\r\n,"
 _KEY: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:\s*$')
-_KEY_BYTES: Final = 300
+#: What may stand in an object or array beside other objects and arrays.
+_TOKENS: Final = re.compile(rb'(?:[\s,:]|"(?:[^"\\]|\\.)*+"|true|false|null|[-+.0-9eE])*+')
+_KEY_BYTES: Final = 1024
 _MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -113,9 +115,11 @@ class _Walk:
         self._brackets = Brackets()
         self._read = 0
         self._opened: list[_Open] = []
-        #: Where the last record ended, or the brackets before the next one; None where there are no records.
+        #: Where the last bracket stood that is looked at; None where none is.
         self._gap: int | None = 0
         self._lost = False
+        #: Whether the array of records was seen in what was opened first.
+        self._reached = True
         self._outer: Mapping[str, object] | None = None
         self._found: list[_Found] = []
 
@@ -134,9 +138,7 @@ class _Walk:
         near = level <= len(self._path)
         base, self._read = self._read, self._read + len(whole)
         for place, is_open in zip((places[near] + base).tolist(), opens[near].tolist(), strict=True):
-            if is_open:
-                self._opening(place)
-            elif not self._closing(place):
+            if not (self._opening(place) if is_open else self._closing(place)):
                 self._give_up()
                 return
         self._forget()
@@ -145,6 +147,10 @@ class _Walk:
         """Hand on what was left open at the end of the text."""
         if self._opened and len(self._opened) > len(self._path) and self._opened[-1].on_path:
             self._gap = self._opened[-1].at
+        elif self._opened and not self._reached:
+            self._gap = self._opened[0].at
+        elif self._is_sound(len(self._text.data)):
+            self._gap = None
         self._between(len(self._text.data))
         self._drop(0)
 
@@ -153,44 +159,57 @@ class _Walk:
         found, self._found = self._found, []
         return found
 
-    def _opening(self, place: int) -> None:
+    def _opening(self, place: int) -> bool:
+        """Whether a bracket may open here; in an object, only after a key."""
+        if not self._is_sound(place):
+            return False
         depth = len(self._opened)
-        on_path = depth == 0 or (self._opened[-1].on_path and self._fits(self._path[depth - 1], place))
-        if on_path and (depth in (0, len(self._path))):
-            self._between(place)
-        if on_path and depth == len(self._path):
-            self._gap = None
-        elif on_path and depth + 1 == len(self._path):
-            self._gap = place + 1
+        above = self._opened[-1] if depth else None
+        key = _KEY.search(self._text.data[max(place - _KEY_BYTES, 0) : place]) if 0 < depth <= len(self._path) else None
+        if above is not None and above.char == ord("{") and key is None:
+            self._gap = place
+            return False
+        on_path = above is None or (above.on_path and self._fits(self._path[depth - 1], above, key))
+        # Inside a record, and in what does not lead to records, nothing is looked at.
+        self._gap = place + 1 if on_path and depth < len(self._path) else None
+        if depth == 0:
+            self._reached = not self._path
+        if on_path and depth + 1 == len(self._path):
+            self._reached = True
             self._outer = self._around(place) if self._has_outer else None
-        elif depth == 0:
-            self._gap = None
         self._opened.append(_Open(self._text.data[place], place, on_path))
+        return True
 
-    def _fits(self, step: str, place: int) -> bool:
-        above = self._opened[-1].char
+    def _is_sound(self, place: int) -> bool:
+        """Whether what stands between brackets may stand there; between records, it is handed on if it may not."""
+        if self._gap is None:
+            return True
+        if len(self._opened) in (0, len(self._path)):
+            self._between(place)
+            return True
+        return _TOKENS.fullmatch(self._text.data, self._gap, place) is not None
+
+    @staticmethod
+    def _fits(step: str, above: _Open, key: re.Match[bytes] | None) -> bool:
         if step == ANY:
-            return above == ord("[")
-        key = _KEY.search(self._text.data[max(place - _KEY_BYTES, 0) : place])
-        return above == ord("{") and key is not None and key[1] == step.encode()
+            return above.char == ord("[")
+        return above.char == ord("{") and key is not None and key[1] == step.encode()
 
     def _closing(self, place: int) -> bool:
         """Whether the bracket closes what was opened last; if not, nothing after it has a certain meaning."""
         if not self._opened:
             return True
+        if not self._is_sound(place):
+            return False
         last = self._opened.pop()
         depth = len(self._opened)
+        is_record = last.on_path and depth == len(self._path)
         if self._text.data[place] != last.char + 2:
-            self._gap = last.at if depth == len(self._path) and last.on_path else place
+            self._gap = last.at if is_record else place
             return False
-        if last.on_path and depth == len(self._path):
+        if is_record or (depth == 0 and not self._reached):
             self._keep(last.at, place + 1)
-            self._gap = place + 1
-        elif last.on_path and depth + 1 == len(self._path):
-            self._between(place)
-            self._gap = None
-        if depth == 0:
-            self._gap = place + 1
+        self._gap = place + 1 if depth == 0 or self._opened[-1].on_path else None
         return True
 
     def _between(self, end: int) -> None:
@@ -251,6 +270,8 @@ class _Walk:
             needed.append(self._opened[-1].at)
         if self._has_outer and 0 < len(self._opened) < len(self._path):
             needed.append(self._opened[-1].at)
+        if not self._reached and self._opened:
+            needed.append(self._opened[0].at)
         first = min(needed)
         if self._read - first > RECORD_CAP:
             self._too_long()
