@@ -1,6 +1,5 @@
 """Exports of log services and container runtimes are undone: the text is the tool's, byte by byte."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -211,26 +210,28 @@ def test_unusual_records_are_read(line: bytes, text: bytes) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@pytest.mark.parametrize("seed", range(4))
-def test_damage_is_never_lost(shape: Shape, seed: int) -> None:
-    """A cut or a foreign line anywhere: all lines of other records come, and the damaged one is seen."""
-    rng = np.random.default_rng(seed)
-    said = said_by_line(plain_texts()["pglog"])[:200]
+def test_damage_is_never_lost(shape: Shape) -> None:
+    """A foreign line in place of some bytes: each line is the tool's or stands in the file, and none is missing."""
+    said = said_by_line(plain_texts()["pglog"])[:150]
+    texts = {one.text.encode() for one in said}
     data = shape(said)
     step = found_in(data)
-    at = int(rng.integers(len(data) // 2, len(data) - 10))
-    damaged = data[:at] + b"\x00<<>> foreign\n" + data[at + int(rng.integers(0, 40)) :]
-    (view, *_) = step.views(stretches(damaged, 10_000, any_line=step.any_line))
-    begun = text_of(undone(view, damaged))
-    # Everything before the damage is as it was, and after it nothing vanishes: what is not read is handed on.
-    whole = sum(len(one.text) + 1 for one in said[:80])
-    assert begun[:whole] == text_of(undone(step, data))[:whole]
-    texts = [json.dumps(one.text)[1:-1].encode() for one in said]
-    seen = [
-        one.text.encode() in begun or text in begun or text.replace(b"\\", b"\\\\") in begun
-        for one, text in zip(said, texts, strict=True)
-    ]
-    assert seen.count(False) <= 4
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        at = int(rng.integers(len(data) // 2, len(data) - 10))
+        damaged = data[:at] + b"\x00<<>> foreign\n" + data[at + int(rng.integers(0, 40)) :]
+        pieces = undone(step, damaged)
+        lines = text_of(pieces).splitlines()
+        others = [line.rstrip(b"\r") for line in lines if line not in texts]
+        if shape is exported.docker_in_pieces:
+            # Of a line of which a piece is damaged, the other pieces are put together.
+            others = [line for line in others if not any(text.endswith(line[-9:]) for text in texts)]
+        assert [line for line in others if line not in damaged and line.replace(b'"', b'""') not in damaged] == []
+        # Places do not overlap, and between them stands nothing of what the tool wrote.
+        begins, ends = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("begins", "ends"))
+        order = np.argsort(begins)
+        between = zip([0, *ends[order].tolist()], [*begins[order].tolist(), len(damaged)], strict=True)
+        assert not any(b"UTC [" in damaged[end:begin] for end, begin in between)
 
 
 def test_a_cut_document_hands_on_its_last_record() -> None:
