@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -21,16 +20,12 @@ from polars.exceptions import ComputeError, SchemaError
 
 from citus_analysis.core.array_types import Integers
 
-__all__ = ["blank_lines", "decode_lines", "lines_of", "stretches", "without_lone_surrogates"]
+__all__ = ["blank_lines", "decode_lines", "lines_of", "stretches"]
 
 
 _BLANKS: Final = b" \t\r\n"
 #: polars reads integers of up to 128 bits.
 _LEAST, _MOST = -(2**127), 2**128 - 1
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|[^\n])"
-)
-_LONE: Final = 6
 
 
 def lines_of(data: bytes) -> tuple[Integers, Integers]:
@@ -44,21 +39,6 @@ def lines_of(data: bytes) -> tuple[Integers, Integers]:
     last = [] if not data or data.endswith(b"\n") else [len(data)]
     bounds = np.concatenate([[0], ends, last]).astype(np.int64)
     return bounds[:-1], np.diff(bounds)
-
-
-def without_lone_surrogates(data: bytes) -> bytes:
-    r"""JSON with each lone escaped surrogate replaced by `\ufffd`; offsets do not change.
-
-    Example:
-        >>> without_lone_surrogates(rb'"\ud83d\ude00 \ud83d \\ud83d"')
-        b'"\\ud83d\\ude00 \\ufffd \\\\ud83d"'
-    """
-    text = np.frombuffer(data, np.uint8)
-    escapes = np.flatnonzero(text[:-2] == ord("\\"))
-    # Logs contain few escapes, and few of them are numeric.
-    if not ((text[escapes + 1] == ord("u")) & (text[escapes + 2] | 32 == ord("d"))).any():
-        return data
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if len(found[0]) == _LONE else found[0], data)
 
 
 def decode_lines(

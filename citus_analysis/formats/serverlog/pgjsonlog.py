@@ -26,13 +26,7 @@ from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
 from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
-from citus_analysis.formats.reading.json_lines import (
-    blank_lines,
-    decode_lines,
-    lines_of,
-    stretches,
-    without_lone_surrogates,
-)
+from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, lines_of, stretches
 from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._detect import best_prefix
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
@@ -45,6 +39,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
+from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
 __all__ = ["FORMAT", "PgJsonLog"]
 

@@ -1,0 +1,150 @@
+"""Order of records: pieces of one text put together, records sorted by time, and what is known of both beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.errors import InputError
+from citus_analysis.formats.deliveries.exports._columns import Records, bounds_of, joined_records
+from citus_analysis.formats.deliveries.lines import NO_TIME
+
+__all__ = ["HELD_BYTES", "Lateness", "in_time_order", "put_together"]
+
+#: Text that may be held in memory to be sorted.
+HELD_BYTES: Final = 2**30
+#: A text that never ends is handed on in parts of this size.
+_TEXT_CAP: Final = 10 * 2**20
+
+
+@dataclass
+class Lateness:
+    """How far the records of one name are out of order.
+
+    Attributes:
+        latest: the latest time so far.
+        late_ns: how much earlier than the latest before it a record was, at most.
+        rises: a record was later than the one before it.
+        last: the time of the last record.
+    """
+
+    latest: int = NO_TIME
+    late_ns: int = 0
+    rises: bool = False
+    last: int = NO_TIME
+
+    def add(self, times: Integers) -> None:
+        """Take in the times of the next records."""
+        times = times[times != NO_TIME]
+        if not len(times):
+            return
+        before = np.concatenate([[self.last if self.last != NO_TIME else times[0]], times])
+        self.rises = self.rises or bool((np.diff(before) > 0).any())
+        first = self.latest if self.latest != NO_TIME else int(times[0])
+        latest = np.maximum.accumulate(np.concatenate([[first], times]))[1:]
+        self.late_ns = max(self.late_ns, int((latest - times).max()))
+        self.latest, self.last = int(latest[-1]), int(times[-1])
+
+    @property
+    def newest_first(self) -> bool:
+        """No record is later than the one before it, and one is earlier."""
+        return self.late_ns > 0 and not self.rises
+
+
+def in_time_order(pieces: Iterator[Records], late_ns: int, *, newest_first: bool) -> Iterator[Records]:
+    """The records sorted by time, those of one time in the order of the file (from its end if it is newest first).
+
+    A record without a time stays behind the one before it. A record is held until none can come that is earlier.
+
+    Args:
+        pieces: the records in the order of the file.
+        late_ns: how much earlier than one before it a record is at most.
+        newest_first: the file lists the newest record first.
+
+    Raises:
+        InputError: more than 1 GiB of text would have to be held.
+    """
+    held: list[Records] = []
+    size, last, latest = 0, NO_TIME, NO_TIME
+    for piece in pieces:
+        timed = _with_times(piece, last)
+        last = int(timed.times[-1])
+        latest = max(latest, int(timed.times.max()))
+        held.append(timed)
+        size += timed.texts.nbytes
+        done = 0 if newest_first else sum(int((one.times <= max(latest - late_ns, NO_TIME)).sum()) for one in held)
+        if 2 * done >= sum(map(len, held)):
+            together = _sorted(held, newest_first=newest_first)
+            yield together.take(np.arange(done))
+            held = [together.take(np.arange(done, len(together)))] if done < len(together) else []
+            size = sum(one.texts.nbytes for one in held)
+        if size > HELD_BYTES:
+            raise InputError(
+                f"records are so far out of order that more than {HELD_BYTES >> 30} GiB would be held to sort them",
+                way_out="sort the file by the time of its records, or export shorter times",
+            )
+    if held:
+        yield _sorted(held, newest_first=newest_first)
+
+
+def _with_times(piece: Records, last: int) -> Records:
+    """With the time of the record before in place of a missing one."""
+    times = np.concatenate([[last], piece.times])
+    known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
+    return Records(piece.texts, piece.begins, piece.ends, times[known][1:], piece.names, piece.parts, piece.open)
+
+
+def _sorted(held: list[Records], *, newest_first: bool) -> Records:
+    together = joined_records(held)
+    if newest_first:
+        together = together.take(np.arange(len(together))[::-1])
+    order = np.argsort(together.times, kind="stable")
+    return together.take(order)
+
+
+def put_together(pieces: Iterator[Records]) -> Iterator[Records]:
+    """The records with the pieces of one text as one record, where its last piece stands."""
+    pending: Records | None = None
+    for piece in pieces:
+        if pending is None and not piece.open.any():
+            yield piece
+            continue
+        whole, pending = _put_together(joined_records([pending, piece] if pending else [piece]))
+        if len(whole):
+            yield whole
+    if pending is not None:
+        # A piece without bytes, after which nothing came, is no line.
+        yield pending.take(np.flatnonzero(np.diff(bounds_of(pending.texts)[1]) > 0))
+
+
+def _put_together(records: Records) -> tuple[Records, Records | None]:
+    """Whole records, and those of which more pieces may follow."""
+    key = records.names * (int(records.parts.max()) + 1) + records.parts
+    order = np.argsort(key, kind="stable")
+    keys, is_open = key[order], records.open[order]
+    # What could not be parsed is no piece of anything, and of its own name.
+    new = np.concatenate([[True], ~is_open[:-1] | (keys[1:] != keys[:-1])])
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(order)) - 1
+    texts = records.texts.take(pa.array(order))
+    values, offsets = bounds_of(texts)
+    bounds = np.append(offsets[first], offsets[-1])
+    buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(values)]
+    joined = Records(
+        pa.Array.from_buffers(pa.binary(), len(first), buffers),
+        records.begins[order[first]],
+        records.ends[order[last]],
+        records.times[order[first]],
+        records.names[order[first]],
+        records.parts[order[first]],
+        is_open[last] & (np.diff(bounds) < _TEXT_CAP),
+    )
+    by_end = np.argsort(order[last], kind="stable")
+    joined = joined.take(by_end)
+    rest = np.flatnonzero(joined.open)
+    return joined.take(np.flatnonzero(~joined.open)), joined.take(rest) if len(rest) else None

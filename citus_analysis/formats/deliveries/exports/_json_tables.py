@@ -1,0 +1,183 @@
+r"""Fields of JSON objects as columns.
+
+Arrow decodes a whole stretch of objects at once, but fails at the first one that it cannot read; then the stretch is
+halved until that one stands alone and Python decodes it. An object is decoded the same whatever stands beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from citus_analysis.core.array_types import Bools, Integers
+from citus_analysis.formats.deliveries.exports._shape import Path, Shape
+from citus_analysis.texts.lone_surrogates import without_lone_surrogates
+
+__all__ = ["Decoder", "Number", "fields_of", "parsed_json", "value_at"]
+
+_TYPES: Final = {"text": pa.binary(), "integer": pa.int64(), "number": pa.float64()}
+_BLANKS: Final = b" \t\r\n"
+_MARK: Final = b"\xef\xbb\xbf"
+
+
+class Number(str):
+    """A number of a JSON text, as it is written there."""
+
+    __slots__ = ()
+
+
+def parsed_json(text: bytes) -> object:
+    """The value that a JSON text stands for; numbers as :class:`Number`, bytes that are not UTF-8 as surrogates.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deeply.
+    """
+    whole = without_lone_surrogates(text.strip(_BLANKS).removeprefix(_MARK)).decode("utf-8", "surrogateescape")
+    try:
+        return json.loads(whole, parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The object of these members; what is said twice and differently counts as not said."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        found[key] = value if key not in found or found[key] == value else None
+    return found
+
+
+def fields_of(record: object, form: str) -> Mapping[str, object] | None:
+    """A record as an object; None if it does not have that form."""
+    if form == "object":
+        return record if isinstance(record, dict) else None
+    if not isinstance(record, list):
+        return None
+    if form == "pair":
+        return {"0": record[0], "1": record[1]} if len(record) >= 2 else None
+    named = [one for one in record if isinstance(one, dict) and isinstance(one.get("field"), str)]
+    return {str(one["field"]): one.get("value") for one in named} if len(named) == len(record) else None
+
+
+def value_at(record: object, path: Path) -> bytes | None:
+    """The value at the end of a path, as bytes; arrays of numbers below 256 are bytes (journald's JSON)."""
+    record = _member(record, path)
+    if isinstance(record, str):
+        return record.encode("utf-8", "surrogateescape")
+    if not isinstance(record, list):
+        return None
+    if all(isinstance(one, Number) and one.isdecimal() and len(one) <= 3 and int(one) < 256 for one in record):
+        return bytes(int(one) for one in record)
+    return b"\n".join(one.encode("utf-8", "surrogateescape") for one in record if isinstance(one, str)) or None
+
+
+def _member(record: object, path: Path) -> object:
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+@dataclass
+class Decoder:
+    """Decodes records of a shape."""
+
+    shape: Shape
+    _schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        tree: dict[str, object] = {}
+        for path in self.shape.wanted():
+            node = tree
+            for key in path[:-1]:
+                inner = node.setdefault(key, {})
+                node = inner if isinstance(inner, dict) else {}
+            node[path[-1]] = self._arrow_type(path)
+        self._schema = pa.schema(_fields(tree))
+
+    def _arrow_type(self, path: Path) -> pa.DataType:
+        kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
+        return pa.string() if kind == pa.binary() else kind
+
+    def columns(self, data: bytes, starts: Integers, plain: Bools) -> tuple[dict[Path, pa.Array], Bools]:
+        """Values of the wanted fields, and whether the record could be parsed.
+
+        Args:
+            data: the records.
+            starts: where each begins, and the end of the last one.
+            plain: records that begin and end with braces, and may be decoded with others.
+        """
+        self._buffer, self._starts = pa.py_buffer(data), starts
+        plain = plain if self.shape.form == "object" else np.zeros(len(plain), np.bool_)
+        edges = np.flatnonzero(np.diff(plain)) + 1
+        bounds = [0, *edges.tolist(), len(plain)]
+        found = []
+        for first, end in pairwise(bounds):
+            runs = self._halved(first, end) if plain[first] else map(self._alone, range(first, end))
+            found += list(runs)
+        paths = self.shape.wanted()
+        columns = {path: pa.concat_arrays([part[0][path] for part in found]) for path in paths}
+        return columns, np.concatenate([part[1] for part in found])
+
+    def _halved(self, first: int, end: int) -> Iterator[tuple[dict[Path, pa.Array], Bools]]:
+        table = self._decoded(first, end)
+        if table is not None:
+            yield {path: _column(table, path) for path in self.shape.wanted()}, np.ones(end - first, np.bool_)
+        elif end - first == 1:
+            yield self._alone(first)
+        else:
+            middle = (first + end) // 2
+            yield from self._halved(first, middle)
+            yield from self._halved(middle, end)
+
+    def _decoded(self, first: int, end: int) -> pa.Table | None:
+        from pyarrow import json as arrow_json
+
+        begin, size = int(self._starts[first]), int(self._starts[end] - self._starts[first])
+        options = arrow_json.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore")
+        reading = arrow_json.ReadOptions(use_threads=False, block_size=size + 1)
+        try:
+            table = arrow_json.read_json(pa.BufferReader(self._buffer.slice(begin, size)), reading, options)
+        except pa.ArrowInvalid:
+            return None
+        # Records that begin and end with braces hold at least one object each: as many rows are one of each.
+        return table if len(table) == end - first else None
+
+    def _alone(self, row: int) -> tuple[dict[Path, pa.Array], Bools]:
+        begin, end = int(self._starts[row]), int(self._starts[row + 1])
+        try:
+            record = fields_of(parsed_json(self._buffer.slice(begin, end - begin).to_pybytes()), self.shape.form)
+        except ValueError:
+            record = None
+        values = {path: self._value(record, path) for path in self.shape.wanted()}
+        return values, np.array([record is not None])
+
+    def _value(self, record: object, path: Path) -> pa.Array:
+        value = value_at(record, path)
+        if path == self.shape.text and isinstance(_member(record, path), Number):
+            value = None
+        kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
+        if value is None or kind == pa.binary():
+            return pa.array([value], kind)
+        try:
+            return pa.array([float(value)], kind) if kind == pa.float64() else pa.array([int(value)], kind)
+        except (ValueError, OverflowError):
+            return pa.array([None], kind)
+
+
+def _fields(tree: Mapping[str, object]) -> Sequence[pa.Field]:
+    return [pa.field(key, pa.struct(_fields(own)) if isinstance(own, dict) else own) for key, own in tree.items()]
+
+
+def _column(table: pa.Table, path: Path) -> pa.Array:
+    column = table.column(path[0]).combine_chunks()
+    for key in path[1:]:
+        column = pc.struct_field(column, key)
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return column.cast(pa.binary()) if pa.types.is_string(column.type) else column

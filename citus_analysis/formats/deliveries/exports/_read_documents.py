@@ -1,0 +1,289 @@
+"""Records of an export that is one JSON document, or several: elements of an array somewhere in it.
+
+The document is never in memory as a whole. Its brackets are found in columns, and those down to the records are
+followed one by one; each record is then decoded as a line of JSON would be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.deliveries.exports._brackets import Brackets
+from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
+from citus_analysis.formats.deliveries.exports._json_tables import Decoder, parsed_json, value_at
+from citus_analysis.formats.deliveries.exports._places import Stretch
+from citus_analysis.formats.deliveries.exports._rows import Rows, Table
+from citus_analysis.formats.deliveries.exports._shape import ANY, OUTER, Path, Shape
+from citus_analysis.formats.deliveries.lines import Lines
+
+__all__ = ["RECORD_CAP", "of_documents"]
+
+#: A longer record is taken for damage: what began with it is handed on as it stands.
+RECORD_CAP: Final = 64 * 2**20
+_BETWEEN: Final = b" \t\r\n,"
+_KEY: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:\s*$')
+#: What may stand in an object or array beside other objects and arrays.
+_TOKENS: Final = re.compile(rb'(?:[\s,:]|"(?:[^"\\]|\\.)*+"|true|false|null|[-+.0-9eE])*+')
+_KEY_BYTES: Final = 1024
+_MARK: Final = b"\xef\xbb\xbf"
+
+
+def of_documents(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
+    """The records, stretch by stretch."""
+    decoder = Decoder(rows.shape)
+    walk: _Walk | None = None
+    for lines in texts:
+        if walk is None:
+            walk = _Walk(_shape_of_text(rows.shape, lines.data))
+        walk.add(lines)
+        for found in walk.taken():
+            yield rows.records(_table(decoder, found))
+    if walk is not None:
+        walk.finish()
+        for found in walk.taken():
+            yield rows.records(_table(decoder, found))
+
+
+def _shape_of_text(shape: Shape, data: bytes) -> tuple[Path, bool]:
+    """The path to the records of a text, which may be a single record, and whether there is an object around them."""
+    outer = any(path[0] == OUTER for _, path in shape.naming)
+    return ((), False) if shape.records and _is_record(shape, data) else (shape.records, outer)
+
+
+def _is_record(shape: Shape, data: bytes) -> bool:
+    text = data.removeprefix(_MARK).strip(_BETWEEN)
+    if shape.form == "fields" and shape.records[0] == ANY:
+        return re.match(rb"\[\s*\{", text) is not None
+    if shape.form != "object":
+        return text.startswith(b"[")
+    if shape.records[0] == ANY:
+        return text.startswith(b"{")
+    if len(text) > RECORD_CAP:
+        return False
+    try:
+        return value_at(parsed_json(text), shape.text) is not None
+    except ValueError:
+        return False
+
+
+@dataclass
+class _Found:
+    """Records with the same object around them."""
+
+    outer: Mapping[str, object] | None = None
+    pieces: list[bytes] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    placed: int = 0
+
+
+def _table(decoder: Decoder, found: _Found) -> Table:
+    data = b"\n".join(found.pieces)
+    sizes = np.array([len(piece) + 1 for piece in found.pieces], np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts[-1] -= 1
+    plain = np.array([piece.startswith(b"{") and piece.endswith(b"}") for piece in found.pieces])
+    columns, parsed = decoder.columns(data, starts, plain)
+    paths = [path for _, path in decoder.shape.naming if path[0] == OUTER]
+    around = found.outer
+    outer = None if around is None else {path: value_at(around, path[1:]) or b"" for path in paths}
+    places = (np.array(found.begins, np.int64), np.array(found.ends, np.int64))
+    return Table(binary_of(data, starts), *places, columns, parsed, outer)
+
+
+@dataclass
+class _Open:
+    """A bracket on the way to the records, at a position of the text that is held."""
+
+    char: int
+    at: int
+    on_path: bool
+
+
+class _Walk:
+    """Follows the brackets of a text down to its records."""
+
+    def __init__(self, way: tuple[Path, bool]) -> None:
+        self._path, self._has_outer = way
+        self._text = Stretch()
+        self._brackets = Brackets()
+        self._read = 0
+        self._opened: list[_Open] = []
+        #: Where the last bracket stood that is looked at; None where none is.
+        self._gap: int | None = 0
+        self._lost = False
+        #: Whether the array of records was seen in what was opened first.
+        self._reached = True
+        self._outer: Mapping[str, object] | None = None
+        self._found: list[_Found] = []
+
+    def add(self, lines: Lines) -> None:
+        """Read the next stretch."""
+        if not len(self._text.data) and lines.data.startswith(_MARK) and not self._opened:
+            self._gap = len(_MARK)
+        self._text.add(lines)
+        if self._lost:
+            self._give_up()
+            return
+        data = self._text.data[self._read :]
+        whole = data.rstrip(b"\\")
+        places, opens, depths = self._brackets.read(whole)
+        level = np.where(opens, depths - 1, depths)
+        near = level <= len(self._path)
+        base, self._read = self._read, self._read + len(whole)
+        for place, is_open in zip((places[near] + base).tolist(), opens[near].tolist(), strict=True):
+            if not (self._opening(place) if is_open else self._closing(place)):
+                self._give_up()
+                return
+        self._forget()
+
+    def finish(self) -> None:
+        """Hand on what was left open at the end of the text."""
+        if self._opened and len(self._opened) > len(self._path) and self._opened[-1].on_path:
+            self._gap = self._opened[-1].at
+        elif self._opened and not self._reached:
+            self._gap = self._opened[0].at
+        elif self._is_sound(len(self._text.data)):
+            self._gap = None
+        self._between(len(self._text.data))
+        self._drop(0)
+
+    def taken(self) -> list[_Found]:
+        """The records since the last call."""
+        found, self._found = self._found, []
+        return found
+
+    def _opening(self, place: int) -> bool:
+        """Whether a bracket may open here; in an object, only after a key."""
+        if not self._is_sound(place):
+            return False
+        depth = len(self._opened)
+        above = self._opened[-1] if depth else None
+        key = _KEY.search(self._text.data[max(place - _KEY_BYTES, 0) : place]) if 0 < depth <= len(self._path) else None
+        if above is not None and above.char == ord("{") and key is None:
+            self._gap = place
+            return False
+        on_path = above is None or (above.on_path and self._fits(self._path[depth - 1], above, key))
+        # Inside a record, and in what does not lead to records, nothing is looked at.
+        self._gap = place + 1 if on_path and depth < len(self._path) else None
+        if depth == 0:
+            self._reached = not self._path
+        if on_path and depth + 1 == len(self._path):
+            self._reached = True
+            self._outer = self._around(place) if self._has_outer else None
+        self._opened.append(_Open(self._text.data[place], place, on_path))
+        return True
+
+    def _is_sound(self, place: int) -> bool:
+        """Whether what stands between brackets may stand there; between records, it is handed on if it may not."""
+        if self._gap is None:
+            return True
+        if len(self._opened) in (0, len(self._path)):
+            self._between(place)
+            return True
+        return _TOKENS.fullmatch(self._text.data, self._gap, place) is not None
+
+    @staticmethod
+    def _fits(step: str, above: _Open, key: re.Match[bytes] | None) -> bool:
+        if step == ANY:
+            return above.char == ord("[")
+        return above.char == ord("{") and key is not None and key[1] == step.encode()
+
+    def _closing(self, place: int) -> bool:
+        """Whether the bracket closes what was opened last; if not, nothing after it has a certain meaning."""
+        if not self._opened:
+            return True
+        if not self._is_sound(place):
+            return False
+        last = self._opened.pop()
+        depth = len(self._opened)
+        is_record = last.on_path and depth == len(self._path)
+        if self._text.data[place] != last.char + 2:
+            self._gap = last.at if is_record else place
+            return False
+        if is_record or (depth == 0 and not self._reached):
+            self._keep(last.at, place + 1)
+        self._gap = place + 1 if depth == 0 or self._opened[-1].on_path else None
+        return True
+
+    def _between(self, end: int) -> None:
+        """Hand on what stands between records and is neither blank nor a comma."""
+        if self._gap is None:
+            return
+        text = self._text.data[self._gap : end]
+        bare = text.strip(_BETWEEN)
+        if bare:
+            begin = self._gap + text.find(bare)
+            self._keep(begin, begin + len(bare))
+
+    def _keep(self, begin: int, end: int) -> None:
+        if not self._found or self._found[-1].outer is not self._outer:
+            self._found.append(_Found(self._outer))
+        found = self._found[-1]
+        found.pieces.append(self._text.data[begin:end])
+        found.begins.append(begin)
+        found.ends.append(end)
+
+    def _drop(self, count: int) -> None:
+        """Let go of the beginning of the text; records found in it get their places in the file."""
+        for found in self._found:
+            begins, ends = found.begins[found.placed :], found.ends[found.placed :]
+            found.begins[found.placed :] = self._text.begins_of(np.array(begins, np.int64)).tolist()
+            found.ends[found.placed :] = self._text.ends_of(np.array(ends, np.int64)).tolist()
+            found.placed = len(found.begins)
+        self._text.drop(count)
+
+    def _give_up(self) -> None:
+        """Hand on all lines from the damaged place on."""
+        self._lost = True
+        self._gap = self._gap or 0
+        place = self._gap
+        for line in self._text.data[place:].splitlines(keepends=True):
+            self._gap = place
+            self._between(place + len(line))
+            place += len(line)
+        self._drop(len(self._text.data))
+        self._gap = self._read = 0
+
+    def _around(self, place: int) -> Mapping[str, object]:
+        """The object that holds the array that opens here, as far as it was read."""
+        held = next(one for one in reversed(self._opened) if one.char == ord("{"))
+        closing = b"]" * (self._text.data[place] == ord("[")) + b"}"
+        try:
+            found = parsed_json(self._text.data[held.at : place + 1] + closing)
+        except ValueError:
+            found = {}
+        return found if isinstance(found, dict) else {}
+
+    def _forget(self) -> None:
+        """Keep only what is still needed: an open record, what may name it, the last key."""
+        needed = [max(self._read - _KEY_BYTES, 0)]
+        if self._gap is not None:
+            needed.append(self._gap)
+        if len(self._opened) > len(self._path) and self._opened[-1].on_path:
+            needed.append(self._opened[-1].at)
+        if self._has_outer and 0 < len(self._opened) < len(self._path):
+            needed.append(self._opened[-1].at)
+        if not self._reached and self._opened:
+            needed.append(self._opened[0].at)
+        first = min(needed)
+        if self._read - first > RECORD_CAP:
+            self._too_long()
+            return
+        self._drop(first)
+        self._read -= first
+        self._gap = None if self._gap is None else self._gap - first
+        for one in self._opened:
+            one.at -= first
+
+    def _too_long(self) -> None:
+        if len(self._opened) <= len(self._path) and self._gap is None:
+            raise FormatError(f"more than {RECORD_CAP >> 20} MiB before the array of records", way_out="split the file")
+        self._gap = self._opened[-1].at if len(self._opened) > len(self._path) else self._gap
+        self._give_up()

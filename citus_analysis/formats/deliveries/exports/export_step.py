@@ -1,0 +1,149 @@
+r"""The step that undoes an export, as log services and container runtimes write it: a text in a field of records.
+
+Example:
+    >>> docker = Shape("lines", text=("log",), time=("time",), utc=True, stream=("stream",), newline=True)
+    >>> record = b'{"log":"one\\n","stream":"stderr","time":"1970-01-01T00:00:01Z"}\n'
+    >>> (lines,) = Export.of(docker).undo(iter([Lines.of_file(record, offset=100)]))
+    >>> lines.data, lines.begins.tolist(), lines.ends.tolist(), lines.times.tolist()
+    (b'one\n', [100], [164], [1000000])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.deliveries.exports._columns import Records
+from citus_analysis.formats.deliveries.exports._in_order import Lateness, in_time_order, put_together
+from citus_analysis.formats.deliveries.exports._read_csv import of_csv
+from citus_analysis.formats.deliveries.exports._read_documents import of_documents
+from citus_analysis.formats.deliveries.exports._read_journal import of_journal
+from citus_analysis.formats.deliveries.exports._read_lines import of_lines
+from citus_analysis.formats.deliveries.exports._rows import UNSEEN, Rows
+from citus_analysis.formats.deliveries.exports._shape import Shape
+from citus_analysis.formats.deliveries.exports._words import words_of
+from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.steps import Step
+
+__all__ = ["Export", "any_cut"]
+
+_READERS: Final = MappingProxyType({"lines": of_lines, "document": of_documents, "csv": of_csv, "journal": of_journal})
+
+
+def any_cut(data: bytes, *, lines_only: bool) -> int:
+    """A :class:`~citus_analysis.formats.sources.content.Cut` for documents, whose lines may be of any length."""
+    return 0 if lines_only else len(data)
+
+
+@dataclass(frozen=True)
+class Export(Shape, Step):
+    """An export, and what is read of it.
+
+    Attributes:
+        only: records of this name (see :meth:`views`) are read; None for all.
+        strays: records that cannot be parsed, and so have no name, are handed on too.
+        late_ns: how much earlier than one before it a record is at most; 0 if they are in order.
+        newest_first: the newest record comes first.
+    """
+
+    only: str | None = None
+    strays: bool = True
+    late_ns: int = 0
+    newest_first: bool = False
+
+    @classmethod
+    def of(cls, shape: Shape) -> Export:
+        """All records of an export of this shape, which is in order."""
+        return cls(**{one.name: getattr(shape, one.name) for one in fields(Shape)})
+
+    @property
+    def words(self) -> str:
+        """`Docker JSON`, `JSON export, field textPayload`, `CSV export, column @message of pg-1`."""
+        known = words_of(self)
+        return known if self.only is None else f"{known} of {self.only or 'no name'}"
+
+    @property
+    def any_line(self) -> bool:
+        """A record has no relation to lines, so that content may be cut anywhere (:func:`any_cut`)."""
+        return self.container == "document"
+
+    def undo(self, texts: Iterator[Lines]) -> Iterator[Lines]:
+        r"""The lines of the tool, in order of time.
+
+        Each has the place of its record. A record without a text, or one that cannot be parsed, is handed on as it
+        stands. What stands between records (brackets, commas, blank lines, a header) gives no lines.
+
+        Args:
+            texts: stretches of the file, of whole lines unless it is a document.
+
+        Raises:
+            InputError: records are too far out of order to be sorted in memory.
+            FormatError: of a document, too much stands before its records.
+        """
+        rows = Rows(self)
+        records = self._selected(rows, _READERS[self.container](rows, texts))
+        if self.late_ns:
+            records = in_time_order(records, self.late_ns, newest_first=self.newest_first)
+        if self.newline or self.part:
+            records = put_together(records)
+        for found in records:
+            yield found.lines(timed=bool(self.time) and self.utc)
+
+    def views(self, texts: Iterator[Lines]) -> list[Export]:
+        """What is in a text: one step for each name in it, in order of appearance, which knows whether to sort.
+
+        Reads the text once, in bounded memory. Records that cannot be parsed go to the first one.
+
+        Args:
+            texts: stretches of the whole file.
+        """
+        rows = Rows(self)
+        late: dict[int, Lateness] = {}
+        for records in _READERS[self.container](rows, texts):
+            for number in np.unique(records.names[records.names >= 0]).tolist():
+                of_name = records.times[records.names == number]
+                late.setdefault(number, Lateness()).add(of_name)
+        names = [self._name(values) for values in rows.names.numbers]
+        views = [
+            replace(self, strays=number == 0, late_ns=found.late_ns, newest_first=found.newest_first)
+            for number, found in sorted(late.items())
+        ]
+        if len(views) <= 1:
+            return views or [self]
+        return [replace(view, only=name) for view, name in zip(views, names, strict=True)]
+
+    def names(self, texts: Iterator[Lines]) -> list[str]:
+        """The names in a text, in order of appearance; none if it is all of one."""
+        return [view.only for view in self.views(texts) if view.only is not None]
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What the name of the records says: values of `host`, `pod`, `container` ..., as far as it has them."""
+        if self.only is None:
+            return {}
+        values = [self.only] if len(self.naming) == 1 else [unquote(value) for value in self.only.split("/")]
+        return {kind: value for (kind, _), value in zip(self.naming, values, strict=True) if value}
+
+    def _name(self, values: tuple[bytes, ...]) -> str:
+        texts = [value.decode("utf-8", "replace") for value in values]
+        return texts[0] if len(texts) == 1 else "/".join(quote(text, safe=" :@+,=") for text in texts)
+
+    def _selected(self, rows: Rows, pieces: Iterator[Records]) -> Iterator[Records]:
+        for piece in pieces:
+            found = piece if self.only is None and self.strays else piece.take(self._rows_of_name(rows, piece))
+            if len(found):
+                yield found
+
+    def _rows_of_name(self, rows: Rows, piece: Records) -> Integers:
+        kept = (piece.names < 0) & self.strays
+        for values, number in rows.names.numbers.items():
+            # Of a record looked up alone, what stood around it and names it is not at hand.
+            if self.only is None or UNSEEN in values or self._name(values) == self.only:
+                kept |= piece.names == number
+        return np.flatnonzero(kept)
