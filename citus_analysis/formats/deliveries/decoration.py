@@ -3,13 +3,13 @@ r"""Lines that something wrote more before: a stamp, the name of a container, a 
 Example:
     >>> step = Decoration(pattern=r"(?P<name>\S+) +\| ", kind="Docker Compose", only="db-1", others=("web-1",))
     >>> text = Lines.of_file(b"db-1  | LOG:  ready\nweb-1 | GET /\ndb-1  | \tmore\n", 0)
-    >>> [undone.data for undone in step.undo(iter([text]))], step.names(iter([text]))
+    >>> [undone.data for undone in step.undo(iter([text]))], [view.only for view in step.views(iter([text]))]
     ([b'LOG:  ready\n\tmore\n'], ['db-1', 'web-1'])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -72,22 +72,27 @@ class Decoration(Step):
             undone, _ = self._undone(held, last=True)
             yield undone
 
-    def names(self, texts: Iterable[Lines]) -> list[str]:
-        """The names in a text, in the order of their first lines; empty if the decoration has none."""
+    @property
+    def of_name(self) -> str | None:
+        """The name whose lines are kept; None if all lines are."""
+        return self.only
+
+    def views(self, texts: Iterator[Lines]) -> list[Decoration]:
+        """One step for each name in a text."""
+        names = self._names(texts) if "(?P<name>" in self.pattern else []
+        return [
+            replace(self, only=name, first=number == 0, others=tuple(other for other in names if other != name))
+            for number, name in enumerate(names)
+        ] or [self]
+
+    def _names(self, texts: Iterator[Lines]) -> list[str]:
         import polars as pl
 
-        if "(?P<name>" not in self.pattern:
-            return []
         found: dict[str, None] = {}
         for text in texts:
             names = _lines(text).str.extract(self._anchored, _group(self.pattern, "name"))
             found |= dict.fromkeys(names.unique(maintain_order=True).drop_nulls().cast(pl.String).to_list())
         return list(found)
-
-    def of(self, name: str, names: Sequence[str]) -> Decoration:
-        """The same for the lines of one name; lines without a name are of the first."""
-        others = tuple(other for other in names if other != name)
-        return replace(self, only=name, first=name == names[0], others=others)
 
     @property
     def _anchored(self) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.encoded import encoded_lines
+from citus_analysis.formats.deliveries.exports import Export
 from citus_analysis.formats.deliveries.lines import Lines
 from citus_analysis.formats.deliveries.places import Places, Stretch, write_undone
 from citus_analysis.formats.deliveries.steps import Step
@@ -16,7 +17,7 @@ from citus_analysis.formats.sources.content import Content
 
 __all__ = ["PLAIN", "Delivery"]
 
-_STEPS: Final[Mapping[str, type[Step]]] = {"decoration": Decoration}
+_STEPS: Final[Mapping[str, type[Step]]] = {"decoration": Decoration, "export": Export}
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,23 @@ class Delivery:
         """Whether the text differs from the bytes of the file."""
         return self.encoding is not None or bool(self.steps) or self.is_part or bool(self.before or self.after)
 
-    def lines(self, content: Content) -> Iterator[Lines]:
+    @property
+    def _is_document(self) -> bool:
+        first = self.steps[0] if self.steps else None
+        return isinstance(first, Export) and first.any_line
+
+    def lines(self, content: Content, most_steps: int | None = None) -> Iterator[Lines]:
         """The undone text of the whole file.
+
+        Args:
+            content: the file.
+            most_steps: number of steps to undo; None: all.
 
         Raises:
             InputError: the file cannot be read.
         """
-        texts = encoded_lines(content, self.encoding)
-        for step in self.steps:
+        texts = encoded_lines(content, self.encoding, anywhere=self._is_document)
+        for step in self.steps[:most_steps]:
             texts = step.undo(texts)
         return texts
 
@@ -116,8 +126,12 @@ class Delivery:
 
 
 def _step(stored: Mapping[str, object]) -> Step:
-    facts = {name: tuple(v) if isinstance(v, list) else v for name, v in stored.items() if name != "step"}
-    return _STEPS[str(stored["step"])](**facts)
+    return _STEPS[str(stored["step"])](**{name: _frozen(value) for name, value in stored.items() if name != "step"})
+
+
+def _frozen(value: object) -> object:
+    """A value as it was before it was written as JSON, which has no tuples."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 PLAIN: Final = Delivery()

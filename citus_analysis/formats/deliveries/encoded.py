@@ -27,22 +27,30 @@ __all__ = ["encoded_lines"]
 _UTF8_MARK: Final = "UTF-8"
 
 
-def encoded_lines(content: Content, encoding: str | None) -> Iterator[Lines]:
+def encoded_lines(content: Content, encoding: str | None, *, anywhere: bool = False) -> Iterator[Lines]:
     """The lines of a file as UTF-8; characters that the encoding does not have become replacement characters.
 
     Args:
         content: the file.
         encoding: `UTF-16`, `UTF-16LE`, `UTF-16BE`, `UTF-32`, `UTF-8` (a byte order mark is left out), or None.
+        anywhere: stretches need not end where lines end, so that lines of any length are whole.
 
     Raises:
         InputError: the file cannot be read.
     """
-    if encoding is None:
-        yield from lines_of_blocks(content.blocks())
-    elif encoding == _UTF8_MARK:
-        yield from _without_mark(lines_of_blocks(content.blocks()))
+    if encoding in {None, _UTF8_MARK}:
+        texts = _cut_anywhere(content) if anywhere else lines_of_blocks(content.blocks())
+        yield from texts if encoding is None else _without_mark(texts)
     else:
         yield from _recoded(content, _codec_of(content, encoding))
+
+
+def _cut_anywhere(content: Content) -> Iterator[Lines]:
+    with closing(content.open()) as stream:
+        reader, offset = Reader(stream, content.path), 0
+        while data := reader.read(BLOCK_BYTES):
+            yield Lines.of_file(data, offset)
+            offset += len(data)
 
 
 def _without_mark(texts: Iterator[Lines]) -> Iterator[Lines]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from citus_analysis.formats.deliveries.lines import Lines
@@ -37,11 +37,17 @@ class Step(ABC):
             texts: stretches of lines, in the order of the file.
         """
 
-    def names(self, texts: Iterable[Lines]) -> list[str]:
-        """The names of the hosts or containers in a text, in the order of their first lines; empty without names."""
-        del texts
-        return []
+    @property
+    @abstractmethod
+    def of_name(self) -> str | None:
+        """The host, pod or container whose lines are kept; None if all lines are."""
 
-    def of(self, name: str, names: Sequence[str]) -> Step:
-        """The step that keeps the lines of one name only; lines without a name are of the first."""
-        raise NotImplementedError(f"{type(self).__name__} has no names, so not {name} of {names}")
+    @abstractmethod
+    def views(self, texts: Iterator[Lines]) -> Sequence[Step]:
+        """What is in a text: one step for each host, pod or container that it names, in the order of their first lines.
+
+        Lines without a name go to the first one.
+
+        Args:
+            texts: stretches of the whole file.
+        """

@@ -17,7 +17,9 @@ from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.registry import best_format, format_named
 from citus_analysis.formats.deliveries.common_beginnings import find_decoration
 from citus_analysis.formats.deliveries.delivery import Delivery
+from citus_analysis.formats.deliveries.exports import find_exports
 from citus_analysis.formats.deliveries.last_times import time_of_last_line
+from citus_analysis.formats.deliveries.lines import Lines
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.outputs.finding import MOST_BYTES, Output, find_outputs
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
@@ -86,8 +88,29 @@ class _Text:
 
     def steps(self, head: bytes) -> tuple[Step, ...]:
         """The steps after which a format knows the text; empty if there are none."""
-        decoration = find_decoration(head, lambda text: self.best(text)[1])
-        return () if decoration is None else (decoration,)
+        export = find_exports(head, self._decorated)
+        if export is not None:
+            text = b"".join(lines.data for lines in export.undo(iter([Lines.of_file(head, 0)])))
+            inner = None if self._plain(text) >= _CERTAIN else find_decoration(text, self._plain)
+            return (export,) if inner is None else (export, inner)
+        decoration = find_decoration(head, self._exported)
+        if decoration is None:
+            return ()
+        whole = head[: head.rfind(b"\n") + 1] or head
+        text = b"".join(lines.data for lines in decoration.undo(iter([Lines.of_file(whole, 0)])))
+        within = None if self._plain(text) >= _CERTAIN else find_exports(text, self._plain)
+        return (decoration,) if within is None else (decoration, within)
+
+    def _plain(self, text: bytes) -> float:
+        return self.best(text)[1]
+
+    def _decorated(self, text: bytes) -> float:
+        confidence = self._plain(text)
+        return _CERTAIN if confidence < _CERTAIN and find_decoration(text, self._plain) else confidence
+
+    def _exported(self, text: bytes) -> float:
+        confidence = self._plain(text)
+        return _CERTAIN if confidence < _CERTAIN and find_exports(text, self._plain) else confidence
 
     def outputs(self, of: Format | None, delivery: Delivery) -> list[Recognised]:
         """The sources in a text: one for each output of a tool, or the text as a whole."""
@@ -132,15 +155,16 @@ def _of_output(delivery: Delivery, one: Output, number: int, count: int) -> Deli
 
 def _of_each_name(content: Content, delivery: Delivery) -> Iterator[Delivery]:
     """A delivery for each host or container in a file."""
-    for place, step in enumerate(delivery.steps):
-        outer = replace(delivery, steps=delivery.steps[:place])
-        names = step.names(outer.lines(content))
-        if len(names) == 1:
-            yield replace(delivery, node=names[0])
-            return
-        for name in names:
-            steps = (*delivery.steps[:place], step.of(name, names), *delivery.steps[place + 1 :])
-            yield replace(delivery, steps=steps, name=name, node=name)
-        if names:
-            return
-    yield delivery
+    found = [delivery]
+    for place in range(len(delivery.steps)):
+        found = [view for one in found for view in _views(content, one, place)]
+    several = len(found) > 1
+    for one in found:
+        names = [step.of_name for step in one.steps if step.of_name]
+        yield replace(one, name="/".join(names) if several else "", node=names[0] if names else None)
+
+
+def _views(content: Content, delivery: Delivery, place: int) -> Iterator[Delivery]:
+    before, after = delivery.steps[:place], delivery.steps[place + 1 :]
+    for view in delivery.steps[place].views(delivery.lines(content, place)):
+        yield replace(delivery, steps=(*before, view, *after))

@@ -118,7 +118,7 @@ def test_names_in_order_of_appearance() -> None:
     data = exported.logcli(
         [Said("2026-03-01 12:00:00.000 UTC [1] LOG:  x", SECOND, name) for name in ("b", "a", "b")] * 4
     )
-    assert found_in(data).names(iter([Lines.of_file(data, 0)])) == ["b", "a"]
+    assert [view.only for view in found_in(data).views(iter([Lines.of_file(data, 0)]))] == ["b", "a"]
 
 
 def test_an_export_in_an_export() -> None:

@@ -114,13 +114,15 @@ class Export(Shape, Step):
             replace(self, strays=number == 0, late_ns=found.late_ns, newest_first=found.newest_first)
             for number, found in sorted(late.items())
         ]
-        if len(views) <= 1:
+        if not self.naming or not views:
             return views or [self]
         return [replace(view, only=name) for view, name in zip(views, names, strict=True)]
 
-    def names(self, texts: Iterator[Lines]) -> list[str]:
-        """The names in a text, in order of appearance; none if it is all of one."""
-        return [view.only for view in self.views(texts) if view.only is not None]
+    @property
+    def of_name(self) -> str | None:
+        """The most telling part of the name that is read: its host, else its pod, container or stream."""
+        known = self.facts
+        return next((known[kind] for kind in ("host", "pod", "container") if kind in known), self.only or None)
 
     @property
     def facts(self) -> Mapping[str, str]:
