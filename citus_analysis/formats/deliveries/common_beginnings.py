@@ -17,11 +17,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from citus_analysis.formats.deliveries.decoration import ANSI, Decoration
-from citus_analysis.formats.deliveries.known_decorations import Known, known_decoration
+from citus_analysis.formats.deliveries.known_decorations import KNOWN, Known, described, fits
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Knows
 
@@ -37,13 +38,15 @@ _SHARE: Final = 0.8
 #: Fewer lines have too much in common by chance.
 _FEWEST: Final = 2
 _SURE: Final = 0.9
+#: rsyslog's escape of a tab.
+_ESCAPED_TAB: Final = b"#011"
 #: Different names in the lines that are looked at, at most.
 _NAMES: Final = 40
 
 _PIECE: Final = re.compile(
     rf"(?P<stamp>{STAMP_PATTERN})"
     r"|(?P<address>\d{1,3}(?:\.\d{1,3}){3}(?![\w.]))"
-    r"|(?P<number>[0-9]+(?![\w.-]))"
+    r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?![\w.-]))"
     r"|(?P<field>[A-Za-z_][^\t\n]{0,79}(?=\t))"
     r"|(?P<word>[A-Za-z0-9_](?:[\w./@-]*\w)?)"
     r"|(?P<blanks> +)"
@@ -52,7 +55,7 @@ _PIECE: Final = re.compile(
 _PATTERNS: Final = {
     "stamp": STAMP_PATTERN,
     "address": r"[0-9.]+",
-    "number": r"[0-9]+",
+    "number": r"[0-9]+(?:\.[0-9]+)?",
     "field": r"[^\t\n]+",
     "word": r"[A-Za-z0-9_](?:[\w./@-]*\w)?",
 }
@@ -61,8 +64,7 @@ _NAMING: Final = frozenset({"address", "field", "word"})
 _NO_NAMES: Final = re.compile(
     r"(?i)(?:std)?(?:out|err|in)|[FPOE]|[0-9]{2}[OE]|debug[0-9]?|trace|info|information|notice|warn|warning|error|fatal|critical"
 )
-#: Whether the next line continues a line of a container runtime (CRI).
-_PART: Final = re.compile("[FP]")
+_LETTER: Final = re.compile("[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -71,33 +73,36 @@ class _Piece:
     text: str
 
 
-def find_decoration(head: bytes, knows: Knows) -> Decoration | None:
+def find_decoration(head: bytes, knows: Knows, *, only_known: bool = False) -> Decoration | None:
     """The decoration of a text's lines after which a format knows the text; None if there is none.
 
     Args:
         head: the beginning of the text, which no format knows.
         knows: how sure a format is of a text.
+        only_known: look only for decorations of known programs, which no tool's own lines resemble.
     """
     coloured = b"\x1b[" in head
     text = re.sub(ANSI.encode(), b"", head) if coloured else head
-    if coloured and knows(text) >= _SURE:
+    if coloured and not only_known and knows(text) >= _SURE:
         return Decoration("", "ANSI colours", coloured=True)
     lines = text[: text.rfind(b"\n") + 1 or len(text)].decode("utf-8", "replace").split("\n")
     lines = [line.rstrip("\r") for line in lines if line.strip()][:_LINES]
     if len(lines) < _FEWEST:
         return None
-    for pattern, known in _candidates(lines):
-        begins = re.compile(f"(?m)^(?:{pattern})".encode())
-        undone = begins.sub(b"", text)
-        escaped = b"\n#011" in undone
-        if knows(undone.replace(b"\n#011", b"\n\t")) >= _SURE:
-            kind = f"{known.kind}, ANSI colours" if coloured else known.kind
-            return Decoration(pattern, kind, coloured=coloured, escaped=escaped, noise=known.noise)
+    known = (known for known in KNOWN if fits(known, lines))
+    for one in known if only_known else chain(known, _candidates(lines)):
+        kind = f"{one.kind}, ANSI colours" if coloured else one.kind
+        found = Decoration(one.pattern, kind, coloured=coloured, noise=one.noise)
+        undone = found.undone_head(head)
+        if _ESCAPED_TAB in undone and knows(undone.replace(_ESCAPED_TAB, b"\t")) >= _SURE:
+            return replace(found, escaped=True)
+        if knows(undone) >= _SURE:
+            return found
     return None
 
 
-def _candidates(lines: Sequence[str]) -> Iterator[tuple[str, Known]]:
-    """Patterns of what nearly all lines begin with, and what people call it; the shortest first."""
+def _candidates(lines: Sequence[str]) -> Iterator[Known]:
+    """What nearly all lines begin with; the shortest first."""
     taken_apart = [list(_pieces(line)) for line in lines]
     alike = list(range(len(lines)))
     least = max(_FEWEST, int(_SHARE * len(lines)))
@@ -138,12 +143,12 @@ def _blank_follows(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], pl
     return bool(following) and all(kind == "blank" for kind in following)
 
 
-def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length: int) -> Iterator[tuple[str, Known]]:
-    """The pattern of the first pieces of lines, and what people call them; none if their names are not together."""
+def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length: int) -> Iterator[Known]:
+    """The first pieces of lines as a decoration; none if their names are not together."""
     longest = max(numbers, key=lambda number: len(lines[number]))
     pieces = lines[longest][:length]
     kinds = [piece.kind for piece in pieces]
-    known = known_decoration("".join(piece.text for piece in pieces))
+    known = described("".join(piece.text for piece in pieces))
     texts = [{lines[n][place].text for n in numbers if len(lines[n]) > place} for place in range(length)]
     patterns = [_piece_pattern(*piece) for piece in zip(kinds, texts, strict=True)]
     if "stamp" in kinds:
@@ -151,12 +156,7 @@ def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length:
     if kinds[0] == "blanks" and kinds[1:2] != ["number"]:
         # Numbers are aligned to the right; anything else is indented by what all lines have.
         patterns[0] = " " * min(map(len, texts[0]))
-    varying = [place for place in range(length) if _is_name(kinds[place], texts[place], fewest=2)]
-    if not varying and known.names:
-        varying = [place for place in range(length) if _is_name(kinds[place], texts[place], fewest=1)][:1]
-        patterns = [
-            _PATTERNS[kind] if n in varying else own for n, (kind, own) in enumerate(zip(kinds, patterns, strict=True))
-        ]
+    varying = [place for place in range(length) if _is_name(kinds[place], texts[place])]
     if varying:
         if {"stamp", "number"} & set(kinds[varying[0] : varying[-1] + 1]):
             return
@@ -165,12 +165,13 @@ def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length:
     if kinds[-1] == "blank":
         # Blanks at the end of a line are often removed.
         patterns[-1] = r"(?: |\r?$)"
-    yield "".join(patterns), known
+    yield known._replace(pattern="".join(patterns))
 
 
-def _is_name(kind: str, texts: set[str], fewest: int) -> bool:
-    """Whether pieces of lines may be names of hosts or containers: words of which there are few."""
-    return kind in _NAMING and fewest <= len(texts) <= _NAMES and not all(map(_NO_NAMES.fullmatch, texts))
+def _is_name(kind: str, texts: set[str]) -> bool:
+    """Whether pieces of lines are names of hosts or containers: words that vary, but of which there are few."""
+    words = kind == "address" or any(map(_LETTER.search, texts))
+    return kind in _NAMING and 1 < len(texts) <= _NAMES and words and not all(map(_NO_NAMES.fullmatch, texts))
 
 
 def _piece_pattern(kind: str, texts: set[str]) -> str:
@@ -180,8 +181,6 @@ def _piece_pattern(kind: str, texts: set[str]) -> str:
         return " "
     if kind not in _PATTERNS:
         return re.escape(kind)
-    if kind == "word" and all(map(_PART.fullmatch, texts)):
-        return "(?P<part>[FP])"
     if kind in {"stamp", "number"} or len(texts) > 1 or all(map(_NO_NAMES.fullmatch, texts)):
         return f"(?:{_PATTERNS[kind]})"
     return re.escape(next(iter(texts)))

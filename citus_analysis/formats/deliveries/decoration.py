@@ -26,7 +26,7 @@ __all__ = ["ANSI", "Decoration"]
 
 #: Sequences that colour a text on a terminal, or move the cursor.
 ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
-#: Syslog's escapes of control characters at the beginning of a further line.
+#: rsyslog's escape of a tab.
 _ESCAPED_TAB: Final = "#011"
 
 
@@ -42,7 +42,7 @@ class Decoration(Step):
         first: lines without the decoration, or with a name that is not in `others`, are kept too.
         others: the other names in the file.
         coloured: sequences that colour a text are removed, wherever they are.
-        escaped: `#011` at the beginning of a line stands for a tab.
+        escaped: `#011` stands for a tab.
         noise: regular expression of whole lines without the decoration that its program writes about itself. So are
             all lines before the first with the decoration.
     """
@@ -90,7 +90,8 @@ class Decoration(Step):
 
         found: dict[str, None] = {}
         for text in texts:
-            names = _lines(text).str.extract(self._anchored, _group(self.pattern, "name"))
+            lines = self._uncoloured(_lines(text))
+            names = lines.str.extract(self._anchored, _group(self.pattern, "name"))
             found |= dict.fromkeys(names.unique(maintain_order=True).drop_nulls().cast(pl.String).to_list())
         return list(found)
 
@@ -100,9 +101,7 @@ class Decoration(Step):
 
     def _undone(self, text: Lines, *, last: bool = False) -> tuple[Lines, Lines | None]:
         """The lines without the decoration, and lines to be read again with those after them."""
-        lines, rows = _lines(text), np.arange(len(text))
-        if self.coloured:
-            lines = lines.str.replace_all(ANSI, "")
+        lines, rows = self._uncoloured(_lines(text)), np.arange(len(text))
         if self.only is not None:
             kept = self._kept(lines)
             lines, rows = lines.filter(kept), rows[kept.to_numpy()]
@@ -140,6 +139,9 @@ class Decoration(Step):
             own |= np.arange(len(lines)) < decorated.argmax()
         return pl.Series(own) if own.any() else None
 
+    def _uncoloured(self, lines: pl.Series) -> pl.Series:
+        return lines.str.replace_all(ANSI, "") if self.coloured else lines
+
     def _kept(self, lines: pl.Series) -> pl.Series:
         name = lines.str.extract(self._anchored, _group(self.pattern, "name"))
         if self.first:
@@ -149,7 +151,7 @@ class Decoration(Step):
     def _stripped(self, lines: pl.Series) -> pl.Series:
         stripped = lines.str.replace(self._anchored, "")
         if self.escaped:
-            stripped = stripped.str.replace(f"^{_ESCAPED_TAB}", "\t")
+            stripped = stripped.str.replace_all(_ESCAPED_TAB, "\t", literal=True)
         return stripped
 
 

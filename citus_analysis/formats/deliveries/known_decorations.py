@@ -1,65 +1,92 @@
-"""What people call a decoration that a known program writes; any other is described in general words."""
+"""Decorations that known programs write, and what people call them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 
-__all__ = ["Known", "known_decoration"]
+__all__ = ["KNOWN", "Known", "described", "fits"]
 
-_ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})"
-_NAME = r"[\w./@-]+"
+_ISO = r"(?P<stamp>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2}))"
+_NAME = r"(?P<name>[A-Za-z0-9_](?:[\w./@-]*\w)?)"
+#: Blanks at the end of a line are often removed.
+_END = r"(?: |\r?$)"
+#: Share of the lines that must have a decoration; a few others are a heading, or come from another program.
+_SHARE: Final = 0.8
 _COMPOSE = r"Attaching to |Gracefully stopping|(?:Stopping|Killing|Aborting) |\S+ exited with code [0-9]+"
 _JOURNAL = r"-- (?:Logs begin|Journal begins|Boot|Reboot|No entries|cursor)"
 
 
 class Known(NamedTuple):
-    """A kind of decoration.
+    """A decoration of a known program.
 
     Attributes:
-        pattern: what it looks like.
+        pattern: as of :attr:`Decoration.pattern`.
         kind: what people call it.
-        names: its first word, after any stamp, is the name of a host or a container.
-        noise: what lines look like that its program writes about itself.
+        noise: as of :attr:`Decoration.noise`.
     """
 
     pattern: str
     kind: str
-    names: bool = False
     noise: str = ""
 
 
-#: The first that fits is used.
-_KNOWN: Final = (
-    Known(rf"{_ISO} (?:stdout|stderr) [FP]", "CRI log"),
-    Known(rf"{_ISO} [0-9]{{2}}[OE][+ ]?", "GitLab CI log"),
-    Known(rf"{_NAME} +\| +{_ISO}", "Docker Compose, stamped", names=True, noise=_COMPOSE),
-    Known(rf"{_ISO} +{_NAME} +\|", "Docker Compose in a stamped log", names=True, noise=_COMPOSE),
-    Known(rf"{_NAME} +\|", "Docker Compose", names=True, noise=_COMPOSE),
-    Known(rf"(?:{_ISO} )?\[pod/{_NAME}\]", "kubectl logs", names=True),
-    Known(rf"\[{_NAME}\] (?:out|err):", "Fabric", names=True),
-    Known(rf"[^\t]+\t[^\t]+\t{_ISO}", "GitHub Actions log"),
-    Known(rf"(?:{STAMP_PATTERN}) {_NAME} {_NAME}(?:\[[0-9]+\])?:", "journal or syslog", names=True, noise=_JOURNAL),
-    Known(rf"(?:{STAMP_PATTERN})", "stamped lines"),
-    Known(r"[0-9]+(?:\t|:| |$)", "numbered lines"),
-    Known(r">", "quoted lines"),
-    Known(r"$", "indented lines"),
-    Known(rf"{_NAME}:|\[{_NAME}\]", "lines after a name", names=True),
+#: No tool's own lines look like these, so that a format that knows such a text as it is would be wrong.
+KNOWN: Final = (
+    Known(rf"{_ISO} (?:stdout|stderr) (?P<part>[FP])(?::\w+)*{_END}", "CRI log"),
+    Known(rf"{_ISO} [0-9]{{2}}[OE](?: |\+|\r?$)", "GitLab CI log"),
+    Known(rf"{_NAME} +\| +{_ISO}{_END}", "Docker Compose, stamped", _COMPOSE),
+    Known(rf"{_ISO} +{_NAME} +\|{_END}", "Docker Compose in a stamped log"),
+    Known(rf"{_NAME} +\|{_END}", "Docker Compose", _COMPOSE),
+    Known(rf"{_ISO} \[pod/{_NAME}\]{_END}", "kubectl logs, stamped"),
+    Known(rf"\[pod/{_NAME}\] {_ISO}{_END}", "kubectl logs, stamped"),
+    Known(rf"\[pod/{_NAME}\]{_END}", "kubectl logs"),
+    Known(
+        rf"\[{_NAME}\] (?:out|err):{_END}",
+        "Fabric",
+        r"\[[^\]\n]+\] (?:Executing task|run:|sudo:|local:|put:|download:)|Done\.|Disconnecting from|\s*$",
+    ),
+    Known(rf"[^\t\n]+\t[^\t\n]+\t\ufeff?{_ISO}{_END}", "GitHub Actions log"),
+    Known(rf"{_ISO} {_NAME} [\w./-]+(?:\[[0-9]+\])?:{_END}", "journal or syslog", _JOURNAL),
+    Known(rf"{_ISO}{_END}", "stamped lines"),
 )
-_OTHER: Final = Known("", "decorated lines")
+#: What the beginning of a line looks like -> what people call it, where the lines show what a decoration is.
+_DESCRIBED: Final = (
+    (rf"(?:{STAMP_PATTERN}) [\w./@-]+ [\w./@-]+(?:\[[0-9]+\])?:", "journal or syslog"),
+    (rf"(?:{STAMP_PATTERN})", "stamped lines"),
+    (r"[0-9]+(?:\t|:| |$)", "numbered lines"),
+    (r">", "quoted lines"),
+    (r"$", "indented lines"),
+    (r"[\w./@-]+:|\[[\w./@-]+\]", "lines after a name"),
+)
 
 
-def known_decoration(decorated: str) -> Known:
-    """What people call a decoration.
+def fits(known: Known, lines: Sequence[str]) -> bool:
+    """Whether nearly all lines that are not empty have a decoration, or are of its program.
+
+    Example:
+        >>> [known.kind for known in KNOWN if fits(known, ["db-1  | one", "web-1 | two", "db-1  |"])]
+        ['Docker Compose']
+    """
+    begins, noise = re.compile(known.pattern), re.compile(known.noise or "(?!)")
+    decorated = sum(begins.match(line) is not None for line in lines)
+    own = sum(begins.match(line) is None and noise.match(line) is not None for line in lines)
+    return decorated > 0 and decorated + own >= _SHARE * len(lines)
+
+
+def described(decorated: str) -> Known:
+    """What people call a decoration that the lines show.
 
     Args:
         decorated: what stands before a line.
 
     Example:
-        >>> known_decoration("[db1] out: ").kind, known_decoration("    12  ").kind
-        ('Fabric', 'numbered lines')
+        >>> described("    12  ").kind, described("@@ ").kind
+        ('numbered lines', 'decorated lines')
     """
     shown = decorated.strip()
-    return next((known for known in _KNOWN if re.match(known.pattern, shown)), _OTHER)
+    kind = next((kind for pattern, kind in _DESCRIBED if re.match(pattern, shown)), "decorated lines")
+    return Known("", kind, _JOURNAL if kind.startswith("journal") else "")

@@ -37,6 +37,11 @@ class Step(ABC):
             texts: stretches of lines, in the order of the file.
         """
 
+    def undone_head(self, head: bytes) -> bytes:
+        """The beginning of a text without this step; a last line that may be cut is left out."""
+        whole = head[: head.rfind(b"\n") + 1] or head
+        return b"".join(text.data for text in self.undo(iter([Lines.of_file(whole, 0)])))
+
     @property
     @abstractmethod
     def of_name(self) -> str | None:

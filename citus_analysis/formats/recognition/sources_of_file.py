@@ -19,15 +19,16 @@ from citus_analysis.formats.deliveries.common_beginnings import find_decoration
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.deliveries.exports import find_exports
 from citus_analysis.formats.deliveries.last_times import time_of_last_line
-from citus_analysis.formats.deliveries.lines import Lines
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.outputs.finding import MOST_BYTES, Output, find_outputs
+from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 
 __all__ = ["Recognised", "recognise_sources"]
 
 #: A format that is this sure of a text reads it as it is.
 _CERTAIN: Final = 0.9
+_UNCERTAIN: Final = 0.6
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
@@ -63,11 +64,13 @@ def recognise_sources(content: Content, forced: Format | None = None) -> list[Re
     text = _Text(content, forced)
     head = text.head(delivery)
     format_, confidence = text.best(head)
-    steps = () if confidence >= _CERTAIN else text.steps(head)
+    steps = text.steps(head, certain=confidence >= _CERTAIN)
     if not steps:
         return text.outputs(forced or format_, delivery)
     delivered = _of_each_name(content, replace(delivery, steps=steps))
-    return [source for own in delivered for source in text.outputs(forced or text.best(text.head(own))[0], own)]
+    sources = [source for own in delivered for source in text.outputs(forced or text.best(text.head(own))[0], own)]
+    # Names may also be something else, such as words of a table.
+    return sources if any(source.format for source in sources) else [Recognised(None, delivery)]
 
 
 @dataclass(frozen=True)
@@ -81,23 +84,32 @@ class _Text:
         return delivery.head(self.content, HEAD_BYTES) if delivery.is_undone else self.content.head
 
     def best(self, head: bytes) -> tuple[Format | None, float]:
-        """The format of a text, and its confidence."""
-        if self.forced is not None:
-            return self.forced, self.forced.detect(self.content.path.name, head)
-        return best_format(self.content.path.name, head)
+        """The format of a text, and its confidence: not certain if its lines do not begin as those of the tool."""
+        name, of = self.content.path.name, self.forced
+        of, confidence = best_format(name, head) if of is None else (of, of.detect(name, head))
+        if of is None or not of.openings or confidence < _CERTAIN:
+            return of, confidence
+        return of, confidence if any(mark.format is of for mark in marks_of(head)) else _UNCERTAIN
 
-    def steps(self, head: bytes) -> tuple[Step, ...]:
-        """The steps after which a format knows the text; empty if there are none."""
+    def steps(self, head: bytes, *, certain: bool) -> tuple[Step, ...]:
+        """The steps after which a format knows the text; empty if there are none.
+
+        Args:
+            head: the beginning of the text.
+            certain: a format knows the text as it is.
+        """
+        if certain:
+            known = find_decoration(head, self._plain, only_known=True)
+            return () if known is None else (known,)
         export = find_exports(head, self._decorated)
         if export is not None:
-            text = b"".join(lines.data for lines in export.undo(iter([Lines.of_file(head, 0)])))
+            text = export.undone_head(head)
             inner = None if self._plain(text) >= _CERTAIN else find_decoration(text, self._plain)
             return (export,) if inner is None else (export, inner)
         decoration = find_decoration(head, self._exported)
         if decoration is None:
             return ()
-        whole = head[: head.rfind(b"\n") + 1] or head
-        text = b"".join(lines.data for lines in decoration.undo(iter([Lines.of_file(whole, 0)])))
+        text = decoration.undone_head(head)
         within = None if self._plain(text) >= _CERTAIN else find_exports(text, self._plain)
         return (decoration,) if within is None else (decoration, within)
 
