@@ -23,6 +23,7 @@ from typing import Final
 
 from citus_analysis.formats.deliveries.decoration import ANSI, Decoration
 from citus_analysis.formats.deliveries.known_decorations import KNOWN, Known, described, fits
+from citus_analysis.formats.deliveries.lines import Lines
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Knows
 
@@ -93,7 +94,8 @@ def find_decoration(head: bytes, knows: Knows, *, only_known: bool = False) -> D
     for one in known if only_known else chain(known, _candidates(lines)):
         kind = f"{one.kind}, ANSI colours" if coloured else one.kind
         found = Decoration(one.pattern, kind, coloured=coloured, noise=one.noise)
-        undone = found.undone_head(head)
+        views = found.views(iter([Lines.of_file(head, 0)]))
+        undone = (views[0] if len(views) == 1 else found).undone_head(head)
         if _ESCAPED_TAB in undone and knows(undone.replace(_ESCAPED_TAB, b"\t")) >= _SURE:
             return replace(found, escaped=True)
         if knows(undone) >= _SURE:

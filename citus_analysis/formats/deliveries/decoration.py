@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.exports import nanoseconds
+from citus_analysis.formats.deliveries.line_order import Order, joined_lines, picked_lines, sorted_by_time
+from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+from citus_analysis.formats.deliveries.stamps import has_date, time_of_stamp
 from citus_analysis.formats.deliveries.steps import Step
 
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ __all__ = ["ANSI", "Decoration"]
 
 #: Sequences that colour a text on a terminal, or move the cursor.
 ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
+#: Lines that show what the stamps look like.
+_FIRST: Final = 100
+_NS_PER_US: Final = 1000
 #: rsyslog's escape of a tab.
 _ESCAPED_TAB: Final = "#011"
 
@@ -43,6 +49,9 @@ class Decoration(Step):
         others: the other names in the file.
         coloured: sequences that colour a text are removed, wherever they are.
         escaped: `#011` stands for a tab.
+        timed: lines keep the times of their stamps (:attr:`Lines.times`) if these state their zone.
+        unordered: the lines are not in the order of their stamps, and are sorted by them.
+        newest_first: the newest line comes first.
         noise: regular expression of whole lines without the decoration that its program writes about itself. So are
             all lines before the first with the decoration.
     """
@@ -55,6 +64,9 @@ class Decoration(Step):
     coloured: bool = False
     escaped: bool = False
     noise: str = ""
+    timed: bool = False
+    unordered: bool = False
+    newest_first: bool = False
 
     @property
     def words(self) -> str:
@@ -62,15 +74,21 @@ class Decoration(Step):
         return self.kind if self.only is None else f"{self.kind} of {self.only}"
 
     def undo(self, texts: Iterator[Lines]) -> Iterator[Lines]:
-        """The lines without it."""
+        """The lines without it.
+
+        Raises:
+            InputError: the lines are not in order, and too many to be sorted in memory.
+        """
+        undone = (text for text in self._undone_texts(texts) if len(text))
+        return sorted_by_time(undone, newest_first=self.newest_first) if self.unordered else undone
+
+    def _undone_texts(self, texts: Iterator[Lines]) -> Iterator[Lines]:
         held: Lines | None = None
         for text in texts:
-            undone, held = self._undone(text if held is None else _joined(held, text))
-            if len(undone):
-                yield undone
-        if held is not None and len(held):
-            undone, _ = self._undone(held, last=True)
+            undone, held = self._undone(text if held is None else joined_lines([held, text]))
             yield undone
+        if held is not None:
+            yield self._undone(held, last=True)[0]
 
     @property
     def of_name(self) -> str | None:
@@ -78,22 +96,51 @@ class Decoration(Step):
         return self.only
 
     def views(self, texts: Iterator[Lines]) -> list[Decoration]:
-        """One step for each name in a text."""
-        names = self._names(texts) if "(?P<name>" in self.pattern else []
-        return [
+        """One step for each name in a text, which knows whether to sort."""
+        order: dict[str | None, Order] = {}
+        for text in texts:
+            lines = self._uncoloured(_lines(text))
+            times = self._times(lines) if has_date(self._shown_stamp(lines)) else None
+            for name, rows in self._rows_of_names(lines):
+                order.setdefault(name, Order()).add(None if times is None else times[rows])
+        names = [name for name in order if name is not None]
+        found = [
             replace(self, only=name, first=number == 0, others=tuple(other for other in names if other != name))
             for number, name in enumerate(names)
         ] or [self]
+        orders = [order[name] for name in names] or list(order.values()) or [Order()]
+        return [
+            replace(view, unordered=own.is_broken, newest_first=own.is_descending)
+            for view, own in zip(found, orders, strict=False)
+        ]
 
-    def _names(self, texts: Iterator[Lines]) -> list[str]:
+    def _rows_of_names(self, lines: pl.Series) -> Iterator[tuple[str | None, Integers]]:
+        """The names in lines, and the numbers of the lines of each; without names, all lines have the name None."""
         import polars as pl
 
-        found: dict[str, None] = {}
-        for text in texts:
-            lines = self._uncoloured(_lines(text))
-            names = lines.str.extract(self._anchored, _group(self.pattern, "name"))
-            found |= dict.fromkeys(names.unique(maintain_order=True).drop_nulls().cast(pl.String).to_list())
-        return list(found)
+        if "(?P<name>" not in self.pattern:
+            yield None, np.arange(len(lines))
+            return
+        names = lines.str.extract(self._anchored, _group(self.pattern, "name"))
+        for (name,), rows in (
+            pl.DataFrame({"name": names}).with_row_index("row").drop_nulls().group_by("name", maintain_order=True)
+        ):
+            yield str(name), rows["row"].to_numpy().astype(np.int64)
+
+    def _shown_stamp(self, lines: pl.Series) -> str:
+        """The first stamp of some lines; empty if they have none."""
+        if "(?P<stamp>" not in self.pattern:
+            return ""
+        stamps = lines.head(_FIRST).str.extract(self._anchored, _group(self.pattern, "stamp")).drop_nulls()
+        return str(stamps[0]) if len(stamps) else ""
+
+    def _times(self, lines: pl.Series) -> Integers:
+        """The times of the stamps in µs since 1970-01-01 UTC."""
+        import pyarrow as pa
+
+        stamps = lines.str.extract(self._anchored, _group(self.pattern, "stamp")).to_arrow()
+        times = nanoseconds(stamps.cast(pa.binary()))
+        return np.where(times == NO_TIME, times, times // _NS_PER_US)
 
     @property
     def _anchored(self) -> str:
@@ -106,10 +153,12 @@ class Decoration(Step):
             kept = self._kept(lines)
             lines, rows = lines.filter(kept), rows[kept.to_numpy()]
         begins, ends = text.begins[rows], text.ends[rows]
+        needed = self.unordered or (self.timed and time_of_stamp(self._shown_stamp(lines)) is not None)
+        times = self._times(lines) if needed else None
         if "(?P<part>" in self.pattern:
             goes_on = lines.str.extract(self._anchored, _group(self.pattern, "part")).eq("P").fill_null(value=False)
             whole = len(lines) if last else len(lines) - _open_at_end(goes_on)
-            held = _picked(text, rows[whole:]) if whole < len(lines) else None
+            held = picked_lines(text, rows[whole:]) if whole < len(lines) else None
             lines, goes_on = lines.head(whole), goes_on.head(whole)
             lines = self._stripped(lines)
             # A piece lacks the line end, so that the next one continues it.
@@ -117,13 +166,14 @@ class Decoration(Step):
             first = np.flatnonzero(~np.concatenate([[False], goes_on.to_numpy()[:-1]])) if whole else np.array([], int)
             final = np.append(first[1:], whole)[: len(first)] - 1
             data, starts = _bytes_of(pieces)
-            return Lines(data, starts[np.append(first, whole)], begins[first], ends[final]), held
+            at = None if times is None else times[first]
+            return Lines(data, starts[np.append(first, whole)], begins[first], ends[final], at), held
         stripped = self._stripped(lines)
         if (own := self._own_lines(lines, at_start=text.begins[0] == 0)) is not None:
             # An empty text keeps the place of the line.
             stripped = stripped.zip_with(~own, stripped.clear(len(stripped)).fill_null(""))
         data, starts = _bytes_of(stripped)
-        return Lines(data, starts, begins, ends), None
+        return Lines(data, starts, begins, ends, times), None
 
     def _own_lines(self, lines: pl.Series, *, at_start: bool) -> pl.Series | None:
         """Which lines the program of the decoration wrote about itself; None if none of them."""
@@ -199,19 +249,3 @@ def _bytes_of(lines: pl.Series) -> tuple[bytes, Integers]:
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     data = memoryview(array.buffers()[2])[int(offsets[0]) : int(offsets[-1])] if array.buffers()[2] else b""
     return bytes(data), offsets - offsets[0]
-
-
-def _picked(text: Lines, rows: Integers) -> Lines:
-    """Some of the lines."""
-    data = b"".join(text.data[text.starts[row] : text.starts[row + 1]] for row in rows.tolist())
-    sizes = text.starts[rows + 1] - text.starts[rows]
-    return Lines(data, np.concatenate([[0], np.cumsum(sizes)]), text.begins[rows], text.ends[rows])
-
-
-def _joined(before: Lines, after: Lines) -> Lines:
-    return Lines(
-        before.data + after.data,
-        np.concatenate([before.starts[:-1], len(before.data) + after.starts]),
-        np.concatenate([before.begins, after.begins]),
-        np.concatenate([before.ends, after.ends]),
-    )

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["STAMP_PATTERN", "time_of_stamp"]
+__all__ = ["STAMP_PATTERN", "has_date", "time_of_stamp"]
 
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
@@ -25,6 +25,16 @@ _ISO: Final = re.compile(
 )
 _EPOCH: Final = re.compile(r"1[0-9]{9}(?:\.[0-9]{1,9})?")
 _MICROSECONDS: Final = 6
+
+
+def has_date(stamp: str) -> bool:
+    """Whether a stamp has a year, month and day, or counts from 1970, so that two of them can be compared.
+
+    Example:
+        >>> has_date("2026-11-25 16:53:47"), has_date("Nov 25 16:53:47")
+        (True, False)
+    """
+    return _EPOCH.fullmatch(stamp) is not None or _ISO.search(stamp) is not None
 
 
 def time_of_stamp(stamp: str) -> datetime | None:

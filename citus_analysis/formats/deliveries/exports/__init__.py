@@ -5,6 +5,7 @@
 """
 
 from citus_analysis.formats.deliveries.exports._find import find_exports
+from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
 from citus_analysis.formats.deliveries.exports.export_step import Export, any_cut
 
-__all__ = ["Export", "any_cut", "find_exports"]
+__all__ = ["Export", "any_cut", "find_exports", "nanoseconds"]

@@ -179,7 +179,7 @@ def _of_csv(head: bytes) -> Iterator[Sample]:
     text = head.decode("utf-8", "surrogateescape")
     first = text.split("\n", 1)[0]
     for separator in _SEPARATORS:
-        names = next(csv.reader([first.rstrip("\r")], delimiter=separator), [])
+        names = _csv_header(first.rstrip("\r"), separator)
         alone = len(names) == 1 and (separator != "," or not text[len(first) + 1 :].startswith('"'))
         if alone or len(set(names)) < len(names) or not names or not all(map(_HEADER.fullmatch, names)):
             continue
@@ -187,6 +187,13 @@ def _of_csv(head: bytes) -> Iterator[Sample]:
         records = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
         if 2 * len(records) >= len(rows) > 0:
             yield Sample(Shape("csv", header=tuple(names), separator=separator), tuple(records))
+
+
+def _csv_header(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return []
 
 
 def _csv_rows(text: str, separator: str) -> list[list[str]]:

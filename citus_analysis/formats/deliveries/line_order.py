@@ -1,0 +1,104 @@
+r"""Lines in the order of their times, where a file lists them in another one.
+
+Example:
+    >>> late = Lines(b"two\none\n", np.array([0, 4, 8]), np.array([0, 9]), np.array([9, 18]), np.array([7, 5]))
+    >>> [text.data for text in sorted_by_time(iter([late]), newest_first=False)]
+    [b'one\ntwo\n']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.core.array_types import Integers
+from citus_analysis.errors import InputError
+from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+
+__all__ = ["Order", "joined_lines", "picked_lines", "sorted_by_time"]
+
+#: Text that may be held in memory to be sorted.
+_HELD_BYTES: Final = 2**30
+
+
+@dataclass
+class Order:
+    """Whether the times of lines are in order.
+
+    Attributes:
+        rises: a line was later than the one before it.
+        falls: a line was earlier than the one before it.
+        last: the time of the last line.
+    """
+
+    rises: bool = False
+    falls: bool = False
+    last: int = NO_TIME
+
+    def add(self, times: Integers | None) -> None:
+        """Take in the times of the next lines."""
+        known = np.zeros(0, np.int64) if times is None else times[times != NO_TIME]
+        if len(known):
+            steps = np.diff(known, prepend=known[0] if self.last == NO_TIME else self.last)
+            self.rises, self.falls = self.rises or bool((steps > 0).any()), self.falls or bool((steps < 0).any())
+            self.last = int(known[-1])
+
+    @property
+    def is_broken(self) -> bool:
+        """A line is earlier than the one before it."""
+        return self.falls
+
+    @property
+    def is_descending(self) -> bool:
+        """The newest line comes first."""
+        return self.falls and not self.rises
+
+
+def sorted_by_time(texts: Iterator[Lines], *, newest_first: bool) -> Iterator[Lines]:
+    """All lines sorted by time; those of one time stay in the order of the file (from its end if newest first).
+
+    A line without a time stays behind the one before it.
+
+    Raises:
+        InputError: there are more than 1 GiB of them.
+    """
+    held: list[Lines] = []
+    size = 0
+    for text in texts:
+        held.append(text)
+        size += len(text.data)
+        if size > _HELD_BYTES:
+            raise InputError(
+                f"the lines are not in the order of their stamps, and more than {_HELD_BYTES >> 30} GiB",
+                way_out="sort the file by its stamps, or divide it",
+            )
+    if held:
+        whole = joined_lines(held)
+        times = np.full(len(whole), NO_TIME) if whole.times is None else whole.times
+        known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
+        rows = np.arange(len(whole))[:: -1 if newest_first else 1]
+        yield picked_lines(whole, rows[np.argsort(times[known][rows], kind="stable")])
+
+
+def picked_lines(text: Lines, rows: Integers) -> Lines:
+    """Lines of a text, in the order of their numbers."""
+    data = b"".join(text.data[text.starts[row] : text.starts[row + 1]] for row in rows.tolist())
+    starts = np.concatenate([[0], np.cumsum(text.starts[rows + 1] - text.starts[rows])])
+    return Lines(data, starts, text.begins[rows], text.ends[rows], None if text.times is None else text.times[rows])
+
+
+def joined_lines(texts: Sequence[Lines]) -> Lines:
+    """The lines of several texts, one after the other."""
+    offsets = np.cumsum([0, *(len(text.data) for text in texts)])
+    starts = [offset + text.starts[:-1] for offset, text in zip(offsets, texts, strict=False)]
+    times = [np.full(len(text), NO_TIME) if text.times is None else text.times for text in texts]
+    return Lines(
+        b"".join(text.data for text in texts),
+        np.concatenate([*starts, offsets[-1:]]),
+        np.concatenate([text.begins for text in texts]),
+        np.concatenate([text.ends for text in texts]),
+        None if all(text.times is None for text in texts) else np.concatenate(times),
+    )
