@@ -10,6 +10,7 @@ import numpy as np
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.deliveries.lines import NO_TIME
 from citus_analysis.formats.deliveries.places import Places
 from citus_analysis.formats.sources.content import Content
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["DeliveredParser", "Parser"]
 
 _LENGTH: Final = "byte_length"
+_TIME: Final = "log_time"
 #: Columns with an offset in the source; the length of the first one's record is in the column above.
 _OFFSETS: Final = ("byte_offset", "record_byte_offset", "first_byte_offset")
 
@@ -72,8 +74,21 @@ class DeliveredParser:
         yield Parsed({}, 0, self.file_bytes - counted)
 
     def _placed(self, piece: Parsed) -> Parsed:
-        tables = {name: self._in_file(rows) for name, rows in piece.tables.items()}
+        tables = {name: self._in_file(self._timed(rows)) for name, rows in piece.tables.items()}
         return piece.with_rows(tables, self._in_file(piece.rejects))
+
+    def _timed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Records of server logs that have no time of their own, with the time that the delivery gave their lines."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if self.places.times is None or _TIME not in rows.schema.names or not rows.column(_TIME).null_count:
+            return rows
+        given = self.places.times_of(rows.column(_OFFSETS[0]).to_numpy(zero_copy_only=False))
+        times = pa.array(given, pa.timestamp("us", "UTC"), mask=given == NO_TIME)
+        place, own = rows.schema.get_field_index(_TIME), rows.column(_TIME)
+        known = compute.coalesce(own, times.cast(own.type, safe=False))
+        return rows.set_column(place, rows.schema.field(place), known)
 
     def _in_file(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa

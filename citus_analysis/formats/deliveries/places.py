@@ -22,11 +22,11 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
 
 __all__ = ["Places", "Stretch", "write_undone"]
 
-_ARRAYS: Final = ("starts", "begins", "ends")
+_ARRAYS: Final = ("starts", "begins", "ends", "times")
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Places:
         ends: offset in the file where each line ends.
         in_order: whether the lines stand in the file in the order of the text.
         file_bytes: bytes of the file that the lines, and the transcript around them, were made of.
+        times: the time that the delivery gave each line, as :attr:`Lines.times`; None if it gave none.
     """
 
     starts: Integers
@@ -46,6 +47,7 @@ class Places:
     ends: Integers
     in_order: bool
     file_bytes: int
+    times: Integers | None = None
 
     @property
     def text_bytes(self) -> int:
@@ -75,6 +77,13 @@ class Places:
         """Bytes of the file before each line that are of the lines before it; those of a shared place count once."""
         first = np.diff(self.begins, prepend=-1) != 0
         return np.concatenate([[0], np.cumsum(np.where(first, self.ends - self.begins, 0))])
+
+    def times_of(self, offsets: Integers) -> Integers:
+        """The times that the delivery gave the lines at offsets of the text; `NO_TIME` for lines without one."""
+        if self.times is None or not len(self.times):
+            return np.full(len(offsets), NO_TIME)
+        line = np.searchsorted(self.starts, offsets, side="right") - 1
+        return self.times[np.clip(line, 0, len(self.times) - 1)]
 
     def back(self, offsets: Integers, lengths: Integers) -> tuple[Integers, Integers]:
         """The stretches of the text, as beginnings and ends, of offsets and lengths that :meth:`of` gave."""
@@ -119,6 +128,7 @@ class _Counted:
     in_order: bool = True
     latest: int = 0
     file_bytes: int = 0
+    timed: bool = False
 
     def add(self, begins: Integers, ends: Integers) -> None:
         own = np.flatnonzero(np.diff(begins, prepend=self.latest - 1))
@@ -154,8 +164,8 @@ def write_undone(texts: Iterator[Lines], path: Path, stretch: Stretch) -> Places
                     file.write(np.ascontiguousarray(values, np.int64).data)
                 text_file.write(memoryview(text.data)[bounds[0] : bounds[1]])
         arrays[0].write(np.array([text_file.tell()], np.int64).data)
-    starts, begins, ends = map(_mapped, files)
-    return Places(starts, begins, ends, counted.in_order, counted.file_bytes)
+    starts, begins, ends, times = map(_mapped, files)
+    return Places(starts, begins, ends, counted.in_order, counted.file_bytes, times if counted.timed else None)
 
 
 def _mapped(path: Path) -> Integers:

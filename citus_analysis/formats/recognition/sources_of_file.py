@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Format
+from citus_analysis.errors import CitusAnalysisError, FormatError
+from citus_analysis.formats.api.format import Format, Hints
 from citus_analysis.formats.api.registry import best_format, format_named
 from citus_analysis.formats.deliveries.common_beginnings import find_decoration
+from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.deliveries.exports import find_exports
 from citus_analysis.formats.deliveries.last_times import time_of_last_line
@@ -144,9 +147,29 @@ class _Text:
         ]
 
     def _timed(self, source: Recognised) -> Recognised:
-        if source.format is None or _CLIENT_TABLES.isdisjoint(source.format.tables):
+        """The source with what the stamps of its lines say, where its text says nothing."""
+        if source.format is None or not source.delivery.steps:
+            return source
+        if "log_events" in source.format.tables and self._lacks_times(source):
+            steps = (
+                replace(step, timed=True) if isinstance(step, Decoration) else step for step in source.delivery.steps
+            )
+            return replace(source, delivery=replace(source.delivery, steps=tuple(steps)))
+        if _CLIENT_TABLES.isdisjoint(source.format.tables):
             return source
         return replace(source, ended=time_of_last_line(self.content, source.delivery))
+
+    def _lacks_times(self, source: Recognised) -> bool:
+        """Whether the first records of a server's log have no times."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / self.content.path.name
+            path.write_bytes(self.head(source.delivery))
+            try:
+                pieces = list(source.format.parse(Content(path), Hints(path.name))) if source.format else []
+            except CitusAnalysisError:
+                return False
+        times = [piece.tables["log_events"].column("log_time") for piece in pieces if "log_events" in piece.tables]
+        return any(time.null_count for time in times)
 
 
 def _of_output(delivery: Delivery, one: Output, number: int, count: int) -> Delivery:
