@@ -11,7 +11,7 @@ from typing import Final
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.serverlog.pglog._prefix import (
-    COMMON_PREFIXES,
+
     DETAIL_WORDS,
     SEVERITY_WORDS,
     STUDY_PREFIX,
