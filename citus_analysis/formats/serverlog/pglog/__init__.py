@@ -43,6 +43,7 @@ from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats.serverlog.pglog._detect import (
     best_prefix,
+    explains,
     find_prefix,
     is_server_log,
     looks_like_log,
@@ -84,24 +85,22 @@ class PgLog(ServerLog):
     looks_back: ClassVar[bool] = True
 
     def detect(self, name: str, head: bytes) -> float:
-        """High if a common prefix fits; lower if lines only have severities."""
+        """High if a prefix explains the lines; lower if lines only have severities, or another text precedes them."""
         named = _NAME.match(name) is not None
         if not head.strip():
             return 0.6 if named else 0.0
         if not may_be_log(head):
             return 0.0
         prefix = best_prefix(head)
-        if prefix is not None and named:
-            return 0.95
-        if prefix is not None and is_server_log(head, prefix):
-            return 0.9
+        if prefix is not None and (named or is_server_log(head, prefix)):
+            return (0.95 if named else 0.9) if explains(head, prefix) else 0.6
         return 0.6 if looks_like_log(head) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Prefix:
         """The prefix of the log.
 
         Raises:
-            FormatError: neither the given `log_line_prefix` nor a common one fits any line of the first megabyte.
+            FormatError: the given `log_line_prefix` fits no line of the first megabyte, and none can be inferred.
             UsageError: the option `log_line_prefix` is malformed.
         """
         return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))

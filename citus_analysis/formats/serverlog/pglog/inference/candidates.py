@@ -7,25 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, Element
-from citus_analysis.formats.serverlog.pglog.inference.number_fields import STATE
+from citus_analysis.formats.serverlog.pglog.inference.forms import form_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Template
-from citus_analysis.formats.serverlog.pglog.inference.tokens import EMPTY, Token, skeleton, tokens
+from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, skeleton, tokens
 from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
 
 __all__ = ["candidates"]
 
 #: Groups of records of which templates are made: the largest, and those with the most slots.
 _MOST_GROUPS: Final = 6
-#: Kinds of a slot's values -> provisional escape; any other set of kinds is text.
-_FORMS: Final[dict[frozenset[str], str]] = {
-    **{frozenset({kind}): escape for kind, escape in (("ms", "m"), ("second", "t"), ("epoch", "n"), ("session", "c"))},
-    **{frozenset({"vxid", *more}): "v" for more in ((), (EMPTY,))},
-    **{frozenset({"number", *more}): "#" for more in ((), (EMPTY,))},
-    **{frozenset({"remote", *more}): "r" for more in ((), (EMPTY,), ("host",))},
-    **{frozenset({"host", *more}): "h" for more in ((), (EMPTY,))},
-    **{frozenset({"backend", *more}): "b" for more in ((), ("tag",))},
-    **{frozenset({"tag", *more}): "i" for more in ((), (EMPTY,))},
-}
 Group = list[list[Token]]
 
 
@@ -67,7 +57,7 @@ def _template(group: Group, *, merged: bool) -> Template | None:
         if _is_piece_number(elements, column):
             _add(elements, text)
             continue
-        escape = _form(column)
+        escape = form_of(column)
         if merged and escape == "?" and _goes_on(elements):
             elements.pop()
             continue
@@ -83,13 +73,6 @@ def _add(elements: list[Element], text: str) -> None:
 def _goes_on(elements: list[Element]) -> bool:
     """Whether only a blank separates a slot from a text before it."""
     return len(elements) > 1 and elements[-1].literal == b" " and elements[-2].escape == "?"
-
-
-def _form(column: list[Token]) -> str:
-    texts = {text for _, text in column}
-    if "00000" in texts and all(map(STATE.fullmatch, texts)):
-        return "e"
-    return _FORMS.get(frozenset(kind for kind, _ in column), "?")
 
 
 def _is_piece_number(elements: list[Element], column: list[Token]) -> bool:

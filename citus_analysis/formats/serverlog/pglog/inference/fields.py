@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from citus_analysis.formats.serverlog.pglog.inference.forms import form_of_values
 from citus_analysis.formats.serverlog.pglog.inference.number_fields import find_lines, find_process, is_state
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
@@ -56,16 +57,24 @@ class _Slots:
         self._elements, self._records = template.elements, records
         self._keys = {slot: key for slot in template.slots if (key := self._key(slot)) is not None}
         self._processes: Values = [None] * len(records)
+        for slot, values in self._of("?").items():
+            # Texts fit where some records have no value; numbers and times are never absent.
+            self._escapes[slot] = form if (form := form_of_values(values)) in "vhrbi" else "?"
         self._undecided: dict[int, str] = {}
         self._shown: dict[int, str] = {}
 
     def _key(self, slot: int) -> str | None:
-        """The escape that the word beside a slot means; an empty text for an unknown word."""
+        """The escape that the word beside a slot means; an empty text for an unknown word.
+
+        The `-1` of `%l-1`, which makes lines look like those of syslog, is such a word, too.
+        """
+        if slot + 1 < len(self._elements) and re.match(rb"-1(?![0-9])", self._elements[slot + 1].literal):
+            return "l"
         before = self._elements[slot - 1].literal.decode() if slot else ""
         found = _KEY.search(before)
         return None if found is None else KEYS.get(found[1].lower(), "")
 
-    def _of(self, escape: str) -> Mapping[int, Values]:
+    def _of(self, escape: str) -> dict[int, Values]:
         return {slot: values for slot, values in self._columns.items() if self._escapes[slot] == escape}
 
     def name_numbers(self) -> None:
@@ -89,16 +98,15 @@ class _Slots:
             self._name_other_number(slot, values)
 
     def _name_other_number(self, slot: int, values: Values) -> None:
-        """Transaction, query, leader: they give no column, so it does not matter which it is."""
+        """Transaction, query, leader: they give no column, so it does not matter which of them it is."""
         key = self._keys.get(slot, "")
         said = [int(value) for value in values if value]
         if key in ("x", "Q", "P"):
             self._shown[slot] = key
         elif said and (min(said) < 0 or max(said) > _LARGE):
             self._shown[slot] = "Q"
-        else:
-            counts = "" if "0" in values or not said else "process, line, "
-            self._undecided[slot] = f"{counts}transaction or query"
+        elif said and "0" not in values:
+            self._undecided[slot] = "process, line, transaction or query"
 
     def name_times(self) -> None:
         """The time of the record, or the start of its process."""
@@ -125,7 +133,7 @@ class _Slots:
             # An address after the beginning of the prefix is the client's, not the server's own.
             escape = form if slot > 1 else "?"
         self._escapes[slot] = escape
-        if escape == "?":
+        if escape == "?" and any(values):
             may = [name for letter, name in _NAMES.items() if letter != "h" and agreement(values, facts, letter) is not False]
             may += [_NAMES["h"]] if host_escape(values, facts) is not None else []
             self._undecided[slot] = " or ".join((*may, "other text"))

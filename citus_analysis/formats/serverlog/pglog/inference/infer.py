@@ -15,14 +15,13 @@ from citus_analysis.formats.serverlog.pglog.inference.sample import Record, reco
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Template
 
-__all__ = ["Inferred", "infer_prefix"]
+__all__ = ["infer_prefix"]
 
 #: Templates that are tried.
 _MOST: Final = 14
 #: Different texts from which templates are made.
 _DIFFERENT: Final = 200
-#: Share of the records that a template must fit.
-_LEAST: Final = 0.5
+_TIMES: Final = frozenset("mtnc")
 _BYTES_OF_ADDRESSES: Final = b"0123456789abcdefABCDEF:."
 
 
@@ -34,37 +33,30 @@ class _Assessed:
     fields: Fields
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        """Larger is better: records that fit, then few texts that are not decided, then few texts."""
+    def rank(self) -> tuple[bool, int, int, int]:
+        """Larger is better: with a time, records that fit, few texts that are not decided, few texts."""
         texts = [escape for escape in self.fields.escapes if escape in "?udahr"]
-        return sum(self.matched.fits), -texts.count("?"), -len(texts)
-
-
-@dataclass(frozen=True)
-class Inferred:
-    """A prefix, and the share of the looked-at records that it fits."""
-
-    prefix: Prefix
-    share: float
+        timed = bool(_TIMES & set(self.fields.escapes))
+        return timed, sum(self.matched.fits), -texts.count("?"), -len(texts)
 
 
 @lru_cache(maxsize=16)
-def infer_prefix(sample: str) -> Inferred | None:
+def infer_prefix(sample: str) -> Prefix | None:
     """The prefix of the records in a sample; None if they have none that can be told from other text.
 
     Example:
         >>> inferred = infer_prefix("2026-11-20 21:03:47.877 UTC [7] db=a LOG:  ready\\n")
-        >>> inferred.prefix.text
+        >>> inferred.text
         '%m [%p] db=%d '
     """
     records, _ = records_of(sample)
     if not records:
         return None
     best = _best(records)
-    if best is None or sum(best.matched.fits) < _LEAST * len(records):
+    if best is None:
         return None
     prefix = _prefix(best)
-    return Inferred(prefix, sum(best.matched.fits) / len(records)) if _is_prefix(prefix) else None
+    return prefix if _is_prefix(prefix) else None
 
 
 def _best(records: Sequence[Record]) -> _Assessed | None:
@@ -165,6 +157,6 @@ def _is_wrapped(elements: Sequence[Element]) -> bool:
 def _is_prefix(prefix: Prefix) -> bool:
     """Whether a text is unlikely before a severity unless a server wrote it: none, or with a time, or several fields."""
     escapes = [element.escape for element in prefix.elements if element.escape]
-    if not prefix.elements or set(escapes) & set("mtnsc"):
+    if not prefix.elements or _TIMES & set(escapes):
         return True
     return len(set(escapes) & set("pludahrve")) > 1

@@ -7,17 +7,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from citus_analysis.formats.serverlog.pglog.inference.forms import STATE
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 
-__all__ = ["STATE", "find_lines", "find_process", "is_state"]
+__all__ = ["find_lines", "find_process", "is_state"]
 
 #: Largest process number of Linux; numbers of other systems are used where a key or `%c` says what they are.
 _MOST: Final = 4_194_304
-#: The form of an SQLSTATE.
-STATE: Final = re.compile(r"[0-9A-Z]{5}")
 _NO_ERROR: Final = "00000"
+#: Share of steps by one among the lines of processes. Lines of extracts are missing, so it counts with a key only.
+_MOSTLY: Final = 0.5
 _LOCK: Final = re.compile(r"process ([0-9]+) (?:still waiting|acquired|avoided deadlock|detected deadlock)")
 
 
@@ -74,7 +75,7 @@ def find_lines(slots: Mapping[int, Values], keyed: Mapping[int, str], processes:
     return {
         slot
         for slot, values in slots.items()
-        if keyed.get(slot, "l") == "l" and _are_positive(values) and _counts(values, processes)
+        if keyed.get(slot, "l") == "l" and _are_positive(values) and _counts(values, processes, unknown=slot in keyed)
     }
 
 
@@ -111,8 +112,8 @@ def _is_ordered(values: Values, records: Sequence[Record]) -> bool | None:
     return wrong == 0 and begun > broken
 
 
-def _counts(values: Values, processes: Values) -> bool:
-    """Whether the values of each process increase, mostly by one."""
+def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool:
+    """Whether the values of each process increase, mostly by one; `unknown` if no process has two of them."""
     last: dict[str, int] = {}
     steps = ones = 0
     for value, process in zip(values, processes, strict=True):
@@ -125,7 +126,7 @@ def _counts(values: Values, processes: Values) -> bool:
             if number <= last[process] and number != 1:
                 return False
         last[process] = number
-    return steps > 0 and (ones >= 0.5 * steps or steps < 3)
+    return ones >= _MOSTLY * steps or unknown if steps else unknown
 
 
 def _counts_lines(values: Values) -> bool:

@@ -31,7 +31,7 @@ def escape_of_text(values: Values, facts: Sequence[Facts], key: str | None) -> s
         return key if possible[key] is not False else "?"
     host = host_escape(values, facts)
     if key == "h":
-        return "?" if host is None else host
+        return "?" if host is None else host or _form(values)
     if key is not None:
         return "?"
     proven = [letter for letter, agrees in possible.items() if agrees]
@@ -66,6 +66,11 @@ def _is_set_late(values: Values, facts: Sequence[Facts]) -> bool:
         return True
     late = any(known.stage == "authorized" for _, known in said)
     return late and any(value not in UNSET for value, known in said)
+
+
+def _form(values: Values) -> str:
+    """`r` if clients have ports, else `h`."""
+    return "r" if any(value and value.endswith(")") for value in values) else "h"
 
 
 def host_escape(values: Values, facts: Sequence[Facts]) -> str | None:

@@ -31,7 +31,7 @@ def second_escapes(
     if len(slots) == 1:
         return {slot: _alone(values, sessions, processes) for slot, values in slots.items()}
     varying = {slot for slot, values in slots.items() if not _is_constant(values, processes)}
-    back = {slot for slot, values in slots.items() if slot not in varying and _goes_back(values)}
+    back = {slot for slot, values in slots.items() if slot not in varying and _goes_back(values, processes)}
     if not varying and not back:
         return dict.fromkeys(slots, "?")
     times = varying or slots.keys() - back
@@ -49,7 +49,7 @@ def _beside(values: Values, times: Sequence[Values], processes: Values) -> str:
 
 def _alone(values: Values, sessions: Sequence[Values], processes: Values) -> str:
     """The escape of the only time: that of the record, unless the starts of processes can explain it better."""
-    if not _is_constant(values, processes) or not _several(processes) or not _goes_back(values):
+    if not _is_constant(values, processes) or not _several(processes) or not _goes_back(values, processes):
         return "t"
     return "?" if not sessions or any(_begins_then(values, other) for other in sessions) else "t"
 
@@ -93,13 +93,20 @@ def _clock(second: str) -> int:
     return int(datetime.fromisoformat(second[:_SECOND]).replace(tzinfo=UTC).timestamp())
 
 
-def _goes_back(values: Values) -> bool:
-    """Whether times go back as they do not where records are written in order."""
+def _goes_back(values: Values, processes: Values) -> bool:
+    """Whether a process goes on with its old time after another had a later one, as starts of processes do.
+
+    Times of records go back where lines are not in order, but not for each process to the time that it had.
+    """
     latest = 0
-    for value in values:
-        if value is not None:
-            clock = _clock(value)
-            if clock < latest - _DISORDER_S:
-                return True
-            latest = max(latest, clock)
+    behind: dict[tuple[str | None, str], bool] = {}
+    for value, process in zip(values, processes, strict=True):
+        if value is None:
+            continue
+        clock = _clock(value)
+        is_behind = clock < latest - _DISORDER_S
+        if is_behind and not behind.get((process, value), True):
+            return True
+        latest = max(latest, clock)
+        behind[process, value] = is_behind
     return False

@@ -26,6 +26,8 @@ EMPTY: Final = "empty"
 
 _ALONE = r"(?<![\w.])"
 _ENDS = r"(?![\w.])"
+#: Citus names its own connections so; the whole is the application's name.
+_OF_CITUS = r"[\w$.-]+ gpid=[0-9]+(?![\w.])"
 _KINDS: Final = {
     "iso": r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?",
     "ms": STAMP_PATTERN,
@@ -41,9 +43,11 @@ _KINDS: Final = {
     "tag": rf"(?<!\w){TAG_PATTERN}(?!\w)",
     "number": r"(?<![\w.])-?[0-9]+(?![\w.])",
 }
-_WORD: Final = {True: r"[\w$.-]*[\w$]", False: r"[\w$.]+"}
+_WORD: Final = {True: r"[\w$](?:[\w$.-]*[\w$])?", False: r"[\w$.]+"}
 _PATTERNS: Final = {
-    dashed: re.compile("|".join(f"(?P<{kind}>{text})" for kind, text in (_KINDS | {"word": word}).items()))
+    dashed: re.compile(
+        "|".join(f"(?P<{kind}>{text})" for kind, text in {"citus": _OF_CITUS, **_KINDS, "word": word}.items())
+    )
     for dashed, word in _WORD.items()
 }
 #: Between two of these, or a pair of brackets, a field is empty.
