@@ -22,6 +22,7 @@ _MOST: Final = 14
 #: Different texts from which templates are made.
 _DIFFERENT: Final = 200
 _TIMES: Final = frozenset("mtnc")
+_OF_CLIENTS: Final = frozenset("?udahr")
 _BYTES_OF_ADDRESSES: Final = b"0123456789abcdefABCDEF:."
 
 
@@ -56,6 +57,8 @@ def infer_prefix(sample: str) -> Prefix | None:
     if best is None:
         return None
     prefix = _prefix(best)
+    if not any(own_facts(record).client is False for record in records):
+        prefix = _with_assumed_part(prefix)
     return prefix if _is_prefix(prefix) else None
 
 
@@ -138,6 +141,27 @@ def _prefix(best: _Assessed) -> Prefix:
         undecided=fields.undecided,
         wrapped=_is_wrapped(elements),
     )
+
+
+#: A key or a bracket before a field.
+_OPENING: Final = re.compile(r"[\[({<\"']?(?:[A-Za-z_][\w-]*\s*[=:]\s*)?[\[({<\"']?$")
+
+
+def _with_assumed_part(prefix: Prefix) -> Prefix:
+    """The prefix with a part that may be absent: from the first field on that only clients have.
+
+    In a sample without records of other processes, a `%q` cannot be seen. Without one, these records have all literals.
+    """
+    elements = prefix.elements
+    first = next((place for place, element in enumerate(elements) if place and element.escape in _OF_CLIENTS), 0)
+    if not first or prefix.optional_from < len(elements):
+        return prefix
+    before = elements[first - 1].literal.decode()
+    found = _OPENING.search(before)
+    at = found.start() if found else len(before)
+    split = [Element(literal=part.encode()) for part in (before[:at], before[at:]) if part]
+    whole = (*elements[: first - 1], *split, *elements[first:]) if before else elements
+    return replace(prefix, elements=whole, optional_from=first - bool(before) + bool(before[:at]))
 
 
 _KEY: Final = re.compile(r"[\W_]*(?:[A-Za-z_][\w-]*\W*[=:]\W*)?")
