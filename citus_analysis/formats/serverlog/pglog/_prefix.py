@@ -15,7 +15,7 @@ Example:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
@@ -147,7 +147,7 @@ _TIMES: Final = frozenset("mnst")
 LISTS: Final = {"b": BACKEND_TYPES, "i": COMMAND_TAGS}
 _LIST_PATTERNS: Final = {"b": "|".join(BACKEND_TYPES), "i": TAG_PATTERN}
 #: A text that is padded with spaces neither begins nor ends with one, and has no two of them side by side.
-_PADDED_TEXT: Final = r"(?:[^ \n]+(?: [^ \n]+)*?)??"
+_PADDED_TEXT: Final = r"(?:[^ \n]+?(?: [^ \n]+?)*?)??"
 #: A client known to be an address. What follows begins with no byte of one.
 _ADDRESS_ONLY: Final = r"\[local\]|[0-9A-Fa-f:]*[.:][0-9A-Fa-f:.]*|"
 TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
@@ -239,7 +239,7 @@ class Element:
         pattern = _PATTERNS[self.escape]
         if pattern == _TEXT:
             pattern = _PADDED_TEXT if self.padding else _TEXT
-            pattern = pattern.replace("*?", "*").replace("??", "?") if greedy else pattern
+            pattern = pattern.replace("+?", "+").replace("*?", "*").replace("??", "?") if greedy else pattern
         listed = _LIST_PATTERNS.get(self.escape)
         return pattern if listed is None else f"{listed}|{pattern}"
 
@@ -295,9 +295,35 @@ class Prefix:
     @cached_property
     def pattern(self) -> str:
         """Regular expression of a record's beginning up to its text: prefix, severity, colon and spaces."""
+        return self._pattern(greedy=False)
+
+    @cached_property
+    def latest_patterns(self) -> tuple[str, ...]:
+        """The same with texts as long as possible, for the beginning alone: with the optional part, and without.
+
+        None, if texts can end at one place only. A separator may be part of a value. If values are others then, no one
+        can tell which are meant.
+        """
+        elements = self.elements
+        texts = [place for place, element in enumerate(elements) if element.is_text]
+        ends = {place for place in texts if place + 1 < len(elements) and elements[place + 1].literal}
+        if len(texts) < 2 and len(ends - {self.optional_from - 1}) == len(texts):  # noqa: PLR2004 - one text
+            return ()
+        whole = replace(self, optional_from=len(elements))
+        always = replace(self, elements=elements[: self.optional_from])
+        return tuple(f"{one._pattern(greedy=True)}$" for one in dict.fromkeys((whole, always)))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Escapes of texts that give columns, in order."""
+        known = [element.escape for element in self.elements if element.escape in "udahr" and element.escape]
+        return tuple(letter for letter in dict.fromkeys(known) if letter != "r" or "h" not in known)
+
+    def _pattern(self, *, greedy: bool) -> str:
         pieces, seen = [_SYSLOG] if self.syslog else [], set("pl") if self.syslog else set[str]()
         for element in self.elements:
-            pieces.append(element.pattern(named=element.escape not in seen and element.escape not in _UNKNOWN))
+            named = element.escape not in seen and element.escape not in _UNKNOWN
+            pieces.append(element.pattern(named=named, greedy=greedy))
             seen.add(element.escape)
         always_count = self.optional_from + self.syslog
         always, optional = pieces[:always_count], pieces[always_count:]

@@ -77,7 +77,12 @@ def _goes_on(elements: list[Element]) -> bool:
 
 def _is_piece_number(elements: list[Element], column: list[Token]) -> bool:
     """Whether a number is the constant `1` of `%l-1`."""
-    return len(elements) > 1 and elements[-1].literal == b"-" and elements[-2].escape == "#" and set(column) == {("number", "1")}
+    return (
+        len(elements) > 1
+        and elements[-1].literal == b"-"
+        and elements[-2].escape == "#"
+        and set(column) == {("number", "1")}
+    )
 
 
 def _said_words(columns: list[list[Token]]) -> set[int]:

@@ -134,7 +134,11 @@ class _Slots:
             escape = form if slot > 1 else "?"
         self._escapes[slot] = escape
         if escape == "?" and any(values):
-            may = [name for letter, name in _NAMES.items() if letter != "h" and agreement(values, facts, letter) is not False]
+            may = [
+                name
+                for letter, name in _NAMES.items()
+                if letter != "h" and agreement(values, facts, letter) is not False
+            ]
             may += [_NAMES["h"]] if host_escape(values, facts) is not None else []
             self._undecided[slot] = " or ".join((*may, "other text"))
         else:

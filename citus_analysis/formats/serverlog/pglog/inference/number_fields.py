@@ -30,7 +30,12 @@ def is_state(values: Values, records: Sequence[Record]) -> bool:
     quiet = [value for value, record in said if record.severity[:5] in ("LOG", "INFO", "NOTIC", "DEBUG")]
     errors = [value for value, record in said if record.severity in ("ERROR", "FATAL", "PANIC")]
     fine = sum(value == _NO_ERROR for value in quiet)
-    return _NO_ERROR not in errors and fine >= 0.8 * len(quiet) and bool(fine or errors) and (bool(fine) or len(set(errors)) > 1)
+    return (
+        _NO_ERROR not in errors
+        and fine >= 0.8 * len(quiet)
+        and bool(fine or errors)
+        and (bool(fine) or len(set(errors)) > 1)
+    )
 
 
 def find_process(
@@ -58,7 +63,9 @@ def find_process(
     proven = [slot for slot in small if _is_ordered(slots[slot], records)]
     chosen = proven or small
     if len(chosen) > 1:
-        chosen = [slot for slot in chosen if any(_counts(slots[other], slots[slot]) for other in slots if other != slot)]
+        chosen = [
+            slot for slot in chosen if any(_counts(slots[other], slots[slot]) for other in slots if other != slot)
+        ]
     if len(chosen) != 1:
         return None
     return None if not proven and _counts_lines(slots[chosen[0]]) else chosen[0]

@@ -20,8 +20,10 @@ _ENDED: Final = re.compile(
     r"disconnection: session time: \S+ user=(?P<u>.*) database=(?P<d>.*) host=(?P<h>\S+)(?: port=(?P<port>[0-9]+))?$"
 )
 _REFUSED: Final = (
-    re.compile(r'no pg_hba\.conf entry for (?:replication connection from )?host "(?P<h>[^"]*)", user "(?P<u>[^"]*)"'
-               r'(?:, database "(?P<d>[^"]*)")?'),
+    re.compile(
+        r'no pg_hba\.conf entry for (?:replication connection from )?host "(?P<h>[^"]*)", user "(?P<u>[^"]*)"'
+        r'(?:, database "(?P<d>[^"]*)")?'
+    ),
     re.compile(r'database "(?P<d>.*)" does not exist$'),
     re.compile(r'role "(?P<u>.*)" does not exist$'),
     re.compile(r'\S+ authentication failed for user "(?P<u>.*)"$'),
@@ -92,7 +94,9 @@ def facts_of(records: Sequence[Record], processes: Sequence[str | None]) -> list
             known[process] = {}
         session = known.setdefault(process, {}) | own.values
         known[process] = {} if own.stage in ("ended", "refused") else session
-        facts.append(_shown(replace(own, values=session, client=own.client if own.client is not None else bool(session) or None)))
+        facts.append(
+            _shown(replace(own, values=session, client=own.client if own.client is not None else bool(session) or None))
+        )
     return facts
 
 

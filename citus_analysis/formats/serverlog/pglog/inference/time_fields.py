@@ -55,11 +55,17 @@ def _alone(values: Values, sessions: Sequence[Values], processes: Values) -> str
 
 
 def _all_equal(seconds: Values, times: Values) -> bool:
-    return all(one is None or other is None or _second(other) == one[:_SECOND] for one, other in zip(seconds, times, strict=True))
+    return all(
+        one is None or other is None or _second(other) == one[:_SECOND]
+        for one, other in zip(seconds, times, strict=True)
+    )
 
 
 def _is_later(seconds: Values, times: Values) -> bool:
-    return any(one is not None and other is not None and one[:_SECOND] > _second(other) for one, other in zip(seconds, times, strict=True))
+    return any(
+        one is not None and other is not None and one[:_SECOND] > _second(other)
+        for one, other in zip(seconds, times, strict=True)
+    )
 
 
 def _second(time: str) -> str:
