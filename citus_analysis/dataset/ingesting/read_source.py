@@ -8,7 +8,7 @@ whole file, because parsers of little data spend their time in the interpreter.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -37,6 +37,7 @@ class Outcome:
         compression: as of :attr:`Content.compression`.
         first_reject: place and reason of the first reject; None if nothing was rejected.
         problem: reason why the source, or the rest of it, could not be read; None if it was read completely.
+        facts: columns of `sources` that say how it was read.
     """
 
     staged: list[Staged]
@@ -48,6 +49,7 @@ class Outcome:
     rejected: int
     first_reject: str | None
     problem: str | None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Counting(io.RawIOBase):

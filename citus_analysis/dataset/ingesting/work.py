@@ -102,4 +102,5 @@ def read_task(
         tag, stopped = task.tagger.tag, stop or Event()
         content = MeasuredContent(path, span.begin, span.end)
         outcome = read_source(content, parser or file.format, hints, writer, tag, on_bytes, stopped)
-        return replace(outcome, staged=store.sent(outcome.staged))
+        facts = {} if outcome.problem or span.begin else file.format.source_facts(content, hints)
+        return replace(outcome, staged=store.sent(outcome.staged), facts=facts)

@@ -36,7 +36,7 @@ year, so their time is null; a second record in a line is detected only if the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Hints
@@ -78,7 +78,7 @@ class PgLog(ServerLog):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines at the beginning"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
@@ -104,6 +104,19 @@ class PgLog(ServerLog):
             UsageError: the option `log_line_prefix` is malformed.
         """
         return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
+
+    def source_facts(self, content: Content, hints: Hints) -> Mapping[str, str]:
+        """The prefix, whether it was given or inferred, and what each field of it may be that is not decided.
+
+        Raises:
+            FormatError: no prefix fits.
+            UsageError: the option `log_line_prefix` is malformed.
+        """
+        prefix, given = self.heads(content, hints), LOG_LINE_PREFIX.value(hints.options)
+        if not prefix.inferred and given is None:
+            return {}
+        facts = {"log_line_prefix": prefix.text, "log_line_prefix_origin": "inferred" if prefix.inferred else "given"}
+        return facts | ({"log_line_prefix_undecided": "; ".join(prefix.undecided)} if prefix.undecided else {})
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
         """The beginnings of stretches; none in syslog, where a message may continue after any of them."""
