@@ -148,8 +148,8 @@ LISTS: Final = {"b": BACKEND_TYPES, "i": COMMAND_TAGS}
 _LIST_PATTERNS: Final = {"b": "|".join(BACKEND_TYPES), "i": TAG_PATTERN}
 #: A text that is padded with spaces neither begins nor ends with one, and has no two of them side by side.
 _PADDED_TEXT: Final = r"(?:[^ \n]+?(?: [^ \n]+?)*?)??"
-#: A client known to be an address. What follows begins with no byte of one.
-_ADDRESS_ONLY: Final = r"\[local\]|[0-9A-Fa-f:]*[.:][0-9A-Fa-f:.]*|"
+#: A client known to be an address, perhaps with a port. What follows begins with no byte of one.
+_ADDRESS_ONLY: Final = r"\[local\]|[0-9A-Fa-f:]*[.:][0-9A-Fa-f:.]*(?:\([0-9]+\))?|"
 TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
 _ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
 

@@ -100,7 +100,7 @@ class _Slots:
     def _name_other_number(self, slot: int, values: Values) -> None:
         """Transaction, query, leader: they give no column, so it does not matter which of them it is."""
         key = self._keys.get(slot, "")
-        said = [int(value) for value in values if value]
+        said = [int(value) for value in values if value and value != "-"]
         if key in ("x", "Q", "P"):
             self._shown[slot] = key
         elif said and (min(said) < 0 or max(said) > _LARGE):

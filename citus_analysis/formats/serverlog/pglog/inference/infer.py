@@ -23,7 +23,7 @@ _MOST: Final = 14
 _DIFFERENT: Final = 200
 _TIMES: Final = frozenset("mtnc")
 _OF_CLIENTS: Final = frozenset("?udahr")
-_BYTES_OF_ADDRESSES: Final = b"0123456789abcdefABCDEF:."
+_BYTES_OF_ADDRESSES: Final = b"0123456789abcdefABCDEF:.("
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _with_addresses(matched: Matched, records: Sequence[Record]) -> Matched:
     elements = list(matched.template.elements)
     for place, element in enumerate(elements[:-1]):
         following = elements[place + 1].literal
-        if element.escape == "h" and not element.padding and following and following[0] not in _BYTES_OF_ADDRESSES:
+        if element.escape in ("h", "r") and not element.padding and following and following[0] not in _BYTES_OF_ADDRESSES:
             elements[place] = replace(element, address=True)
     template = replace(matched.template, elements=tuple(elements))
     if template == matched.template:

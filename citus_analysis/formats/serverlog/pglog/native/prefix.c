@@ -177,14 +177,19 @@ static inline bool is_of_address(byte_t byte)
     return is_digit(byte) || (byte_t)((byte | 32) - 'a') < 6 || byte == ':' || byte == '.';
 }
 
-/* The end of an address, `[local]`, or nothing. */
+/* The end of an address, perhaps with a port, of `[local]`, or of nothing. */
 static place_t address_end(const byte_t *line, place_t begin, place_t limit)
 {
     place_t place = BEGINS(line, begin, limit, "[local]");
     if (place != ABSENT) return place;
     bool separated = false;
     for (place = begin; place < limit && is_of_address(line[place]); place++) separated |= line[place] == ':' || line[place] == '.';
-    return separated ? place : begin;
+    if (!separated) return begin;
+    if (place < limit && line[place] == '(') {
+        place_t end = digits_end(line, place + 1, limit, limit);
+        if (end > place + 1 && end < limit && line[end] == ')') return end + 1;
+    }
+    return place;
 }
 
 /* The end of an element at `begin` other than a text. */
