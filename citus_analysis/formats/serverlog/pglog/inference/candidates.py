@@ -16,6 +16,8 @@ __all__ = ["candidates"]
 
 #: Groups of records of which templates are made: the largest, and those with the most slots.
 _MOST_GROUPS: Final = 6
+#: Escapes of texts: a word that means one of them may be such a text itself.
+_OF_TEXTS: Final = frozenset("udah")
 Group = list[list[Token]]
 
 
@@ -88,7 +90,7 @@ def _is_piece_number(elements: list[Element], column: list[Token]) -> bool:
 def _said_words(columns: list[list[Token]]) -> set[int]:
     """Places of words that stand before a colon as keys, such as `user: `.
 
-    A value can be such a word, too, so there must be several.
+    A value can be such a word, too, so there must be several that mean texts.
     """
     found = {}
     for place, column in enumerate(columns[:-1]):
@@ -97,4 +99,5 @@ def _said_words(columns: list[list[Token]]) -> set[int]:
         if kind == "word" and len(set(column)) == 1 and text.lower() in KEYS and following[0] == "literal":
             if following[1].startswith((":", " :", " = ")):
                 found[place] = KEYS[text.lower()]
-    return set(found) if len(set(found.values())) > 1 else set()
+    several = len(set(found.values())) > 1
+    return {place for place, letter in found.items() if several or letter not in _OF_TEXTS}

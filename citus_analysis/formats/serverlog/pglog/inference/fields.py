@@ -12,13 +12,22 @@ from citus_analysis.formats.serverlog.pglog.inference.number_fields import find_
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Values
-from citus_analysis.formats.serverlog.pglog.inference.text_fields import agreement, escape_of_text, host_escape
+from citus_analysis.formats.serverlog.pglog.inference.text_fields import (
+    UNSET,
+    agreement,
+    escape_of_text,
+    host_escape,
+    is_composite,
+)
 from citus_analysis.formats.serverlog.pglog.inference.time_fields import second_escapes
 from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
 
 __all__ = ["Fields", "named_fields"]
 
 _KEY: Final = re.compile(r"([A-Za-z_][\w-]*)\s*[=:]\s*[\"'(\[{<]?$")
+_BRACKET_OR_WORD: Final = re.compile(rb"[\[\](){}<>\w]")
+_BRACKETS: Final = frozenset({b"[]", b"()", b"{}", b"<>"})
+_CLOSING: Final = frozenset({b"]", b")", b"}"})
 _NAMES: Final = {"u": "user", "d": "database", "a": "application", "h": "client"}
 _LARGE: Final = 2**32
 
@@ -56,8 +65,13 @@ class _Slots:
         self._escapes = {slot: template.elements[slot].escape for slot in template.slots}
         self._elements, self._records = template.elements, records
         self._keys = {slot: key for slot in template.slots if (key := self._key(slot)) is not None}
+        self._separators = {
+            element.literal.decode().strip() or " "
+            for before, element, after in zip(template.elements, template.elements[1:], template.elements[2:], strict=False)
+            if before.escape and after.escape and not _BRACKET_OR_WORD.search(element.literal)
+        }
         self._processes: Values = [None] * len(records)
-        for slot, values in self._of("?").items():
+        for slot, values in [*self._of("?").items(), *self._of("h").items(), *self._of("r").items()]:
             # Texts fit where some records have no value; numbers and times are never absent.
             self._escapes[slot] = form if (form := form_of_values(values)) in "vhrbi" else "?"
         self._undecided: dict[int, str] = {}
@@ -128,8 +142,10 @@ class _Slots:
 
     def _name_text(self, slot: int, facts: Sequence[Facts]) -> None:
         values, key, form = self._columns[slot], self._keys.get(slot), self._escapes[slot]
-        escape = escape_of_text(values, facts, key or None)
-        if escape == "?" and form in "hr" and key in (None, "", "h") and host_escape(values, facts) is not None:
+        composite = is_composite(values, () if self._is_enclosed(slot) else self._separators)
+        escape = escape_of_text(values, facts, key or None, composite=composite)
+        known = key in (None, "", "h") and host_escape(values, facts) is not None and not composite
+        if escape == "?" and form in "hr" and known:
             # An address after the beginning of the prefix is the client's, not the server's own.
             escape = form if slot > 1 else "?"
         self._escapes[slot] = escape
@@ -144,13 +160,28 @@ class _Slots:
         else:
             self._undecided.pop(slot, None)
 
+    def _is_enclosed(self, slot: int) -> bool:
+        """Whether a slot is alone in brackets."""
+        sides = self._elements[slot - 1 : slot] + self._elements[slot + 1 : slot + 2]
+        ends = [side.literal for side in sides]
+        return len(ends) > 1 and (ends[0][-1:] + ends[1][:1] in _BRACKETS or ends[1][:1] in _CLOSING)
+
     def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
-        """Text, `@` and text are user and database, if nothing says otherwise."""
+        """Text, `@` and text are user and database, if nothing says otherwise.
+
+        A user may have an `@` in its name, so there must be a record that has neither, or the user `postgres`.
+        """
         other = slot + 2
         pair = {slot: "u", other: "d"}
         if other not in self._escapes or self._elements[slot + 1].literal != b"@":
             return
         if slot in self._keys or any(self._escapes[one] not in ("?", letter) for one, letter in pair.items()):
+            return
+        users = self._columns[slot]
+        apart = any(one in UNSET and two in UNSET for one, two in zip(users, self._columns[other], strict=True))
+        if any(is_composite(self._columns[one], self._separators) for one in pair):
+            return
+        if not apart and set(users) - {None} != {"postgres"}:
             return
         if all(agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
             for one, letter in pair.items():

@@ -59,7 +59,8 @@ def infer_prefix(sample: str) -> Prefix | None:
     prefix = _prefix(best)
     if not any(own_facts(record).client is False for record in records):
         prefix = _with_assumed_part(prefix)
-    return prefix if _is_prefix(prefix) else None
+    timed = bool(_TIMES & {element.escape for element in best.matched.template.elements})
+    return prefix if timed or _is_prefix(prefix) else None
 
 
 def _best(records: Sequence[Record]) -> _Assessed | None:
@@ -179,8 +180,6 @@ def _is_wrapped(elements: Sequence[Element]) -> bool:
 
 
 def _is_prefix(prefix: Prefix) -> bool:
-    """Whether a text is unlikely before a severity unless a server wrote it: none, or with a time, or several fields."""
+    """Whether a text is unlikely before a severity unless a server wrote it: none, or several fields."""
     escapes = [element.escape for element in prefix.elements if element.escape]
-    if not prefix.elements or _TIMES & set(escapes):
-        return True
-    return len(set(escapes) & set("pludahrve")) > 1
+    return not prefix.elements or len(set(escapes) & set("pludahrve")) > 1

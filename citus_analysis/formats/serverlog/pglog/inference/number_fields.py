@@ -19,6 +19,8 @@ _MOST: Final = 4_194_304
 _NO_ERROR: Final = "00000"
 #: Share of steps by one among the lines of processes. Lines of extracts are missing, so it counts with a key only.
 _MOSTLY: Final = 0.5
+#: Share of steps by one that processes have which are started one after the other.
+_FEW: Final = 0.3
 _LOCK: Final = re.compile(r"process ([0-9]+) (?:still waiting|acquired|avoided deadlock|detected deadlock)")
 
 
@@ -68,7 +70,7 @@ def find_process(
         ]
     if len(chosen) != 1:
         return None
-    return None if not proven and _counts_lines(slots[chosen[0]]) else chosen[0]
+    return chosen[0] if proven or _repeats(slots[chosen[0]]) else None
 
 
 def find_lines(slots: Mapping[int, Values], keyed: Mapping[int, str], processes: Values) -> set[int]:
@@ -136,7 +138,9 @@ def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool
     return ones >= _MOSTLY * steps or unknown if steps else unknown
 
 
-def _counts_lines(values: Values) -> bool:
-    """Whether each value is one more than the value before."""
+def _repeats(values: Values) -> bool:
+    """Whether values rather repeat from one record to the next than increase by one, as numbers of lines do."""
     said = [int(value) for value in values if value]
-    return len(said) > 1 and all(other == one + 1 for one, other in zip(said, said[1:]))
+    ones = sum(other == one + 1 for one, other in zip(said, said[1:], strict=False))
+    same = sum(other == one for one, other in zip(said, said[1:], strict=False))
+    return ones <= same or (ones <= _FEW * len(said) and min(said) > 1)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
+from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, tokens
 
-__all__ = ["UNSET", "agreement", "escape_of_text", "host_escape"]
+__all__ = ["UNSET", "agreement", "escape_of_text", "host_escape", "is_composite"]
 
 #: What user, database and application are before they are known.
 UNSET: Final = ("[unknown]", "")
 _LETTERS: Final = "uda"
+_TELLING: Final = frozenset({"ms", "second", "epoch", "session", "remote", "vxid"})
+_HALF: Final = 0.5
 
 
-def escape_of_text(values: Values, facts: Sequence[Facts], key: str | None) -> str:
+def escape_of_text(values: Values, facts: Sequence[Facts], key: str | None, *, composite: bool) -> str:
     """`u`, `d`, `a`, `h`, `r`, or `?` if that is not proven.
 
     Proven is what the word beside it says, if no message contradicts it, or what messages say, if they exclude all
@@ -25,13 +28,14 @@ def escape_of_text(values: Values, facts: Sequence[Facts], key: str | None) -> s
         values: values of the slot.
         facts: what is known of each record.
         key: escape that the word beside the slot means.
+        composite: whether the values may be several fields.
     """
     possible = {letter: agreement(values, facts, letter) for letter in _LETTERS}
     if key in ("u", "d", "a"):
-        return key if possible[key] is not False else "?"
+        return key if possible[key] or (possible[key] is None and not composite) else "?"
     host = host_escape(values, facts)
     if key == "h":
-        return "?" if host is None else host or _form(values)
+        return "?" if host is None or (composite and not host) else host or _form(values)
     if key is not None:
         return "?"
     proven = [letter for letter, agrees in possible.items() if agrees]
@@ -39,6 +43,26 @@ def escape_of_text(values: Values, facts: Sequence[Facts], key: str | None) -> s
     if len(proven) == 1 and not others and not host:
         return proven[0]
     return host if host and not proven else "?"
+
+
+def is_composite(values: Values, separators: Collection[str]) -> bool:
+    """Whether values may be several fields: all of them contain what separates fields, or most of them a time or a key.
+
+    A field that is not set shows that there is only one.
+    """
+    said = {value for value in values if value is not None}
+    said -= {""}
+    if not said or UNSET[0] in said:
+        return False
+    if any(all(separator in value for value in said) for separator in separators):
+        return True
+    several = sum(len(found) > 1 and any(_is_telling(one) for one in found) for found in map(tokens, said))
+    return several > _HALF * len(said)
+
+
+def _is_telling(token: Token) -> bool:
+    kind, text = token
+    return kind in _TELLING or (kind == "literal" and "=" in text)
 
 
 def agreement(values: Values, facts: Sequence[Facts], letter: str) -> bool | None:

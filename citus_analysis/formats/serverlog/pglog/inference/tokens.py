@@ -35,10 +35,10 @@ _KINDS: Final = {
     "epoch": rf"{_ALONE}[0-9]{{10}}\.[0-9]{{3}}{_ENDS}",
     "session": rf"{_ALONE}[0-9a-f]{{8}}\.[0-9a-f]{{1,7}}{_ENDS}",
     "literal": r"[A-Za-z_][\w-]*=",
-    "remote": rf"(?:\[local\]|{ADDRESS_PATTERN}|(?<![\w.-])[\w.-]+)\([0-9]{{1,5}}\)",
+    "remote": rf"(?:\[local\]|{ADDRESS_PATTERN}|(?<![\w.-])[A-Za-z0-9][\w.-]*)\([0-9]{{1,5}}\)",
     "unset": r"\[unknown\]",
     "host": rf"\[local\]|(?<![\w.:]){ADDRESS_PATTERN}(?![\w.])",
-    "vxid": rf"(?<![\w./])-?[0-9]+/[0-9]+(?![\w./])",
+    "vxid": rf"(?<![\w./])(?:-1|[0-9]+)/[0-9]+(?![\w./])",
     "backend": rf"(?<!\w)(?:{'|'.join(map(re.escape, BACKEND_TYPES))})(?!\w)",
     "tag": rf"(?<!\w){TAG_PATTERN}(?!\w)",
     "number": r"(?<![\w.])-?[0-9]+(?![\w.])",
@@ -51,7 +51,7 @@ _PATTERNS: Final = {
     for dashed, word in _WORD.items()
 }
 #: Between two of these, or a pair of brackets, a field is empty.
-_BETWEEN: Final = re.compile(r"(?<=[,|;])(?=[,|;])|(?<=\[)(?=\])|(?<=\()(?=\))|(?<==)")
+_BETWEEN: Final = re.compile(r"(?<=[,|;])(?=[,|;])|(?<=\[)(?=\])|(?<=\()(?=\))|(?<==)(?![\[({<\"'])")
 
 
 def tokens(head: str, *, dashed: bool = True) -> list[Token]:
