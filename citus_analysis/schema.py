@@ -129,6 +129,8 @@ PRESSURES: Final = ("cpu", "io", "memory", "irq")
 PLAN_ITEMS: Final = ("node", "task", "subplan", "job")
 #: Formats of EXPLAIN.
 PLAN_FORMS: Final = ("text", "json", "yaml")
+#: Where the prefix of a server log came from.
+PREFIX_ORIGINS: Final = ("given", "config", "inferred")
 ROLES: Final = ("main", "monitor")
 
 
@@ -227,6 +229,22 @@ _TABLES: Final = (
             Column("rejected_bytes", INT64, "bytes in `rejects`; parsed + noise + rejected = content"),
             Column("run_id", TEXT, "run the file belongs to; null if its identity names none or several", _PLACE),
             Column("note", TEXT, "reason why it has no rows, or a remark; null if neither"),
+            Column(
+                "log_line_prefix",
+                TEXT,
+                "prefix with which a server log was read, `%?` for each field of which it is not known what it is; "
+                "null for other formats",
+            ),
+            Column(
+                "log_line_prefix_origin",
+                one_of(PREFIX_ORIGINS),
+                "given (--meta or a label file), config (config.yml) or inferred (from the log)",
+            ),
+            Column(
+                "log_line_prefix_undecided",
+                TEXT,
+                "what each field of the prefix may be that is not decided and gives no column; null if there is none",
+            ),
             _ITERATION,
             _NODE,
             _ROLE,

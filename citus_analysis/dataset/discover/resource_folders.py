@@ -64,6 +64,7 @@ class Identifier:
         facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
         described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
         identity, options = split_facts(facts | described | stated)
+        configured = _options(resource.settings)
         return SourceFile(
             root=found.root,
             path=found.path,
@@ -74,7 +75,8 @@ class Identifier:
             archive=found.archive,
             identity=Identity.of(identity),
             key=path_text(found.path.relative_to(resource.folder)),
-            stated_options=_options(resource.settings) | options,
+            stated_options=configured | options,
+            configured=frozenset(configured.keys() - options.keys()),
             states_facts=labels.is_label_file(found.path),
         )
 

@@ -33,6 +33,7 @@ class SourceFile(Found):
         identity: its run, resource, node, ...
         key: its path within the resource; resource and key determine its `source_id`.
         stated_options: values of options of formats, whether its own format declares them or not.
+        configured: names of the options among them that only a `config.yml` states.
         states_facts: it holds facts about other files (`runs.csv`, `identity.yml`, ...).
         hash: of the bytes on disk; empty where they cannot be read.
         delivery: how its text stands in the file.
@@ -47,6 +48,7 @@ class SourceFile(Found):
     identity: Identity
     key: str
     stated_options: Mapping[str, str]
+    configured: frozenset[str] = frozenset()
     states_facts: bool = False
     hash: str = ""
     delivery: Delivery = PLAIN

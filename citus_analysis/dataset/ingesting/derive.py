@@ -251,7 +251,9 @@ def sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
     """The table `sources`, computed from the manifest."""
     table = TABLES["sources"]
     rows = [
-        {name: getattr(state, name, state.identity.get(name)) for name in table.names()} | {"note": _note(state)}
+        {name: getattr(state, name, state.identity.get(name)) for name in table.names()}
+        | state.read_as
+        | {"note": _note(state)}
         for state in states
     ]
     return pl.DataFrame(rows, schema=table.polars_schema())
@@ -278,7 +280,7 @@ DERIVATIONS: Final = (
     ),
     Derivation("traces", 7, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
     Derivation(
-        "sources", 1, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
+        "sources", 2, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
     ),
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,7 @@ class Outcome:
         compression: as of :attr:`Content.compression`.
         first_reject: place and reason of the first reject; None if nothing was rejected.
         problem: reason why the source, or the rest of it, could not be read; None if it was read completely.
+        facts: columns of `sources` that say how it was read.
     """
 
     staged: list[Staged]
@@ -52,6 +53,7 @@ class Outcome:
     rejected: int
     first_reject: str | None
     problem: str | None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Counting(io.RawIOBase):

@@ -213,6 +213,7 @@ class _Gathered:
             rejected=sum(outcome.rejected for outcome in outcomes),
             first_reject=next((outcome.first_reject for outcome in outcomes if outcome.first_reject), None),
             problem=None,
+            facts=outcomes[0].facts,
         )
 
 

@@ -50,6 +50,7 @@ class IngestSummary:
         rows: rows per table of the whole dataset.
         messages: one line per problem.
         unrecognised_files: (path, reason) of each file that no format recognised.
+        prefixes: one line for each prefix of server logs that was inferred.
         hints: one line for each file or fact whose addition would allow more results.
     """
 
@@ -65,6 +66,7 @@ class IngestSummary:
     rows: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     unrecognised_files: tuple[tuple[str, str], ...] = ()
+    prefixes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
     @property
@@ -73,7 +75,7 @@ class IngestSummary:
         files = [f"{path}: not recognised: {reason}" for path, reason in self.unrecognised_files[:_FEW]]
         rest = len(self.unrecognised_files) - len(files)
         more = [f"... and {rest} more that were not recognised (all: --json)"] if rest else []
-        return (*files, *more, *self.hints)
+        return (*files, *more, *self.prefixes, *self.hints)
 
     @property
     def exit_code(self) -> int:
@@ -85,7 +87,8 @@ class IngestSummary:
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
         files = [{"path": path, "reason": reason} for path, reason in self.unrecognised_files]
-        lists = {"messages": list(self.messages), "unrecognised_files": files, "hints": list(self.hints)}
+        lists = {"messages": list(self.messages), "unrecognised_files": files}
+        lists |= {"prefixes": list(self.prefixes), "hints": list(self.hints)}
         return asdict(self) | lists | {"rows": dict(self.rows), "exit_code": self.exit_code}
 
     def __str__(self) -> str:

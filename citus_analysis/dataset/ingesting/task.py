@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from citus_analysis.dataset.discover.run_windows import Tagger
@@ -69,6 +70,11 @@ class Task:
     def _recognised_by(self) -> str:
         return "" if self.file.forced or self.file.problem else registry_key()
 
+    def _read_as(self, facts: Mapping[str, str]) -> dict[str, str]:
+        """What a format says about how it read the source; a given option that config.yml states has that origin."""
+        configured = {f"{name}_origin" for name in self.file.configured}
+        return {name: "config" if name in configured and value == "given" else value for name, value in facts.items()}
+
     def read_state(self, outcome: Outcome) -> SourceState:
         """The entry of a source that was parsed."""
         return replace(
@@ -82,5 +88,6 @@ class Task:
             rejected=outcome.rejected,
             note=outcome.first_reject,
             problem=outcome.problem,
+            read_as=self._read_as(outcome.facts),
             parts=tuple(staged.part for staged in outcome.staged),
         )

@@ -104,6 +104,7 @@ def read_task(
         delivered = delivered_content(path, file.delivery, parser or file.format, span.begin, span.end)
         with delivered as (content, reader):
             outcome = read_source(content, reader, hints, writer, tag, on_bytes, stopped)
+            facts = {} if outcome.problem or span.begin else file.format.source_facts(content, hints)
         if file.delivery.is_undone:
             outcome = replace(outcome, compression=compression_of(Content(path)))
-        return replace(outcome, staged=store.sent(outcome.staged))
+        return replace(outcome, staged=store.sent(outcome.staged), facts=facts)

@@ -83,6 +83,7 @@ class SourceState:
         is_client: a load generator wrote it.
         recognised_by: hash over the formats that were tried to determine `format`; empty if the user stated it.
         problem: reason why it could not be read; null if it was read.
+        read_as: columns of `sources` in which its format says how it was read.
     """
 
     source_id: str
@@ -108,6 +109,7 @@ class SourceState:
     recognised_by: str = ""
     note: str | None = None
     problem: str | None = None
+    read_as: dict[str, str] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
 
     @property

@@ -177,6 +177,15 @@ class Format(ABC):
             InputError: the file cannot be read.
         """
 
+    def source_facts(self, content: Content, hints: Hints) -> Mapping[str, str]:
+        """Columns of `sources` that say how a source was read; most formats have none.
+
+        Raises:
+            FormatError: the bytes are not of this format at all.
+            InputError: the file cannot be read.
+        """
+        return {}
+
 
 def _rows_between(batch: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch:
     """Some of the rows; their dictionaries hold only their own words."""

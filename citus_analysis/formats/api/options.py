@@ -76,7 +76,7 @@ TIMEZONE: Final = Option(
     "without it, times without a zone are UTC and ambiguous abbreviations are refused",
 )
 LOG_LINE_PREFIX: Final = Option(
-    "log_line_prefix", "the server's setting, as in `postgresql.conf`; without it, common prefixes are tried"
+    "log_line_prefix", "the server's setting, as in `postgresql.conf`; without it, it is inferred from the log"
 )
 DATE_ORDER: Final = Option(
     "date_order",

@@ -36,13 +36,14 @@ year, so their time is null; a second record in a line is detected only if the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats.serverlog.pglog._detect import (
     best_prefix,
+    explains,
     find_prefix,
     is_server_log,
     looks_like_log,
@@ -77,34 +78,45 @@ class PgLog(ServerLog):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines at the beginning"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
     looks_back: ClassVar[bool] = True
 
     def detect(self, name: str, head: bytes) -> float:
-        """High if a common prefix fits; lower if lines only have severities."""
+        """High if a prefix explains the lines; lower if lines only have severities, or another text precedes them."""
         named = _NAME.match(name) is not None
         if not head.strip():
             return 0.6 if named else 0.0
         if not may_be_log(head):
             return 0.0
         prefix = best_prefix(head)
-        if prefix is not None and named:
-            return 0.95
-        if prefix is not None and is_server_log(head, prefix):
-            return 0.9
+        if prefix is not None and (named or is_server_log(head, prefix)):
+            return (0.95 if named else 0.9) if explains(head, prefix) else 0.6
         return 0.6 if looks_like_log(head) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Prefix:
         """The prefix of the log.
 
         Raises:
-            FormatError: neither the given `log_line_prefix` nor a common one fits any line of the first megabyte.
+            FormatError: the given `log_line_prefix` fits no line of the first megabyte, and none can be inferred.
             UsageError: the option `log_line_prefix` is malformed.
         """
         return find_prefix(content, LOG_LINE_PREFIX.value(hints.options))
+
+    def source_facts(self, content: Content, hints: Hints) -> Mapping[str, str]:
+        """The prefix, whether it was given or inferred, and what each field of it may be that is not decided.
+
+        Raises:
+            FormatError: no prefix fits.
+            UsageError: the option `log_line_prefix` is malformed.
+        """
+        prefix, given = self.heads(content, hints), LOG_LINE_PREFIX.value(hints.options)
+        if not prefix.inferred and given is None:
+            return {}
+        facts = {"log_line_prefix": prefix.text, "log_line_prefix_origin": "inferred" if prefix.inferred else "given"}
+        return facts | ({"log_line_prefix_undecided": "; ".join(prefix.undecided)} if prefix.undecided else {})
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
         """The beginnings of stretches; none in syslog, where a message may continue after any of them."""

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import product
 from typing import Final
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.serverlog.pglog._prefix import (
-    COMMON_PREFIXES,
     DETAIL_WORDS,
     SEVERITY_WORDS,
     STUDY_PREFIX,
@@ -21,10 +19,11 @@ from citus_analysis.formats.serverlog.pglog._prefix import (
 )
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import count_heads
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.serverlog.pglog.inference.infer import infer_prefix
+from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 from citus_analysis.redaction import redact
 
-__all__ = ["best_prefix", "find_prefix", "is_server_log", "looks_like_log", "may_be_log"]
+__all__ = ["best_prefix", "explains", "find_prefix", "is_server_log", "looks_like_log", "may_be_log"]
 
 _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
@@ -70,28 +69,44 @@ def is_server_log(head: bytes, prefix: Prefix) -> bool:
     return any(line.startswith(b"LOG:  ") for line in lines) and fitting >= _MOSTLY * len(lines)
 
 
-def best_prefix(head: bytes) -> Prefix | None:
-    """The common prefix that fits the most lines; None if none fits any line."""
-    head = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
-    lines = [line for line in head.split(b"\n") if line]
-    marks = (bool(_mark(line)) for line in lines if not line.startswith(b"\t"))
-    if not any(marks):
-        return None
-    # The number of marks is needed only if there are lines that begin no record.
-    marked, best, most = None, None, 0
-    # A line that looks like syslog's may be part of a statement, so the prefixes are tried without that header, too.
-    headers = (True, False) if _is_syslog(head) else (False,)
-    for syslog, text in product(headers, COMMON_PREFIXES):
-        prefix = replace(compile_prefix(text), syslog=syslog)
-        fits = _fitting(head, prefix)
-        if fits > most:
-            best, most = prefix, fits
-        if most == len(lines):
-            break
-        marked = 1 + sum(marks) if marked is None else marked
-        if most == marked:
-            break
-    return best
+def best_prefix(sample: bytes) -> Prefix | None:
+    """The prefix inferred from a sample; None if its records have none that can be told."""
+    text = valid_utf8(sample[: sample.rfind(b"\n") + 1] or sample)
+    # A line that looks like syslog's may be part of a statement, so a prefix is inferred without that header, too.
+    found = [_inferred(_without_header(text), syslog=True)] if _is_syslog(text) else []
+    found.append(_inferred(text, syslog=False) if not any(found) or not _is_mostly_syslog(text) else None)
+    fitting = [(_fitting(text, prefix), prefix) for prefix in found if prefix is not None]
+    most, best = max(fitting, key=lambda pair: pair[0], default=(0, None))
+    return best if most else None
+
+
+def _inferred(text: bytes, *, syslog: bool) -> Prefix | None:
+    found = infer_prefix(text.decode("utf-8", "replace"))
+    return None if found is None else replace(found, syslog=syslog)
+
+
+def _without_header(text: bytes) -> bytes:
+    """The lines of syslog without its header; other lines are left out."""
+    return b"\n".join(line[found.end() :] for line in text.split(b"\n") if (found := _SYSLOG.match(line)))
+
+
+def _is_mostly_syslog(text: bytes) -> bool:
+    return len(_SYSLOG.findall(text)) > _MOSTLY * text.count(b"\n")
+
+
+def explains(head: bytes, prefix: Prefix) -> bool:
+    """Whether nearly all lines begin a record with a prefix or continue one.
+
+    If they do not, or if a text that no escape prints begins the records, other programs may have changed the lines.
+    """
+    if prefix.wrapped:
+        return False
+    text = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
+    goes_on = re.compile(prefix.continuation_pattern.encode())
+    lines = text.split(b"\n")[:-1] or [text]
+    others = sum(1 for line in lines if not goes_on.match(line))
+    began = 0 if prefix.syslog else _fitting(text, prefix)
+    return others - began <= (1 - _MOSTLY) * len(lines)
 
 
 def _is_syslog(head: bytes) -> bool:
@@ -100,7 +115,7 @@ def _is_syslog(head: bytes) -> bool:
 
 
 def find_prefix(content: Content, given: str | None) -> Prefix:
-    """The prefix of a log: the given one if it fits, else the best of the common ones.
+    """The prefix of a log: the given one if it fits a line, else the one inferred from the log.
 
     Raises:
         FormatError: no prefix fits a line of the first megabyte.
@@ -108,6 +123,7 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
     """
     prefix = None if given is None else compile_prefix(given)
     wanted = () if given is None else _as_stated(given)
+    found: Prefix | None = None
     for sample in _samples(content):
         if not sample.strip():
             return prefix or compile_prefix(STUDY_PREFIX)
@@ -115,9 +131,12 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
         fits = next((one for one in wanted if (not one.syslog or _is_syslog(text)) and _fitting(text, one)), None)
         if fits is not None:
             return fits
-        found = best_prefix(sample)
-        if found is not None:
+        found = best_prefix(sample) or found
+        # What the beginning does not decide, more records may.
+        if found is not None and (not found.undecided or len(sample) < HEAD_BYTES):
             return found
+    if found is not None:
+        return found
     raise _misfit(content, sample, given)
 
 
@@ -141,7 +160,7 @@ def _fitting(sample: bytes, prefix: Prefix) -> int:
 
 def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
     first = redact(sample.split(b"\n", 1)[0][: 4 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
-    tried = f"{given!r} or a common one" if given is not None else f"{COMMON_PREFIXES[0]!r} or another common one"
+    tried = "none could be inferred" if given is None else f"{given!r} does not fit, and none could be inferred"
     if sample[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in sample[:4]:
         way_out = "the file looks like UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
     elif _WHOLE.search(sample):
@@ -149,7 +168,7 @@ def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:
     else:
         way_out = "pass the server's own, SHOW log_line_prefix, as option log_line_prefix or in config.yml"
     return FormatError(
-        f"no line begins with the log_line_prefix {tried}; the first line is {first!r}",
+        f"no line begins with a log_line_prefix: {tried}; the first line is {first!r}",
         path=content.path,
         place="line 1",
         way_out=way_out,

@@ -15,7 +15,7 @@ Example:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
@@ -23,16 +23,23 @@ from citus_analysis.errors import UsageError
 from citus_analysis.schema import SEVERITIES
 
 __all__ = [
-    "COMMON_PREFIXES",
+    "ADDRESS_PATTERN",
+    "BACKEND_TYPES",
+    "COMMAND_TAGS",
     "DETAIL_WORDS",
     "HEAD_LIMIT",
     "HELD_BACK",
     "MARK_PATTERN",
     "MAX_ELEMENTS",
     "OLDER_STUDY_PREFIX",
+    "SECOND_PATTERN",
     "SEVERITY_WORDS",
+    "STAMP_PATTERN",
     "STUDY_PREFIX",
     "SYSLOG_HEADER",
+    "TAG_PATTERN",
+    "TEXT_ESCAPES",
+    "ZONE_PATTERN",
     "Element",
     "Heads",
     "Prefix",
@@ -55,52 +62,64 @@ MAX_ELEMENTS: Final = 64
 #: Words as the server prints them; DEBUG is followed by a digit.
 SEVERITY_WORDS: Final = SEVERITIES
 
-#: Tried in this order; among prefixes that fit the same number of lines, the first is used, so specific ones are first.
-COMMON_PREFIXES: Final = (
-    STUDY_PREFIX,
-    OLDER_STUDY_PREFIX,
-    "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
-    "%t [%p]: db=%d,user=%u,app=%a,client=%h ",
-    "%t [%p]: [%l-1] user=%u,db=%d,host=%h,app=%a ",
-    "%t [%p]: [%l-1] [%x] usr=%u,db=%d,appli=%a ",
-    "%t [%p]: [%l-1] user=%u,db=%d ",
-    "%t [%p]: [%l-1] ",
-    "%m [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
-    "%m [%p] user=%u,db=%d,app=%a,client=%h ",
-    "%m [%p] user=%u,db=%d ",
-    "%m [%p] [queryid=%Q] %u@%d ",
-    "%m [%p] %q%u@%d/%a ",
-    "%m [%p] %q%u@%d ",
-    "%m [%p] %u@%d ",
-    "%t:%r:%u@%d:[%p]:",
-    "%t:%r:%u@%d:[%p]: ",
-    "%m|%u|%d|%c|",
-    "%m [%p-%l] %q%u@%d ",
-    "%t [%p-%l] %q%u@%d ",
-    "%n [%p] %q%u@%d ",
-    "[%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
-    "[%p]: [%l-1] db=%d,user=%u ",
-    "db=%d,user=%u,app=%a,client=%h ",
-    "user=%u,db=%d,app=%a,client=%h ",
-    "%m [%p]: ",
-    "%t [%p]: ",
-    "%m [%p] ",
-    "%t [%p] ",
-    "%n [%p] ",
-    "%m ",
-    "%t ",
-    "",
+#: `backend_type`, as `%b` prints it, of PostgreSQL 13 to 19; background workers of extensions have others.
+BACKEND_TYPES: Final = (
+    *("autovacuum launcher", "autovacuum worker", "background writer", "checkpointer", "client backend"),
+    *("dead-end client backend", "archiver", "logger", "standalone backend", "startup", "walreceiver", "walsender"),
+    *("walsummarizer", "walwriter", "stats collector", "slotsync worker", "io worker", "postmaster"),
+    *("not initialized", "logical replication launcher", "logical replication worker", "parallel worker"),
+    *("logical replication apply worker", "logical replication tablesync worker"),
+    *("logical replication parallel apply worker", "datachecksum launcher", "datachecksum worker"),
 )
 
-_ZONE = r"(?:[A-Za-z]{1,10}|[+-][0-9]{2}(?::?[0-9]{2})?)"
-_SECOND = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+_OBJECTS = (
+    "ACCESS METHOD|AGGREGATE|CAST|COLLATION|CONSTRAINT|CONVERSION|DATABASE|DOMAIN|EVENT TRIGGER|EXTENSION|"
+    "FOREIGN DATA WRAPPER|FOREIGN TABLE|FUNCTION|INDEX|LANGUAGE|LARGE OBJECT|MATERIALIZED VIEW|OPERATOR CLASS|"
+    "OPERATOR FAMILY|OPERATOR|POLICY|PROCEDURE|PROPERTY GRAPH|PUBLICATION|ROLE|ROUTINE|RULE|SCHEMA|SEQUENCE|SERVER|"
+    "STATISTICS|SUBSCRIPTION|SYSTEM|TABLESPACE|TABLE|TEXT SEARCH CONFIGURATION|TEXT SEARCH DICTIONARY|"
+    "TEXT SEARCH PARSER|TEXT SEARCH TEMPLATE|TRANSFORM|TRIGGER|TYPE|USER MAPPING|VIEW"
+)
+_VERBS = ("ALTER", "CREATE", "DROP")
+_OTHER_TAGS = (
+    "ALTER DEFAULT PRIVILEGES|ANALYZE|BASE_BACKUP|BEGIN|BIND|CALL|CHECKPOINT|CLOSE CURSOR ALL|CLOSE CURSOR|CLOSE|"
+    "CLUSTER|COMMENT|COMMIT PREPARED|COMMIT|COPY FROM|COPY|CREATE TABLE AS|DEALLOCATE ALL|DEALLOCATE|DECLARE CURSOR|"
+    "DELETE|DISCARD ALL|DISCARD PLANS|DISCARD SEQUENCES|DISCARD TEMP|DISCARD|DO|DROP OWNED|DROP REPLICATION SLOT|"
+    "EXECUTE|EXPLAIN|FETCH|GRANT ROLE|GRANT|IDENTIFY_SYSTEM|IMPORT FOREIGN SCHEMA|INSERT|LISTEN|LOAD|LOCK TABLE|MERGE|"
+    "MOVE|NOTIFY|PARSE|PREPARE TRANSACTION|PREPARE|REASSIGN OWNED|REFRESH MATERIALIZED VIEW|REINDEX|RELEASE|REPACK|"
+    "RESET|REVOKE ROLE|REVOKE|ROLLBACK PREPARED|ROLLBACK|SAVEPOINT|SECURITY LABEL|SELECT FOR KEY SHARE|"
+    "SELECT FOR NO KEY UPDATE|SELECT FOR SHARE|SELECT FOR UPDATE|SELECT INTO|SELECT|SET CONSTRAINTS|SET|SHOW|"
+    "START TRANSACTION|START_REPLICATION|TIMELINE_HISTORY|TRUNCATE TABLE|UNLISTEN|UPDATE|VACUUM|WAIT|authentication|"
+    r"idle in transaction \(aborted\)|idle in transaction|idle|initializing|startup"
+)
+#: What `%i` prints of client backends, in PostgreSQL 12 to 19. A tag follows those that begin with it.
+TAG_PATTERN: Final = rf"(?:{_OTHER_TAGS}|(?:{'|'.join(_VERBS)}) (?:{_OBJECTS}))(?: waiting)?"
+_PLAIN_TAGS = (
+    *_OTHER_TAGS.replace("\\", "").split("|"),
+    *(f"{verb} {what}" for verb in _VERBS for what in _OBJECTS.split("|")),
+)
+#: The same as a list, longest first.
+COMMAND_TAGS: Final = tuple(
+    sorted((*_PLAIN_TAGS, *(f"{tag} waiting" for tag in _PLAIN_TAGS)), key=lambda tag: (-len(tag), tag))
+)
+
+ZONE_PATTERN: Final = r"(?:[A-Za-z]{1,10}|[+-][0-9]{2}(?::?[0-9]{2})?)"
+SECOND_PATTERN: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _TEXT = r"[^\n]*?"
 
 #: `2026-11-20 21:03:47.877 UTC`
-STAMP_PATTERN: Final = rf"{_SECOND}\.[0-9]{{3}} {_ZONE}"
+STAMP_PATTERN: Final = rf"{SECOND_PATTERN}\.[0-9]{{3}} {ZONE_PATTERN}"
+
+#: Addresses as `%h` prints them. They are followed by another character.
+ADDRESS_PATTERN: Final = (
+    r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::"
+    r"(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?(?:%[0-9a-z]+)?|(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4})"
+)
 
 #: One small pattern per escape. Patterns of text are lazy: they match the shortest text with which the rest fits.
+#: `?` and `#` are inferred fields of which it is not known what they are: a text, and a number.
 _PATTERNS: Final = {
+    "?": _TEXT,
+    "#": r"-?[0-9]{0,20}",
     "a": _TEXT,
     "b": _TEXT,
     "c": r"[0-9a-f]{1,16}\.[0-9a-f]{1,7}",
@@ -116,13 +135,21 @@ _PATTERNS: Final = {
     "P": r"[0-9]{0,9}",
     "Q": r"-?[0-9]{0,20}",
     "r": _TEXT,
-    "s": rf"{_SECOND} {_ZONE}",
-    "t": rf"{_SECOND} {_ZONE}",
+    "s": rf"{SECOND_PATTERN} {ZONE_PATTERN}",
+    "t": rf"{SECOND_PATTERN} {ZONE_PATTERN}",
     "u": _TEXT,
     "v": r"(?:-?[0-9]{1,9}/[0-9]{1,18})?",
     "x": r"[0-9]{0,18}",
 }
+_UNKNOWN: Final = "?#"
 _TIMES: Final = frozenset("mnst")
+#: Values that are preferred to other texts.
+LISTS: Final = {"b": BACKEND_TYPES, "i": COMMAND_TAGS}
+_LIST_PATTERNS: Final = {"b": "|".join(BACKEND_TYPES), "i": TAG_PATTERN}
+#: A text that is padded with spaces neither begins nor ends with one, and has no two of them side by side.
+_PADDED_TEXT: Final = r"(?:[^ \n]+?(?: [^ \n]+?)*?)??"
+#: A client known to be an address, perhaps with a port. What follows begins with no byte of one.
+_ADDRESS_ONLY: Final = r"\[local\]|[0-9A-Fa-f:]*[.:][0-9A-Fa-f:.]*(?:\([0-9]+\))?|"
 TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
 _ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
 
@@ -175,20 +202,50 @@ class Heads(Protocol):
 
 @dataclass(frozen=True)
 class Element:
-    """A literal, or an escape with its padding (positive: spaces before it, negative: after it)."""
+    """A literal, or an escape with its padding (positive: spaces before it, negative: after it).
+
+    Attributes:
+        address: whether the client is known to be an address.
+    """
 
     escape: str = ""
     padding: int = 0
     literal: bytes = b""
+    address: bool = False
 
-    def pattern(self, *, named: bool) -> str:
-        """The regular expression of this element."""
+    @property
+    def is_text(self) -> bool:
+        """Whether its value can be any text, so that its end depends on what follows."""
+        return self.escape in TEXT_ESCAPES and not self.address
+
+    def pattern(self, *, named: bool, greedy: bool = False, group: str = "(?:") -> str:
+        """The regular expression of this element.
+
+        Args:
+            named: whether its value is a group with its name.
+            greedy: whether texts are as long as possible, not as short.
+            group: beginning of the group if it is not named.
+        """
         if not self.escape:
             return re.escape(self.literal.decode())
-        value = f"(?P<{self.escape}>{_PATTERNS[self.escape]})" if named else f"(?:{_PATTERNS[self.escape]})"
+        value = f"{f'(?P<{self.escape}>' if named else group}{self._value(greedy=greedy)})"
         if self.padding == 0:
             return value
         return f" *{value}" if self.padding > 0 else f"{value} *"
+
+    def _value(self, *, greedy: bool) -> str:
+        if self.address:
+            return _ADDRESS_ONLY
+        pattern = _PATTERNS[self.escape]
+        if pattern == _TEXT:
+            pattern = _PADDED_TEXT if self.padding else _TEXT
+            pattern = pattern.replace("+?", "+").replace("*?", "*").replace("??", "?") if greedy else pattern
+        listed = _LIST_PATTERNS.get(self.escape)
+        return pattern if listed is None else f"{listed}|{pattern}"
+
+    def single_characters(self) -> tuple[Element, ...]:
+        """A literal as one literal for each of its characters."""
+        return tuple(Element(literal=character.encode()) for character in self.literal.decode())
 
 
 @dataclass(frozen=True)
@@ -201,12 +258,18 @@ class Prefix:
         optional_from: index of the first element after `%q`; the number of elements if there is none.
         syslog: whether syslog's own header precedes the prefix. It has no year and therefore gives no time, but it
             gives process and line number.
+        inferred: whether it was inferred from the log; `text` then has `%?` for each field that was not decided.
+        undecided: what each of these fields may be.
+        wrapped: whether a text that no escape prints begins the records, as other programs put it before lines.
     """
 
     text: str
     elements: tuple[Element, ...]
     optional_from: int
     syslog: bool = False
+    inferred: bool = False
+    undecided: tuple[str, ...] = ()
+    wrapped: bool = False
 
     @cached_property
     def escapes(self) -> frozenset[str]:
@@ -232,9 +295,35 @@ class Prefix:
     @cached_property
     def pattern(self) -> str:
         """Regular expression of a record's beginning up to its text: prefix, severity, colon and spaces."""
+        return self._pattern(greedy=False)
+
+    @cached_property
+    def latest_patterns(self) -> tuple[str, ...]:
+        """The same with texts as long as possible, for the beginning alone: with the optional part, and without.
+
+        None, if texts can end at one place only. A separator may be part of a value. If values are others then, no one
+        can tell which are meant.
+        """
+        elements = self.elements
+        texts = [place for place, element in enumerate(elements) if element.is_text]
+        ends = {place for place in texts if place + 1 < len(elements) and elements[place + 1].literal}
+        if len(texts) < 2 and len(ends - {self.optional_from - 1}) == len(texts):
+            return ()
+        whole = replace(self, optional_from=len(elements))
+        always = replace(self, elements=elements[: self.optional_from])
+        return tuple(f"{one._pattern(greedy=True)}$" for one in dict.fromkeys((whole, always)))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Escapes of texts that give columns, in order."""
+        known = [element.escape for element in self.elements if element.escape in "udahr" and element.escape]
+        return tuple(letter for letter in dict.fromkeys(known) if letter != "r" or "h" not in known)
+
+    def _pattern(self, *, greedy: bool) -> str:
         pieces, seen = [_SYSLOG] if self.syslog else [], set("pl") if self.syslog else set[str]()
         for element in self.elements:
-            pieces.append(element.pattern(named=element.escape not in seen))
+            named = element.escape not in seen and element.escape not in _UNKNOWN
+            pieces.append(element.pattern(named=named, greedy=greedy))
             seen.add(element.escape)
         always_count = self.optional_from + self.syslog
         always, optional = pieces[:always_count], pieces[always_count:]
@@ -269,14 +358,14 @@ def compile_prefix(text: str) -> Prefix:
         elif letter == "q":
             flush()
             optional_from = len(elements) if optional_from < 0 else optional_from
-        elif letter in _PATTERNS:
+        elif letter in _PATTERNS and letter not in _UNKNOWN:
             flush()
             elements.append(Element(letter, _padding(match[1])))
         else:
             raise UsageError(
                 f"log_line_prefix has an unknown escape %{letter}",
                 place=repr(text),
-                way_out=f"PostgreSQL knows {' '.join('%' + known for known in sorted(_PATTERNS))} %q %%",
+                way_out=f"PostgreSQL knows {' '.join('%' + known for known in sorted(_PATTERNS) if known not in _UNKNOWN)} %q %%",
             )
     flush()
     if len(elements) >= MAX_ELEMENTS:

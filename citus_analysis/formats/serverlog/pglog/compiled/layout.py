@@ -51,7 +51,7 @@ MORE_ROOM: Final = -5
 MAX_SHARDS: Final = 8
 
 #: Kinds of elements of a prefix, and the fields of a line's head that they fill.
-ELEMENTS: Final = ("literal", "text", "stamp", "digits", "vxid", "session", "state", "epoch", "syslog")
+ELEMENTS: Final = ("literal", "text", "stamp", "digits", "vxid", "session", "state", "epoch", "syslog", "host")
 FIELDS: Final = (
     *("none", "clock", "epoch", "pid", "hex_pid", "vxid", "line"),
     *("app", "user", "database", "host", "remote", "state"),
@@ -161,8 +161,12 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("kind", "int32_t"),
             Member("field", "int32_t", "the field that it fills"),
             Member("padding", "int32_t", "spaces: -1 after it, 1 before it"),
-            Member("first", "int32_t", "beginning of a literal; fewest digits; whether a stamp has milliseconds"),
-            Member("second", "int32_t", "end of a literal; most digits"),
+            Member(
+                "first",
+                "int32_t",
+                "beginning of a literal, or of the words that a text may be; fewest digits; whether a stamp has milliseconds",
+            ),
+            Member("second", "int32_t", "end of a literal, or of these words; most digits"),
             Member("third", "int32_t", "whether a minus may precede digits"),
         ),
         "prefix_t": (

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, TEXT_ESCAPES, Prefix
+from citus_analysis.formats.serverlog.pglog._prefix import LISTS, SEVERITY_WORDS, TEXT_ESCAPES, Prefix
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 from citus_analysis.formats.serverlog.pglog.compiled.layout import ELEMENTS, FIELDS
 
 __all__ = ["SEVERITY_TABLE", "Program", "program_of"]
 
-LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH, SYSLOG = range(len(ELEMENTS))
+LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH, SYSLOG, HOST = range(len(ELEMENTS))
 #: Field of each escape; the first element of an escape fills it, further ones are only matched.
 FIELD_CODES: Final = {name: code for code, name in enumerate(FIELDS)}
 _FIELD_OF: Final = {
@@ -34,7 +34,7 @@ _FIELD_OF: Final = {
     "e": "state",
 }
 #: Escape of digits -> fewest, most, and whether a minus may precede them.
-_DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1)}
+_DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1), "#": (0, 20, 1)}
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)
 
 #: One row per severity word: its length, then its bytes.
@@ -48,7 +48,7 @@ class Program:
     """The elements of a prefix, one row of `code` each, and the bytes of its literals.
 
     Columns of `code`: kind, field, padding (-1 after, 1 before), first argument, second, third. Arguments are
-    begin and end in `literals`; fewest and most digits and whether a minus may precede; or whether a stamp has
+    begin and end in `literals` (of words that a text may be, each has its length before it); fewest and most digits and whether a minus may precede; or whether a stamp has
     milliseconds.
     """
 
@@ -90,7 +90,14 @@ def program_of(prefix: Prefix) -> Program:
         )
         field = FIELD_CODES["none" if shadowed else _FIELD_OF.get(letter, "none")]
         filled.add(letter)
-        rows.append((*_kind_of(letter, field, padding),))
+        if element.address:
+            rows.append((HOST, field, padding, 0, 0, 0))
+        elif letter in LISTS:
+            words = b"".join(bytes([len(word), *word.encode()]) for word in LISTS[letter])
+            rows.append((TEXT, field, padding, len(literals), len(literals) + len(words), 0))
+            literals += words
+        else:
+            rows.append((*_kind_of(letter, field, padding),))
     code = np.array(rows, np.int32).reshape(len(rows), 6)
     return Program(code, np.frombuffer(literals or b"\0", np.uint8), prefix.optional_from + prefix.syslog)
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x43786180694a7b63
+#define LAYOUT_HASH 0xb240f83931a97bb
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -99,6 +99,7 @@ enum element_kind {
     E_STATE,
     E_EPOCH,
     E_SYSLOG,
+    E_HOST,
 };
 
 enum field {
@@ -151,8 +152,8 @@ typedef struct {
     int32_t kind;
     int32_t field; /* the field that it fills */
     int32_t padding; /* spaces: -1 after it, 1 before it */
-    int32_t first; /* beginning of a literal; fewest digits; whether a stamp has milliseconds */
-    int32_t second; /* end of a literal; most digits */
+    int32_t first; /* beginning of a literal, or of the words that a text may be; fewest digits; whether a stamp has milliseconds */
+    int32_t second; /* end of a literal, or of these words; most digits */
     int32_t third; /* whether a minus may precede digits */
 } element_t;
 

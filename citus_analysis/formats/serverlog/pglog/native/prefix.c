@@ -23,6 +23,13 @@ INTERNAL void init_memo(memo_t *memo, const prefix_t *prefix)
     memset(memo->first_severity, prefix->severity_count, sizeof memo->first_severity);
     for (int32_t number = prefix->severity_count - 1; number >= 0; number--)
         memo->first_severity[prefix->severities[number * prefix->severity_width + 1] - 'A'] = (byte_t)number;
+    int32_t texts = 0;
+    memo->ambiguous = false;
+    for (int32_t index = 0; index < prefix->count; index++) {
+        if (prefix->elements[index].kind != E_TEXT) continue;
+        bool literal = index + 1 < prefix->count && index + 1 != prefix->optional_from && prefix->elements[index + 1].kind == E_LITERAL;
+        memo->ambiguous |= texts++ > 0 || !literal;
+    }
 }
 
 static bool is_second(const byte_t *line)
@@ -138,6 +145,53 @@ INTERNAL place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
     return end;
 }
 
+/* Whether an element is a literal that is at a place. */
+static bool follows(const prefix_t *prefix, int32_t index, const byte_t *line, place_t place, place_t limit)
+{
+    if (index == prefix->count || index == prefix->optional_from || prefix->elements[index].kind != E_LITERAL) return false;
+    const element_t *next = &prefix->elements[index];
+    place_t length = next->second - next->first;
+    return place + length <= limit && same_bytes(line + place, prefix->literals + next->first, (size_t)length);
+}
+
+/* The end of a stamp whose zone is followed by letters without a separator: those of a severity, or of a literal. */
+static place_t shorter_zone(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t end, place_t limit,
+                            const memo_t *memo)
+{
+    if (index + 1 == prefix->count || index + 1 == prefix->optional_from) {
+        if (end < limit && line[end] != ':' && !is_digit(line[end]) && !is_letter(line[end])) return end;
+        for (place_t place = end; place > begin; place--)
+            if (severity_at(prefix, line, place, limit, memo) >= 0) return place;
+        return end;
+    }
+    const element_t *next = &prefix->elements[index + 1];
+    if (next->kind != E_LITERAL || !is_letter(prefix->literals[next->first])) return end;
+    place_t length = next->second - next->first;
+    for (place_t place = end; place > begin; place--)
+        if (place + length <= limit && same_bytes(line + place, prefix->literals + next->first, (size_t)length)) return place;
+    return end;
+}
+
+static inline bool is_of_address(byte_t byte)
+{
+    return is_digit(byte) || (byte_t)((byte | 32) - 'a') < 6 || byte == ':' || byte == '.';
+}
+
+/* The end of an address, perhaps with a port, of `[local]`, or of nothing. */
+static place_t address_end(const byte_t *line, place_t begin, place_t limit)
+{
+    place_t place = BEGINS(line, begin, limit, "[local]");
+    if (place != ABSENT) return place;
+    bool separated = false;
+    for (place = begin; place < limit && is_of_address(line[place]); place++) separated |= line[place] == ':' || line[place] == '.';
+    if (!separated) return begin;
+    if (place < limit && line[place] == '(') {
+        place_t end = digits_end(line, place + 1, limit, limit);
+        if (end > place + 1 && end < limit && line[end] == ')') return end + 1;
+    }
+    return place;
+}
+
 /* The end of an element at `begin` other than a text. */
 INLINE place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit,
                                   memo_t *memo, head_t *head, int64_t *number)
@@ -150,8 +204,14 @@ INLINE place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *
         if (begin + length > limit) return ABSENT;
         return same_bytes(line + begin, prefix->literals + element->first, (size_t)length) ? begin + length : ABSENT;
     }
-    case E_STAMP:
-        return stamp_end(line, begin, limit, element->first != 0, memo);
+    case E_STAMP: {
+        place_t zone = begin + SECOND_WIDTH + (element->first ? 5 : 1);
+        end = stamp_end(line, begin, limit, element->first != 0, memo);
+        if (end == ABSENT) return end;
+        if (is_letter(line[zone])) return shorter_zone(prefix, index, line, zone + 1, end, limit, memo);
+        /* What looks like the minutes of an offset may be the next field. */
+        return !follows(prefix, index + 1, line, end, limit) && follows(prefix, index + 1, line, zone + 3, limit) ? zone + 3 : end;
+    }
     case E_DIGITS:
         if (element->third && begin < limit && line[begin] == '-') place++;
         end = read_digits(line, place, limit, element->second, number);
@@ -171,6 +231,8 @@ INLINE place_t element_end(const prefix_t *prefix, int32_t index, const byte_t *
     case E_STATE:
         while (place < limit && place - begin < 5 && (is_digit(line[place]) || (byte_t)(line[place] - 'A') < 26)) place++;
         return place == begin + 5 ? place : ABSENT;
+    case E_HOST:
+        return address_end(line, begin, limit);
     case E_SYSLOG:
         return begin == 0 ? syslog_end(line, limit, head) : ABSENT;
     default:
@@ -246,6 +308,27 @@ static place_t text_end(const prefix_t *prefix, int32_t index, const byte_t *lin
     return end + length > limit ? ABSENT : end;
 }
 
+/* The end of the next of the words of a text that is at `begin`, and its place among them; ABSENT if there is none. */
+static place_t word_end(const prefix_t *prefix, int32_t index, int32_t *word, const byte_t *line, place_t begin, place_t limit)
+{
+    const element_t *element = &prefix->elements[index];
+    while (*word < element->second) {
+        const byte_t *said = prefix->literals + *word;
+        *word += 1 + said[0];
+        if (begin + said[0] <= limit && same_bytes(line + begin, said + 1, said[0])) return begin + said[0];
+    }
+    return ABSENT;
+}
+
+/* The end of a text: of a word that it may be, or else the first place of the literal that follows. */
+static place_t word_or_text_end(const prefix_t *prefix, int32_t index, const byte_t *line, place_t begin, place_t limit)
+{
+    int32_t word = prefix->elements[index].first;
+    for (place_t end; (end = word_end(prefix, index, &word, line, begin, limit)) != ABSENT;)
+        if (follows(prefix, index + 1, line, end, limit)) return end;
+    return text_end(prefix, index, line, begin, limit);
+}
+
 static void clear_optional(const prefix_t *prefix, head_t *head)
 {
     for (int32_t index = prefix->optional_from; index < prefix->count; index++)
@@ -254,7 +337,8 @@ static void clear_optional(const prefix_t *prefix, head_t *head)
 
 /* Match each text up to the first place of the literal that follows. If the rest matches, this is the first match of the
  * regular expression; if not, and the prefix has texts, another end of a text may match. */
-static enum answer match_straight(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
+static enum answer match_straight(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head,
+                                  place_t *severity)
 {
     place_t place = 0, optional = ABSENT;
     bool chosen = false;
@@ -266,7 +350,7 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
         place_t end;
         if (element->kind == E_TEXT) {
             chosen = true;
-            end = text_end(prefix, index, line, place, limit);
+            end = word_or_text_end(prefix, index, line, place, limit);
         } else {
             end = element_end(prefix, index, line, place, limit, memo, head, &number);
         }
@@ -275,12 +359,18 @@ static enum answer match_straight(const prefix_t *prefix, const byte_t *line, pl
             break;
         }
         set_field(head, element, place, end, number);
+        memo->begins[index] = place;
+        memo->ends[index] = end;
         place = end;
     }
+    *severity = place;
+    memo->matched = prefix->count;
     if (place != ABSENT && match_severity(prefix, line, place, limit, memo, head)) return YES;
     if (chosen) return UNSURE;
     if (optional == ABSENT) return NO;
     clear_optional(prefix, head);
+    *severity = optional;
+    memo->matched = prefix->optional_from;
     return match_severity(prefix, line, optional, limit, memo, head) ? YES : NO;
 }
 
@@ -299,10 +389,27 @@ static place_t skip_padding(const prefix_t *prefix, int32_t index, const byte_t 
 
 typedef struct {
     int32_t element; /* -1: the choice whether the optional part is present */
+    int32_t word;    /* the next word that a text may be; behind the last one, any text */
     place_t begin, end;
 } choice_t;
 
-static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head)
+/* A text that is padded with spaces neither begins nor ends with one, and has no two of them side by side. */
+static bool ends_in_space(const element_t *element, const byte_t *line, place_t begin, place_t end)
+{
+    return element->padding && end > begin && line[end - 1] == ' ';
+}
+
+static bool holds_spaces(const element_t *element, const byte_t *line, place_t begin, place_t end)
+{
+    if (!element->padding || end == begin) return false;
+    if (line[begin] == ' ') return true;
+    for (place_t place = begin + 1; place < end; place++)
+        if (line[place] == ' ' && line[place - 1] == ' ') return true;
+    return false;
+}
+
+static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place_t limit, memo_t *memo, head_t *head,
+                               place_t *severity)
 {
     choice_t choices[MAX_ELEMENTS + 2];
     int32_t depth = 0, index = 0, count = prefix->count;
@@ -315,10 +422,12 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
     }
     for (;;) {
         if (place >= 0 && !absent && index == prefix->optional_from && index < count)
-            choices[depth++] = (choice_t){-1, place, place};
+            choices[depth++] = (choice_t){-1, 0, place, place};
         if (place >= 0 && (absent || index == count)) {
             if (match_severity(prefix, line, place, limit, memo, head)) {
                 if (absent) clear_optional(prefix, head);
+                memo->matched = absent ? prefix->optional_from : count;
+                *severity = place;
                 return true;
             }
             place = ABSENT;
@@ -331,9 +440,14 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
             if (element->kind == E_TEXT && place >= memo->spent[index]) {
                 end = ABSENT;
             } else if (element->kind == E_TEXT) {
-                choices[depth++] = (choice_t){index, place, place};
-                set_field(head, element, place, place, 0);
-                end = place;
+                int32_t word = element->first;
+                end = word_end(prefix, index, &word, line, place, limit);
+                if (end == ABSENT) {
+                    word = INT32_MAX;
+                    end = place;
+                }
+                choices[depth++] = (choice_t){index, word, place, end};
+                set_field(head, element, place, end, 0);
             } else {
                 end = element_end(prefix, index, line, place, limit, memo, head, &number);
                 set_field(head, element, place, end, number);
@@ -357,15 +471,23 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
             int32_t chosen = choice->element, following = chosen + 1;
             const element_t *element = &prefix->elements[chosen];
             place_t end = choice->end;
-            memo->failed[chosen][end++] = true;
+            memo->failed[chosen][end] = true;
+            if (choice->word == INT32_MAX) {
+                end++;
+            } else if ((end = word_end(prefix, chosen, &choice->word, line, choice->begin, limit)) == ABSENT) {
+                choice->word = INT32_MAX;
+                end = choice->begin;
+            } else if (memo->failed[chosen][end]) {
+                continue;
+            }
             bool literal = following < count && following != prefix->optional_from &&
                            prefix->elements[following].kind == E_LITERAL && element->padding >= 0;
-            if (literal) {
+            if (literal && choice->word == INT32_MAX) {
                 byte_t first = prefix->literals[prefix->elements[following].first];
                 while (end <= limit && (end == limit || line[end] != first)) end++;
             }
-            while (end <= limit && memo->failed[chosen][end]) end++;
-            if (end > limit) {
+            while (end <= limit && (memo->failed[chosen][end] || ends_in_space(element, line, choice->begin, end))) end++;
+            if (end > limit || holds_spaces(element, line, choice->begin, end)) {
                 /* No end matches with this beginning, so none matches with a later one. */
                 memo->spent[chosen] = (int32_t)choice->begin;
                 depth--;
@@ -380,9 +502,99 @@ static bool match_backtracking(const prefix_t *prefix, const byte_t *line, place
     }
 }
 
+/* Whether the elements from `index` on match up to `end` exactly, each text as long as possible. The optional part is
+ * absent where it is absent with texts that are as short as possible: processes without it have no texts before it. */
+static bool match_latest(const prefix_t *prefix, int32_t index, const byte_t *line, place_t place, place_t end, memo_t *memo)
+{
+    head_t *head = &memo->latest;
+    if (index == memo->matched) return place == end;
+    if (memo->failed[index][place]) return false;
+    const element_t *element = &prefix->elements[index];
+    place_t begin = place;
+    int64_t number = 0;
+    if (element->padding > 0)
+        while (begin < end && line[begin] == ' ') begin++;
+    if (element->kind != E_TEXT) {
+        place_t stop = element_end(prefix, index, line, begin, end, memo, head, &number);
+        set_field(head, element, begin, stop, number);
+        if (stop != ABSENT && element->padding < 0) stop = skip_padding(prefix, index, line, stop, end);
+        if (stop != ABSENT && match_latest(prefix, index + 1, line, stop, end, memo)) return true;
+    } else {
+        int32_t word = element->first;
+        place_t stop;
+        bool literal = index + 1 < prefix->count && index + 1 != prefix->optional_from && !element->padding &&
+                       prefix->elements[index + 1].kind == E_LITERAL;
+        while ((stop = word_end(prefix, index, &word, line, begin, end)) != ABSENT) {
+            if (!match_latest(prefix, index + 1, line, stop, end, memo)) continue;
+            set_field(head, element, begin, stop, 0);
+            return true;
+        }
+        for (stop = end; stop >= begin; stop--) {
+            if (literal && !follows(prefix, index + 1, line, stop, end)) continue;
+            if (ends_in_space(element, line, begin, stop) || holds_spaces(element, line, begin, stop)) continue;
+            place_t next = element->padding < 0 ? skip_padding(prefix, index, line, stop, end) : stop;
+            if (!match_latest(prefix, index + 1, line, next, end, memo)) continue;
+            set_field(head, element, begin, stop, 0);
+            return true;
+        }
+    }
+    memo->failed[index][place] = true;
+    return false;
+}
+
+/* Whether the ends of all texts are the only ones: what follows a text is not in the next one. */
+static bool is_plain(const prefix_t *prefix, const byte_t *line, place_t end, const memo_t *memo)
+{
+    for (int32_t index = memo->matched - 1; index >= 0; index--) {
+        if (prefix->elements[index].kind != E_TEXT) continue;
+        const element_t *next = &prefix->elements[index + 1];
+        place_t length = next->second - next->first, last = end - length;
+        for (place_t place = memo->ends[index] + 1; place <= last; place++)
+            if (same_bytes(line + place, prefix->literals + next->first, (size_t)length)) return false;
+        end = memo->ends[index];
+    }
+    return true;
+}
+
+static inline bool same_span(const byte_t *line, const span_t *one, const span_t *other)
+{
+    if (one->begin < 0 || other->begin < 0) return one->begin < 0 && other->begin < 0;
+    int32_t length = one->end - one->begin;
+    return length == other->end - other->begin && memcmp(line + one->begin, line + other->begin, (size_t)length) == 0;
+}
+
+static inline bool is_text_field(int32_t field)
+{
+    return field == F_APP || field == F_USER || field == F_DATABASE || field == F_HOST || field == F_REMOTE;
+}
+
+/* Drop the values that are others if texts end as late as possible, and the texts between such values. */
+static void drop_ambiguous(const prefix_t *prefix, const byte_t *line, place_t end, memo_t *memo, head_t *head)
+{
+    for (int32_t index = 0; index < prefix->count; index++) memset(memo->failed[index], 0, (size_t)end + 2);
+    for (int field = 0; field < F_COUNT; field++) memo->latest.fields[field].begin = -1;
+    if (!match_latest(prefix, 0, line, 0, end, memo)) return;
+    int32_t first = prefix->count, last = -1;
+    for (int32_t index = 0; index < prefix->count; index++) {
+        int32_t field = prefix->elements[index].field;
+        if (field == F_NONE || same_span(line, &head->fields[field], &memo->latest.fields[field])) continue;
+        if (is_text_field(field)) {
+            first = index < first ? index : first;
+            last = index;
+        } else {
+            head->fields[field].begin = -1;
+        }
+    }
+    for (int32_t index = first; index <= last; index++)
+        if (is_text_field(prefix->elements[index].field)) head->fields[prefix->elements[index].field].begin = -1;
+}
+
 INTERNAL bool match_head(const prefix_t *prefix, const byte_t *line, place_t length, memo_t *memo, head_t *head)
 {
-    place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT;
-    enum answer answer = match_straight(prefix, line, limit, memo, head);
-    return answer == UNSURE ? match_backtracking(prefix, line, limit, memo, head) : answer == YES;
+    place_t limit = length < HEAD_LIMIT ? length : HEAD_LIMIT, place = ABSENT;
+    enum answer answer = match_straight(prefix, line, limit, memo, head, &place);
+    bool straight = answer == YES;
+    if (answer == NO || (answer == UNSURE && !match_backtracking(prefix, line, limit, memo, head, &place))) return false;
+    if (memo->ambiguous && !(straight && is_plain(prefix, line, place, memo))) drop_ambiguous(prefix, line, place, memo, head);
+    return true;
 }

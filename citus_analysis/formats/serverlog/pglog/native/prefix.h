@@ -34,6 +34,10 @@ typedef struct {
     byte_t first_severity[26];   /* number of the first severity word that begins with each letter */
     bool failed[MAX_ELEMENTS][HEAD_LIMIT + 2];
     int32_t spent[MAX_ELEMENTS];
+    place_t begins[MAX_ELEMENTS], ends[MAX_ELEMENTS]; /* of the elements, if they matched without backtracking */
+    int32_t matched; /* number of elements that matched so */
+    bool ambiguous;                                   /* whether the prefix has texts whose ends may be elsewhere */
+    head_t latest;                                    /* the head with the latest ends */
 } memo_t;
 
 INTERNAL void init_memo(memo_t *memo, const prefix_t *prefix);
@@ -45,7 +49,8 @@ static inline void init_head(head_t *head)
     head->severity = -1;
 }
 
-/* Match the beginning of a line of `length` bytes, its line end not counted. */
+/* Match the beginning of a line of `length` bytes, its line end not counted. Values that could also end elsewhere are
+ * absent: a separator may be part of a value, and no one can tell which of them it is. */
 INTERNAL bool match_head(const prefix_t *prefix, const byte_t *line, place_t length, memo_t *memo, head_t *head);
 
 /* The severity word at `begin`, or -1. */

@@ -1,0 +1,103 @@
+"""Templates from records whose literals are equal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, Element
+from citus_analysis.formats.serverlog.pglog.inference.forms import form_of
+from citus_analysis.formats.serverlog.pglog.inference.template import Template
+from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, skeleton, tokens
+from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
+
+__all__ = ["candidates"]
+
+#: Groups of records of which templates are made: the largest, and those with the most slots.
+_MOST_GROUPS: Final = 6
+#: Escapes of texts: a word that means one of them may be such a text itself.
+_OF_TEXTS: Final = frozenset("udah")
+Group = list[list[Token]]
+
+
+def candidates(heads: Sequence[str]) -> Iterator[Template]:
+    """Templates, the most likely first.
+
+    Args:
+        heads: the different texts before severities.
+    """
+    seen = set()
+    for dashed in (True, False):
+        split = [tokens(head, dashed=dashed) for head in heads]
+        groups = _groups(split)
+        for merged in (False, True):
+            for group in groups:
+                template = _template(group, merged=merged)
+                if template is not None and template not in seen:
+                    seen.add(template)
+                    yield template
+
+
+def _groups(split: Sequence[list[Token]]) -> list[Group]:
+    """Texts whose literals are equal: the largest groups, which decide most, then others."""
+    by_literals: dict[tuple[str, ...], Group] = defaultdict(list)
+    for one in split:
+        by_literals[skeleton(one)].append(one)
+    return sorted(by_literals.values(), key=len, reverse=True)[:_MOST_GROUPS]
+
+
+def _template(group: Group, *, merged: bool) -> Template | None:
+    elements: list[Element] = []
+    columns = [[one[place] for one in group] for place in range(len(group[0]))]
+    said = _said_words(columns)
+    for place, column in enumerate(columns):
+        kind, text = column[0]
+        if kind == "literal" or place in said:
+            _add(elements, text)
+            continue
+        if _is_piece_number(elements, column):
+            _add(elements, text)
+            continue
+        escape = form_of(column)
+        if merged and escape == "?" and _goes_on(elements):
+            elements.pop()
+            continue
+        elements.append(Element(escape))
+    return Template(tuple(elements), len(elements)) if len(elements) < MAX_ELEMENTS else None
+
+
+def _add(elements: list[Element], text: str) -> None:
+    before = elements.pop().literal if elements and elements[-1].literal else b""
+    elements.append(Element(literal=before + text.encode()))
+
+
+def _goes_on(elements: list[Element]) -> bool:
+    """Whether only a blank separates a slot from a text before it."""
+    return len(elements) > 1 and elements[-1].literal == b" " and elements[-2].escape == "?"
+
+
+def _is_piece_number(elements: list[Element], column: list[Token]) -> bool:
+    """Whether a number is the constant `1` of `%l-1`."""
+    return (
+        len(elements) > 1
+        and elements[-1].literal == b"-"
+        and elements[-2].escape == "#"
+        and set(column) == {("number", "1")}
+    )
+
+
+def _said_words(columns: list[list[Token]]) -> set[int]:
+    """Places of words that stand before a colon as keys, such as `user: `.
+
+    A value can be such a word, too, so there must be several that mean texts.
+    """
+    found = {}
+    for place, column in enumerate(columns[:-1]):
+        kind, text = column[0]
+        following = columns[place + 1][0]
+        if kind == "word" and len(set(column)) == 1 and text.lower() in KEYS and following[0] == "literal":
+            if following[1].startswith((":", " :", " = ")):
+                found[place] = KEYS[text.lower()]
+    several = len(set(found.values())) > 1
+    return {place for place, letter in found.items() if several or letter not in _OF_TEXTS}

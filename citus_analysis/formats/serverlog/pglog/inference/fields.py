@@ -1,0 +1,199 @@
+"""The escape of each slot of a template, as far as the records prove it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from citus_analysis.formats.serverlog.pglog.inference.forms import form_of_values
+from citus_analysis.formats.serverlog.pglog.inference.number_fields import find_lines, find_process, is_state
+from citus_analysis.formats.serverlog.pglog.inference.sample import Record
+from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
+from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Values
+from citus_analysis.formats.serverlog.pglog.inference.text_fields import (
+    UNSET,
+    agreement,
+    escape_of_text,
+    host_escape,
+    is_composite,
+)
+from citus_analysis.formats.serverlog.pglog.inference.time_fields import second_escapes
+from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
+
+__all__ = ["Fields", "named_fields"]
+
+_KEY: Final = re.compile(r"([A-Za-z_][\w-]*)\s*[=:]\s*[\"'(\[{<]?$")
+_BRACKET_OR_WORD: Final = re.compile(rb"[\[\](){}<>\w]")
+_BRACKETS: Final = frozenset({b"[]", b"()", b"{}", b"<>"})
+_CLOSING: Final = frozenset({b"]", b")", b"}"})
+_NAMES: Final = {"u": "user", "d": "database", "a": "application", "h": "client"}
+_LARGE: Final = 2**32
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The escapes of the slots of a template.
+
+    Attributes:
+        escapes: `?` and `#` for texts and numbers whose escape is not known, and which give no column.
+        shown: the letters to print; `?` for an unknown one.
+        undecided: what each unknown one may be.
+    """
+
+    escapes: tuple[str, ...]
+    shown: tuple[str, ...]
+    undecided: tuple[str, ...]
+
+
+def named_fields(matched: Matched, records: Sequence[Record]) -> Fields:
+    """The escape of each slot, as far as it is proven."""
+    slots = _Slots(matched, records)
+    slots.name_numbers()
+    slots.name_times()
+    slots.name_texts()
+    return slots.result()
+
+
+class _Slots:
+    """The slots of a template, whose escapes are found one kind after the other."""
+
+    def __init__(self, matched: Matched, records: Sequence[Record]) -> None:
+        template = matched.template
+        self._columns = dict(zip(template.slots, matched.columns, strict=True))
+        self._escapes = {slot: template.elements[slot].escape for slot in template.slots}
+        self._elements, self._records = template.elements, records
+        self._keys = {slot: key for slot in template.slots if (key := self._key(slot)) is not None}
+        self._separators = {
+            element.literal.decode().strip() or " "
+            for before, element, after in zip(
+                template.elements, template.elements[1:], template.elements[2:], strict=False
+            )
+            if before.escape and after.escape and not _BRACKET_OR_WORD.search(element.literal)
+        }
+        self._processes: Values = [None] * len(records)
+        for slot, values in [*self._of("?").items(), *self._of("h").items(), *self._of("r").items()]:
+            # Texts fit where some records have no value; numbers and times are never absent.
+            self._escapes[slot] = form if (form := form_of_values(values)) in "vhrbi" else "?"
+        self._undecided: dict[int, str] = {}
+        self._shown: dict[int, str] = {}
+
+    def _key(self, slot: int) -> str | None:
+        """The escape that the word beside a slot means; an empty text for an unknown word.
+
+        The `-1` of `%l-1`, which makes lines look like those of syslog, is such a word, too.
+        """
+        if slot + 1 < len(self._elements) and re.match(rb"-1(?![0-9])", self._elements[slot + 1].literal):
+            return "l"
+        before = self._elements[slot - 1].literal.decode() if slot else ""
+        found = _KEY.search(before)
+        return None if found is None else KEYS.get(found[1].lower(), "")
+
+    def _of(self, escape: str) -> dict[int, Values]:
+        return {slot: values for slot, values in self._columns.items() if self._escapes[slot] == escape}
+
+    def name_numbers(self) -> None:
+        """Process, line and SQLSTATE."""
+        for slot, values in self._of("e").items():
+            if self._keys.get(slot, "e") not in ("e", "") or not is_state(values, self._records):
+                self._escapes[slot] = "?"
+        numbers, sessions = self._of("#"), list(self._of("c").values())
+        process = find_process(numbers, self._keys, sessions, self._records)
+        if process is not None:
+            self._escapes[process] = "p"
+            for slot, values in numbers.items():
+                if values == self._columns[process] and len(set(values)) > 1:
+                    self._escapes[slot] = "p"
+            self._processes = self._columns[process]
+        elif sessions:
+            self._processes = sessions[0]
+        for slot in find_lines(self._of("#"), self._keys, self._processes):
+            self._escapes[slot] = "l"
+        for slot, values in self._of("#").items():
+            self._name_other_number(slot, values)
+
+    def _name_other_number(self, slot: int, values: Values) -> None:
+        """Transaction, query, leader: they give no column, so it does not matter which of them it is."""
+        key = self._keys.get(slot, "")
+        said = [int(value) for value in values if value and value != "-"]
+        if key in ("x", "Q", "P"):
+            self._shown[slot] = key
+        elif said and (min(said) < 0 or max(said) > _LARGE):
+            self._shown[slot] = "Q"
+        elif said and "0" not in values:
+            self._undecided[slot] = "process, line, transaction or query"
+
+    def name_times(self) -> None:
+        """The time of the record, or the start of its process."""
+        milliseconds = [*self._of("m").values(), *self._of("n").values()]
+        sessions = list(self._of("c").values())
+        for slot, escape in second_escapes(self._of("t"), milliseconds, sessions, self._processes).items():
+            self._escapes[slot] = escape
+            if escape == "?":
+                self._undecided[slot] = "time of the record or start of its process"
+
+    def name_texts(self) -> None:
+        """User, database, application, client."""
+        facts = facts_of(self._records, self._processes)
+        texts = [slot for escape in "?hr" for slot in self._of(escape) if slot not in self._undecided]
+        for slot in sorted(texts):
+            self._name_text(slot, facts)
+        for slot in sorted(texts):
+            self._name_pair(slot, facts)
+
+    def _name_text(self, slot: int, facts: Sequence[Facts]) -> None:
+        values, key, form = self._columns[slot], self._keys.get(slot), self._escapes[slot]
+        composite = is_composite(values, () if self._is_enclosed(slot) else self._separators)
+        escape = escape_of_text(values, facts, key or None, composite=composite)
+        known = key in (None, "", "h") and host_escape(values, facts) is not None and not composite
+        if escape == "?" and form in "hr" and known:
+            # An address after the beginning of the prefix is the client's, not the server's own.
+            escape = form if slot > 1 else "?"
+        self._escapes[slot] = escape
+        if escape == "?" and any(values):
+            may = [
+                name
+                for letter, name in _NAMES.items()
+                if letter != "h" and agreement(values, facts, letter) is not False
+            ]
+            may += [_NAMES["h"]] if host_escape(values, facts) is not None else []
+            self._undecided[slot] = " or ".join((*may, "other text"))
+        else:
+            self._undecided.pop(slot, None)
+
+    def _is_enclosed(self, slot: int) -> bool:
+        """Whether a slot is alone in brackets."""
+        sides = self._elements[slot - 1 : slot] + self._elements[slot + 1 : slot + 2]
+        ends = [side.literal for side in sides]
+        return len(ends) > 1 and (ends[0][-1:] + ends[1][:1] in _BRACKETS or ends[1][:1] in _CLOSING)
+
+    def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
+        """Text, `@` and text are user and database, if nothing says otherwise.
+
+        A user may have an `@` in its name, so there must be a record that has neither, or the user `postgres`.
+        """
+        other = slot + 2
+        pair = {slot: "u", other: "d"}
+        if other not in self._escapes or self._elements[slot + 1].literal != b"@":
+            return
+        if slot in self._keys or any(self._escapes[one] not in ("?", letter) for one, letter in pair.items()):
+            return
+        users = self._columns[slot]
+        apart = any(one in UNSET and two in UNSET for one, two in zip(users, self._columns[other], strict=True))
+        if any(is_composite(self._columns[one], self._separators) for one in pair):
+            return
+        if not apart and set(users) - {None} != {"postgres"}:
+            return
+        if all(agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
+            for one, letter in pair.items():
+                self._escapes[one] = letter
+                self._undecided.pop(one, None)
+
+    def result(self) -> Fields:
+        """The escapes."""
+        slots = sorted(self._escapes)
+        escapes = tuple(self._escapes[slot] for slot in slots)
+        unknown = {slot for slot in slots if self._escapes[slot] in "?#" and slot not in self._shown}
+        shown = tuple("?" if slot in unknown else self._shown.get(slot, self._escapes[slot]) for slot in slots)
+        return Fields(escapes, shown, tuple(self._undecided[slot] for slot in slots if slot in self._undecided))
