@@ -44,15 +44,17 @@ _ESCAPED_TAB: Final = b"#011"
 #: Different names in the lines that are looked at, at most.
 _NAMES: Final = 40
 
-_PIECE: Final = re.compile(
+_WORDS = (
     rf"(?P<stamp>{STAMP_PATTERN})"
     r"|(?P<address>\d{1,3}(?:\.\d{1,3}){3}(?![\w.]))"
     r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?![\w.-]))"
-    r"|(?P<field>[A-Za-z_][^\t\n]{0,79}(?=\t))"
     r"|(?P<word>[A-Za-z0-9_](?:[\w./@-]*\w)?)"
     r"|(?P<blanks> +)"
     r"|(?P<sign>[^\n])"
 )
+_PIECE: Final = re.compile(_WORDS)
+#: The same of lines with columns that end with tabs, which may contain blanks.
+_PIECE_OR_FIELD: Final = re.compile(r"(?P<field>[A-Za-z_][^\t\n]{0,79}(?=\t))|" + _WORDS)
 _PATTERNS: Final = {
     "stamp": STAMP_PATTERN,
     "address": r"[0-9.]+",
@@ -105,7 +107,8 @@ def find_decoration(head: bytes, knows: Knows, *, only_known: bool = False) -> D
 
 def _candidates(lines: Sequence[str]) -> Iterator[Known]:
     """What nearly all lines begin with; the shortest first."""
-    taken_apart = [list(_pieces(line)) for line in lines]
+    tabs = sum("\t" in line[:_BYTES] for line in lines) >= _SHARE * len(lines)
+    taken_apart = [list(_pieces(line, _PIECE_OR_FIELD if tabs else _PIECE)) for line in lines]
     alike = list(range(len(lines)))
     least = max(_FEWEST, int(_SHARE * len(lines)))
     for place in range(_PIECES):
@@ -123,8 +126,8 @@ def _candidates(lines: Sequence[str]) -> Iterator[Known]:
             yield from _patterns(taken_apart, alike, place + 1)
 
 
-def _pieces(line: str) -> Iterator[_Piece]:
-    for found in _PIECE.finditer(line[:_BYTES]):
+def _pieces(line: str, pattern: re.Pattern[str]) -> Iterator[_Piece]:
+    for found in pattern.finditer(line[:_BYTES]):
         kind = found.lastgroup or "sign"
         kind = found[0] if kind == "sign" else kind
         if kind == "blanks" and found.start():

@@ -18,6 +18,8 @@ _END = r"(?: |\r?$)"
 _SHARE: Final = 0.8
 _COMPOSE = r"Attaching to |Gracefully stopping|(?:Stopping|Killing|Aborting) |\S+ exited with code [0-9]+"
 _JOURNAL = r"-- (?:Logs begin|Journal begins|Boot|Reboot|No entries|cursor)"
+#: stern tells which containers it follows.
+_STERN = r"[+-] \S+ \u203a "
 
 
 class Known(NamedTuple):
@@ -89,4 +91,4 @@ def described(decorated: str) -> Known:
     """
     shown = decorated.strip()
     kind = next((kind for pattern, kind in _DESCRIBED if re.match(pattern, shown)), "decorated lines")
-    return Known("", kind, _JOURNAL if kind.startswith("journal") else "")
+    return Known("", kind, _JOURNAL if kind.startswith("journal") else _STERN)

@@ -158,9 +158,10 @@ def write_undone(texts: Iterator[Lines], path: Path, stretch: Stretch) -> Places
             if kept.start < kept.stop:
                 bounds = text.starts[[kept.start, kept.stop]]
                 begin = stretch.begin + stretch.before
-                for file, values in zip(
-                    arrays, (starts[kept] - begin, text.begins[kept], text.ends[kept]), strict=True
-                ):
+                times = np.full(len(text), NO_TIME) if text.times is None else text.times
+                counted.timed = counted.timed or text.times is not None
+                columns = (starts[kept] - begin, text.begins[kept], text.ends[kept], times[kept])
+                for file, values in zip(arrays, columns, strict=True):
                     file.write(np.ascontiguousarray(values, np.int64).data)
                 text_file.write(memoryview(text.data)[bounds[0] : bounds[1]])
         arrays[0].write(np.array([text_file.tell()], np.int64).data)

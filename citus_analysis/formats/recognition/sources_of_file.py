@@ -32,6 +32,7 @@ __all__ = ["Recognised", "recognise_sources"]
 #: A format that is this sure of a text reads it as it is.
 _CERTAIN: Final = 0.9
 _UNCERTAIN: Final = 0.6
+_TAB: Final = b"\t"
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
@@ -103,6 +104,9 @@ class _Text:
         """
         if certain:
             known = find_decoration(head, self._plain, only_known=True)
+            if known is None and _TAB in head and b"\n" + _TAB not in head and self._is_server_log(head):
+                # The server begins each further line of a record with a tab.
+                known = find_decoration(head, self._continued)
             return () if known is None else (known,)
         export = find_exports(head, self._decorated)
         if export is not None:
@@ -115,6 +119,13 @@ class _Text:
         text = decoration.undone_head(head)
         within = None if self._plain(text) >= _CERTAIN else find_exports(text, self._plain)
         return (decoration,) if within is None else (decoration, within)
+
+    def _is_server_log(self, head: bytes) -> bool:
+        of = self.best(head)[0]
+        return of is not None and "log_events" in of.tables
+
+    def _continued(self, text: bytes) -> float:
+        return self._plain(text) if b"\n" + _TAB in text else 0.0
 
     def _plain(self, text: bytes) -> float:
         return self.best(text)[1]
