@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -19,6 +20,11 @@ from citus_analysis.formats.outputs.transcripts import (
 from citus_analysis.formats.outputs.trial import Trial, document_end, trial_of
 
 __all__ = ["Bounds", "bounds_of", "parted"]
+
+
+_BRACE: Final = b"{"
+#: The line before an opening is looked for in these bytes.
+_NEAR_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,25 @@ class Bounds:
 
 def parted(text: bytes, one: Stretch) -> list[Stretch]:
     """A stretch of a tool that repeats its opening, parted where something else stands before the opening."""
-    before = [(offset, *last_line(text[one.begin : offset])) for offset in one.repeated]
+    before = [(offset, *_line_before(text, one, offset)) for offset in one.repeated]
     if not any(is_foreign(begin, line, _everything) for _, begin, line in before):
         return [one]
     trial = trial_of(one.format, text[one.begin : one.end])
     if trial is None:
         return [one]
     cuts = [offset for offset, begin, line in before if is_foreign(begin, line, trial.rejects)]
-    return [
-        replace(one, begin=begin, end=end, marks=tuple(mark for mark in one.marks if begin <= mark.offset < end))
-        for begin, end in pairwise([one.begin, *cuts, one.end])
-    ]
+    offsets = [mark.offset for mark in one.marks]
+    places = [bisect_left(offsets, cut) for cut in (one.begin, *cuts)]
+    marks = [one.marks[first:last] for first, last in pairwise([*places, len(offsets)])]
+    bounds = pairwise([one.begin, *cuts, one.end])
+    return [replace(one, begin=begin, end=end, marks=own) for (begin, end), own in zip(bounds, marks, strict=True)]
+
+
+def _line_before(text: bytes, one: Stretch, offset: int) -> tuple[int, bytes]:
+    """The last line before an offset that is not blank, and where it begins in the stretch."""
+    near = max(one.begin, offset - _NEAR_BYTES)
+    begin, line = last_line(text[near:offset])
+    return near + begin - one.begin, line
 
 
 def _everything(_: int) -> bool:
@@ -90,9 +104,6 @@ def _bounds(text: bytes, begin: int, one: Stretch, *, framed: bool) -> Bounds:
     end = document_end(data) if one.whole and data.startswith(_BRACE) else 0
     end = end or _own_bytes(data, trial.moved(-one.begin), one.format, framed=framed, followed=one.end < len(text))
     return Bounds(own, one.begin + end, trial)
-
-
-_BRACE: Final = b"{"
 
 
 def _own_bytes(data: bytes, trial: Trial, own: Format, *, framed: bool, followed: bool) -> int:

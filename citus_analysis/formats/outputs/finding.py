@@ -20,11 +20,11 @@ from typing import Final
 
 from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.registry import SURE_ENOUGH, best_format
-from citus_analysis.formats.outputs.bounds import bounds_of, parted
+from citus_analysis.formats.outputs.bounds import Bounds, bounds_of, parted
 from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.outputs.mingling import check_apart
 from citus_analysis.formats.outputs.stretches import Detect, Stretch, stretches_of, unmarked
-from citus_analysis.formats.outputs.transcripts import FRAME, hint_of, shell_begin, split_end
+from citus_analysis.formats.outputs.transcripts import FRAME, hint_of, is_long, shell_begin, split_end
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
 __all__ = ["MOST_BYTES", "Output", "find_outputs"]
@@ -105,13 +105,14 @@ def _nothing(_: int) -> bool:
 
 
 def _several(text: bytes, found: Sequence[Stretch], detect: Detect, *, framed: bool) -> list[Output]:
-    bounds = bounds_of(text, found, framed=framed)
-    begins = [0, *(one.end for one in bounds)]
-    gaps = [slice(begin, end) for begin, end in zip(begins, [*(one.begin for one in bounds), len(text)], strict=True)]
-    if more := list(unmarked(text, gaps, detect)):
-        found = [*found, *more]
-        found = sorted((replace(one, end=_next(found, one, len(text))) for one in found), key=lambda one: one.begin)
-        bounds = bounds_of(text, found, framed=framed)
+    bounds = bounds_of(text, found, framed=True)
+    if more := list(unmarked(text, _gaps(text, bounds), detect)):
+        found = sorted([*found, *more], key=lambda one: one.begin)
+        ends = [*(one.begin for one in found[1:]), len(text)]
+        found = [replace(one, end=end) for one, end in zip(found, ends, strict=True)]
+        bounds = bounds_of(text, found, framed=True)
+    if not framed and any(is_long(text[gap]) for gap in _gaps(text, bounds)):
+        bounds = bounds_of(text, found, framed=False)
     check_apart(text, found, bounds)
     ranges = pairwise([0, *(one.end for one in bounds[:-1]), len(text)])
     return [
@@ -120,9 +121,10 @@ def _several(text: bytes, found: Sequence[Stretch], detect: Detect, *, framed: b
     ]
 
 
-def _next(found: Sequence[Stretch], one: Stretch, end: int) -> int:
-    """Where the output after one begins."""
-    return min((other.begin for other in found if other.begin > one.begin), default=end)
+def _gaps(text: bytes, bounds: Sequence[Bounds]) -> list[slice]:
+    """What stands before, between and after the outputs."""
+    ends = [0, *(one.end for one in bounds)]
+    return [slice(*gap) for gap in zip(ends, [*(one.begin for one in bounds), len(text)], strict=True)]
 
 
 def _output(text: bytes, begin: int, own: slice, end: int, of: Format) -> Output:

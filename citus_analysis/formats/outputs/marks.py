@@ -14,13 +14,16 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.registry import SURE_ENOUGH, formats
-from citus_analysis.formats.sources.content import HEAD_BYTES
 
 __all__ = ["Mark", "declared", "marks_of"]
 
 #: Bytes at the beginning of a line that are compared in columns.
 _KEY_BYTES: Final = 8
 _RETURN: Final = 13
+#: An opening of one format so soon after one that several formats share decides between them.
+_NEAR_BYTES: Final = 200
+#: Bytes by which it is decided otherwise.
+_LOOK_BYTES: Final = 4096
 
 Owners = tuple[Format, ...]
 
@@ -100,10 +103,24 @@ def _owned(text: bytes, found: Sequence[tuple[int, Opening]], owners: Mapping[Op
     for place, (offset, opening) in enumerate(found):
         own = owners[opening]
         if len(own) > 1:
-            later = (at for at, other in found[place + 1 :] if other == opening or not set(owners[other]) & set(own))
-            stop = min(next(later, len(text)), offset + HEAD_BYTES)
-            sure = {one.detect("", text[offset:stop]): one for one in reversed(own)}
-            if max(sure) < SURE_ENOUGH:
-                continue
-            own = (sure[max(sure)],)
-        yield Mark(offset, opening, own[0])
+            own = _decided(text, found, place, owners)
+        if own:
+            yield Mark(offset, opening, own[0])
+
+
+def _decided(text: bytes, found: Sequence[tuple[int, Opening]], place: int, owners: Mapping[Opening, Owners]) -> Owners:
+    """The format to which a shared opening belongs, if any can read what follows."""
+    offset, opening = found[place]
+    own, stop = owners[opening], min(offset + _LOOK_BYTES, len(text))
+    for number in range(place + 1, len(found)):
+        at, other = found[number]
+        theirs = owners[other]
+        if at >= stop:
+            break
+        if len(theirs) == 1 and theirs[0] in own and at - offset <= _NEAR_BYTES:
+            return theirs
+        if other == opening or not set(theirs) & set(own):
+            stop = at
+            break
+    sure = {one.detect("", text[offset:stop]): one for one in reversed(own)}
+    return (sure[max(sure)],) if max(sure) >= SURE_ENOUGH else ()

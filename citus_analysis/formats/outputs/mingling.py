@@ -39,4 +39,6 @@ def check_apart(text: bytes, found: Sequence[Stretch], bounds: Sequence[Bounds])
 def _reads(other: Stretch, output: bytes, strange: bytes) -> bool:
     """Whether a format makes rows of most of the lines if they follow an output of it."""
     alone, more = trial_of(other.format, output), trial_of(other.format, output + strange)
-    return alone is not None and more is not None and 2 * (more.parsed_bytes - alone.parsed_bytes) > len(strange)
+    if alone is None or more is None or more.rows - alone.rows < _FEWEST:
+        return False
+    return 2 * (more.parsed_bytes - alone.parsed_bytes) > len(strange)

@@ -78,8 +78,7 @@ def stretches_of(text: bytes, marks: Sequence[Mark]) -> list[Stretch]:
         if len(good) == len(found):
             break
         marks = [mark for one in good for mark in one.marks]
-    for place, one in enumerate(found):
-        _check_order(text, found[:place], one)
+    _check_order(text, found)
     return found
 
 
@@ -95,8 +94,7 @@ def _divided(text: bytes, marks: Iterable[Mark]) -> list[Stretch]:
     seen: set[Opening] = set()
     for mark in marks:
         last = groups[-1][-1] if groups else None
-        fits = last is not None and last.format is mark.format and _fits(mark.opening, last.opening, seen)
-        if not fits or _launched(text, mark):
+        if last is None or not _follows(last, mark, seen) or _launched(text, last, mark):
             groups.append([])
             seen = set()
         groups[-1].append(mark)
@@ -108,13 +106,17 @@ def _divided(text: bytes, marks: Iterable[Mark]) -> list[Stretch]:
     ]
 
 
-def _launched(text: bytes, mark: Mark) -> bool:
+def _follows(last: Mark, mark: Mark, seen: AbstractSet[Opening]) -> bool:
+    return last.format is mark.format and _fits(mark.opening, last.opening, seen)
+
+
+def _launched(text: bytes, last: Mark, mark: Mark) -> bool:
     """Whether the line before an opening shows that another output begins."""
     end = mark.offset
     while end and text[end - 1 : end].isspace():
         end -= 1
-    line = text[text.rfind(b"\n", 0, end) + 1 : end]
-    return launches(line, mark.format.name.rpartition("_")[2].encode())
+    begin = text.rfind(b"\n", 0, end) + 1
+    return begin > last.offset and launches(text[begin:end], mark.format.name.rpartition("_")[2].encode())
 
 
 def _is_recognised(one: Stretch, text: bytes) -> bool:
@@ -136,17 +138,19 @@ def unmarked(text: bytes, gaps: Iterable[slice], detect: Detect) -> Iterator[Str
             yield Stretch(one, (Mark(begin, Opening(b"", whole=True), one),), begin, gap.stop)
 
 
-def _check_order(text: bytes, before: Sequence[Stretch], one: Stretch) -> None:
+def _check_order(text: bytes, found: Sequence[Stretch]) -> None:
     """Refuse a stretch that continues an output of the same tool after the lines of another.
 
     Raises:
-        FormatError: it does.
+        FormatError: there is one.
     """
-    earlier = [other for other in before[:-1] if other.format is one.format]
-    if not earlier or before[-1].format is one.format:
-        return
-    if one.marks[0].opening.continues and earlier[-1].followed_by(one.marks[0]):
-        raise mingled(text, earlier[-1].format, before[before.index(earlier[-1]) + 1])
+    newest: dict[str, int] = {}
+    for place, one in enumerate(found):
+        earlier = newest.get(one.format.name, place)
+        first = one.marks[0]
+        if earlier < place - 1 and first.opening.continues and found[earlier].followed_by(first):
+            raise mingled(text, one.format, found[earlier + 1])
+        newest[one.format.name] = place
 
 
 def mingled(text: bytes, first: Format, second: Stretch) -> FormatError:

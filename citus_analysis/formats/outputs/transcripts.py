@@ -19,6 +19,7 @@ __all__ = [
     "HINT_CHARS",
     "hint_of",
     "is_foreign",
+    "is_long",
     "is_title",
     "is_transcript",
     "last_line",
@@ -121,6 +122,11 @@ def shell_begin(data: bytes) -> int:
         end += len(line)
         found += bool(line.strip())
     return end if found else 0
+
+
+def is_long(transcript: bytes) -> bool:
+    """Whether so many lines do not have a shell's form that they are rather an output that no format knows."""
+    return sum(1 for line in BytesIO(transcript) if line.strip() and not is_transcript(line)) > _MOST_UNKNOWN
 
 
 def split_begin(lead: bytes, foreign: Callable[[int], bool], *, framed: bool = False) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -25,10 +25,12 @@ class Trial:
 
     Attributes:
         parsed_bytes: bytes that end as rows.
+        rows: number of rows, but not of errors, to which lines of any form may belong.
         spans: begin and end of each rejected stretch of lines, in order; a line without its end is not counted.
     """
 
     parsed_bytes: int = 0
+    rows: int = 0
     spans: tuple[tuple[int, int], ...] = ()
 
     def rejects(self, offset: int) -> bool:
@@ -39,7 +41,7 @@ class Trial:
 
     def moved(self, by: int) -> Trial:
         """The same of a text that begins so many bytes later."""
-        return Trial(self.parsed_bytes, tuple((begin + by, end + by) for begin, end in self.spans))
+        return replace(self, spans=tuple((begin + by, end + by) for begin, end in self.spans))
 
 
 def trial_of(one: Format, data: bytes) -> Trial | None:
@@ -48,16 +50,17 @@ def trial_of(one: Format, data: bytes) -> Trial | None:
         path = Path(folder) / _NAME
         path.write_bytes(data)
         try:
-            pieces = [(piece.parsed_bytes, piece.frame("rejects")) for piece in one.parse(Content(path), Hints(_NAME))]
+            pieces = list(one.parse(Content(path), Hints(_NAME)))
         except CitusAnalysisError:
             return None
     spans = [
         (begin, begin + length)
-        for _, rejects in pieces
-        for begin, length, reason in rejects.select("byte_offset", "byte_length", "reason").iter_rows()
+        for piece in pieces
+        for begin, length, reason in piece.frame("rejects").select("byte_offset", "byte_length", "reason").iter_rows()
         if reason != UNTERMINATED
     ]
-    return Trial(sum(parsed for parsed, _ in pieces), tuple(sorted(spans)))
+    rows = sum(len(batch) for piece in pieces for table, batch in piece.tables.items() if table != "client_errors")
+    return Trial(sum(piece.parsed_bytes for piece in pieces), rows, tuple(sorted(spans)))
 
 
 def document_end(data: bytes) -> int:

@@ -90,7 +90,7 @@ class Hammerdb(Format):
     )
     openings: ClassVar[tuple[Opening, ...]] = (
         Opening(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', whole=True),
-        *(Opening(name + b" Hammerdb Time Profile Report @ ") for name in _DATABASES),
+        *(Opening(name + b" Hammerdb Time Profile Report @ ", stage=5) for name in _DATABASES),
         Opening(b"Hammerdb ", rb"(?:Transaction Counter )?Log @ "),
         Opening(b"HammerDB CLI v", rb"[0-9]", stage=1),
         # Users are also created to build a schema, before the test.
