@@ -42,7 +42,8 @@ class Decoration(Step):
 
     Attributes:
         pattern: regular expression of it (in the syntax that Python and Rust share). The group `name` is the name of
-            the container or host, `part` is `P` in a piece of a line that the next line continues.
+            the container or host, `part` is `P` in a piece of a line that the next line continues, and `joins`
+            occurs in a piece that continues the line before.
         kind: what people call it.
         only: the name whose lines are kept; None: all lines are.
         first: lines without the decoration, or with a name that is not in `others`, are kept too.
@@ -155,14 +156,11 @@ class Decoration(Step):
         begins, ends = text.begins[rows], text.ends[rows]
         needed = self.unordered or (self.timed and time_of_stamp(self._shown_stamp(lines)) is not None)
         times = self._times(lines) if needed else None
-        if "(?P<part>" in self.pattern:
-            goes_on = lines.str.extract(self._anchored, _group(self.pattern, "part")).eq("P").fill_null(value=False)
-            whole = len(lines) if last else len(lines) - _open_at_end(goes_on)
+        if "(?P<part>" in self.pattern or "(?P<joins>" in self.pattern:
+            goes_on, whole = self._pieces(lines, last=last)
             held = picked_lines(text, rows[whole:]) if whole < len(lines) else None
-            lines, goes_on = lines.head(whole), goes_on.head(whole)
-            lines = self._stripped(lines)
             # A piece lacks the line end, so that the next one continues it.
-            pieces = lines.to_frame("line").select(_without_line_end(goes_on)).to_series()
+            pieces = self._stripped(lines.head(whole)).to_frame("line").select(_without_line_end(goes_on)).to_series()
             first = np.flatnonzero(~np.concatenate([[False], goes_on.to_numpy()[:-1]])) if whole else np.array([], int)
             final = np.append(first[1:], whole)[: len(first)] - 1
             data, starts = _bytes_of(pieces)
@@ -174,6 +172,22 @@ class Decoration(Step):
             stripped = stripped.zip_with(~own, stripped.clear(len(stripped)).fill_null(""))
         data, starts = _bytes_of(stripped)
         return Lines(data, starts, begins, ends, times), None
+
+    def _pieces(self, lines: pl.Series, *, last: bool) -> tuple[pl.Series, int]:
+        """Which lines the next one continues, and the number of lines that no later line continues."""
+        import polars as pl
+
+        if "(?P<part>" in self.pattern:
+            goes_on = lines.str.extract(self._anchored, _group(self.pattern, "part")).eq("P").fill_null(value=False)
+            closed = np.flatnonzero(~goes_on.to_numpy())
+            whole = int(closed[-1]) + 1 if len(closed) else 0
+        else:
+            joins = lines.str.extract(self._anchored, _group(self.pattern, "joins")).is_not_null().to_numpy()
+            goes_on = pl.Series(np.append(joins[1:], [False]))
+            begun = np.flatnonzero(~joins)
+            whole = int(begun[-1]) if len(begun) else 0
+        whole = len(lines) if last else whole
+        return goes_on.head(whole), whole
 
     def _own_lines(self, lines: pl.Series, *, at_start: bool) -> pl.Series | None:
         """Which lines the program of the decoration wrote about itself; None if none of them."""
@@ -214,12 +228,6 @@ def _without_line_end(goes_on: pl.Series) -> pl.Expr:
     import polars as pl
 
     return pl.when(goes_on).then(pl.col("line").str.strip_chars_end("\r\n")).otherwise(pl.col("line"))
-
-
-def _open_at_end(goes_on: pl.Series) -> int:
-    """Number of the last lines that a later line continues."""
-    closed = np.flatnonzero(~goes_on.to_numpy())
-    return len(goes_on) - (int(closed[-1]) + 1 if len(closed) else 0)
 
 
 def _lines(text: Lines) -> pl.Series:

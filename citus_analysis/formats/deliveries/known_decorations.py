@@ -39,7 +39,7 @@ class Known(NamedTuple):
 #: No tool's own lines look like these, so that a format that knows such a text as it is would be wrong.
 KNOWN: Final = (
     Known(rf"{_ISO} (?:stdout|stderr) (?P<part>[FP])(?::\w+)*{_END}", "CRI log"),
-    Known(rf"{_ISO} [0-9]{{2}}[OE](?: |\+|\r?$)", "GitLab CI log"),
+    Known(rf"{_ISO} [0-9]{{2}}[OE](?: |(?P<joins>\+)|\r?$)", "GitLab CI log"),
     Known(rf"{_NAME} +\| +{_ISO}{_END}", "Docker Compose, stamped", _COMPOSE),
     Known(rf"{_ISO} +{_NAME} +\|{_END}", "Docker Compose in a stamped log"),
     Known(rf"{_NAME} +\|{_END}", "Docker Compose", _COMPOSE),

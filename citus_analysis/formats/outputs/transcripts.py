@@ -62,6 +62,18 @@ _KNOWN: Final = (
     rb" *are supported and installed on your system\.",
     rb"nohup: (?:ignoring input|appending output|redirecting stderr).*",
     rb"Script (?:started|done)\b.*",
+    # Ansible, pssh, tail of several files, and fences of Markdown.
+    rb"\S+ \| (?:CHANGED|SUCCESS|FAILED)!?(?: \| rc=[0-9]+)? (?:>>|=> ?.*)",
+    rb"(?:PLAY|TASK|RUNNING HANDLER|PLAY RECAP) (?:\[.*\] )?\*{3,}",
+    rb"\[[0-9]+\] [0-9:]{8} \[(?:SUCCESS|FAILURE)\] \S+.*",
+    rb"==> \S.* <==",
+    rb"```\w*",
+    # GitHub Actions and GitLab CI.
+    rb"##\[[a-z]+\].*",
+    rb"shell: \S.*",
+    rb"section_(?:start|end):[0-9]+:\w+\r?.*",
+    rb"Running (?:with gitlab-runner|after_script|on \S+ via) .*",
+    rb"(?:Job succeeded|ERROR: Job failed.*|Cleaning up project directory and file based variables)",
     # Headings.
     rb"={2,} *[^=\s].*",
     rb"#{3,} *[^#\s].*",
@@ -116,8 +128,11 @@ def shell_begin(data: bytes) -> int:
         (9, 0)
     """
     end = found = 0
+    grouped = False
     for line in BytesIO(data):
-        if line.strip() and not is_transcript(line):
+        # What GitHub Actions writes between these is about the command, not of it.
+        grouped = (grouped or line.startswith(b"##[group]")) and not line.startswith(b"##[endgroup]")
+        if line.strip() and not grouped and not is_transcript(line):
             break
         end += len(line)
         found += bool(line.strip())

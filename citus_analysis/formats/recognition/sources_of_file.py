@@ -25,6 +25,7 @@ from citus_analysis.formats.deliveries.last_times import time_of_last_line
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.outputs.finding import MOST_BYTES, Output, find_outputs
 from citus_analysis.formats.outputs.marks import marks_of
+from citus_analysis.formats.outputs.transcripts import shell_begin, split_end
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 
 __all__ = ["Recognised", "recognise_sources"]
@@ -32,7 +33,9 @@ __all__ = ["Recognised", "recognise_sources"]
 #: A format that is this sure of a text reads it as it is.
 _CERTAIN: Final = 0.9
 _UNCERTAIN: Final = 0.6
-_TAB: Final = b"\t"
+#: A further line of a record as rsyslog stores it.
+_ESCAPED: Final = b"\n #011"
+_SERVER_LOG: Final = "pglog"
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
@@ -88,12 +91,17 @@ class _Text:
         return delivery.head(self.content, HEAD_BYTES) if delivery.is_undone else self.content.head
 
     def best(self, head: bytes) -> tuple[Format | None, float]:
-        """The format of a text, and its confidence: not certain if its lines do not begin as those of the tool."""
-        name, of = self.content.path.name, self.forced
-        of, confidence = best_format(name, head) if of is None else (of, of.detect(name, head))
-        if of is None or not of.openings or confidence < _CERTAIN:
+        """The format of a text after a shell's lines, and its confidence: certain if its lines are the tool's own."""
+        name, of, text = self.content.path.name, self.forced, head[shell_begin(head) :]
+        of, confidence = best_format(name, text) if of is None else (of, of.detect(name, text))
+        if of is None or confidence < _CERTAIN:
             return of, confidence
-        return of, confidence if any(mark.format is of for mark in marks_of(head)) else _UNCERTAIN
+        if of.name == _SERVER_LOG:
+            # The server begins each further line of a record with a tab.
+            begun = b"\n\t" in text or not (b"\t" in text or _ESCAPED in text)
+        else:
+            begun = not of.openings or any(mark.format is of for mark in marks_of(text))
+        return of, confidence if begun else _UNCERTAIN
 
     def steps(self, head: bytes, *, certain: bool) -> tuple[Step, ...]:
         """The steps after which a format knows the text; empty if there are none.
@@ -104,9 +112,6 @@ class _Text:
         """
         if certain:
             known = find_decoration(head, self._plain, only_known=True)
-            if known is None and _TAB in head and b"\n" + _TAB not in head and self._is_server_log(head):
-                # The server begins each further line of a record with a tab.
-                known = find_decoration(head, self._continued)
             return () if known is None else (known,)
         export = find_exports(head, self._decorated)
         if export is not None:
@@ -119,13 +124,6 @@ class _Text:
         text = decoration.undone_head(head)
         within = None if self._plain(text) >= _CERTAIN else find_exports(text, self._plain)
         return (decoration,) if within is None else (decoration, within)
-
-    def _is_server_log(self, head: bytes) -> bool:
-        of = self.best(head)[0]
-        return of is not None and "log_events" in of.tables
-
-    def _continued(self, text: bytes) -> float:
-        return self._plain(text) if b"\n" + _TAB in text else 0.0
 
     def _plain(self, text: bytes) -> float:
         return self.best(text)[1]
@@ -141,13 +139,15 @@ class _Text:
     def outputs(self, of: Format | None, delivery: Delivery) -> list[Recognised]:
         """The sources in a text: one for each output of a tool, or the text as a whole."""
         whole = Recognised(of, delivery)
-        if self.forced is not None or (of is not None and not of.openings):
+        if of is not None and not of.openings:
+            return [self._timed(replace(whole, delivery=self._without_shell(delivery)))]
+        if self.forced is not None:
             return [self._timed(whole)]
         text = delivery.head(self.content, MOST_BYTES + 1)
         if len(text) > MOST_BYTES or (of is None and b"\0" in text):
             return [self._timed(whole)]
         try:
-            found = find_outputs(text, lambda head: best_format(self.content.path.name, head)[0])
+            found = find_outputs(text, lambda head: self.best(head)[0])
         except FormatError as error:
             return [replace(whole, problem=f"{error.problem} ({error.way_out})")]
         if not found or (len(found) == 1 and not found[0].transcript_bytes and not found[0].transcript_after_bytes):
@@ -156,6 +156,14 @@ class _Text:
             self._timed(Recognised(format_named(one.format_name), _of_output(delivery, one, number, len(found))))
             for number, one in enumerate(found, 1)
         ]
+
+    def _without_shell(self, delivery: Delivery) -> Delivery:
+        """The delivery without the lines of a shell before and after the text."""
+        before = shell_begin(self.head(delivery))
+        text = delivery.head(self.content, MOST_BYTES + 1) if before else b""
+        if not before or len(text) > MOST_BYTES:
+            return replace(delivery, before=before)
+        return replace(delivery, before=before, end=len(text), after=len(text) - split_end(text, lambda _: False))
 
     def _timed(self, source: Recognised) -> Recognised:
         """The source with what the stamps of its lines say, where its text says nothing."""

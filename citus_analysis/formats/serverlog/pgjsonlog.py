@@ -1,10 +1,9 @@
 """PostgreSQL server logs in JSON (`log_destination = jsonlog`, PostgreSQL 15 to 18), to the tables of :mod:`.pglog`.
 
 One object per line. Its detail, hint, context and statement become separate rows, as in the stderr log; they have
-the record's offset and are linked to it. Exports of cloud services wrap each line of a stderr log in an object with
-`textPayload`; its prefix is detected, its time is the object's `timestamp` if the prefix has none. CloudNativePG wraps
-the columns of each csvlog row in an object with `record`; messages of its own programs, objects with a `logger`, are
-noise.
+the record's offset and are linked to it. CloudNativePG wraps the columns of each csvlog row in an object with
+`record`; messages of its own programs, objects with a `logger`, are noise. Exports that wrap lines of a stderr log in
+objects are undone before (:mod:`citus_analysis.formats.deliveries.exports`).
 
 Example of a line::
 
@@ -25,13 +24,12 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
-from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, lines_of, stretches
 from citus_analysis.formats.serverlog._details import with_details
-from citus_analysis.formats.serverlog.pglog._detect import best_prefix
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
-from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Prefix, compile_prefix
+from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
@@ -45,7 +43,6 @@ __all__ = ["FORMAT", "PgJsonLog"]
 
 _BLOCK: Final = 8 * 2**20
 _SAMPLE_LINES: Final = 400
-_WRAPPED: Final = "textPayload"
 _DETAILS: Final = {
     "detail": "DETAIL",
     "hint": "HINT",
@@ -84,23 +81,23 @@ _NESTED_KEYS: Final = {
 }
 _STAMP: Final = f"^{STAMP_PATTERN}$"
 #: Keys that are read -> columns; every value is read as text.
-_NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}, _WRAPPED: "wrapped"}
+_NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}}
 _PORT: Final = r":[0-9]+$"
 _NO_RECORD: Final = "no object with a severity and a message"
 Object = Mapping[str, object]
 
 
 class PgJsonLog(ServerLog):
-    """PostgreSQL server log in JSON (jsonlog), also as cloud services and CloudNativePG wrap it."""
+    """PostgreSQL server log in JSON (jsonlog), also as CloudNativePG wraps it."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
-    options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
-        """High if one of the first lines is an object with a severity and a message, or a wrapped log line."""
+        """High if one of the first lines is an object with a severity and a message."""
         return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> None:
@@ -117,9 +114,6 @@ class PgJsonLog(ServerLog):
             raise FormatError(
                 "no line is a jsonlog object", path=content.path, place="line 1", way_out="pass --format pglog"
             )
-        given = LOG_LINE_PREFIX.value(hints.options)
-        wrapped = "\n".join(str(found[_WRAPPED]) for found in sample if _WRAPPED in found)
-        prefix = best_prefix(wrapped.encode()) or compile_prefix(given or "")
         nested = any(_is_nested(found) for found in sample)
         local = LocalTime.of(content.path, hints.options)
 
@@ -128,7 +122,7 @@ class PgJsonLog(ServerLog):
         def work(block: Block) -> ChunkTables:
             plain = not (block.oversized or nested)
             fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
-            found = tables_of_chunk(fast or _scanned(block, prefix, nested=nested), local)
+            found = tables_of_chunk(fast or _scanned(block, nested=nested), local)
             return replace(found, plans=logged_plans(block.offset, lambda: block.data, found.rows, said_in_json))
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
@@ -151,7 +145,7 @@ def _object(line: bytes) -> Object | None:
 
 
 def _is_record(found: Object) -> bool:
-    return _is_said(found) or isinstance(found.get(_WRAPPED), str) or _is_nested(found)
+    return _is_said(found) or _is_nested(found)
 
 
 def _is_nested(found: Object) -> bool:
@@ -163,19 +157,17 @@ def _is_said(found: Object) -> bool:
     return "error_severity" in found and "message" in found
 
 
-def _scanned(block: Block, prefix: Prefix, *, nested: bool) -> Scanned:
+def _scanned(block: Block, *, nested: bool) -> Scanned:
     if block.oversized:
         reject = Reject(block.offset, block.length, "longer than the cap", block.data)
-        return Scanned(_frame(_no_objects(), prefix), [reject], 0, 0)
+        return Scanned(_frame(_no_objects()), [reject], 0, 0)
     data = without_lone_surrogates(valid_utf8(block.data))
     starts, sizes = lines_of(data)
     frame, numbers = _decoded(data, starts, sizes, nested=nested)
     frame = frame.with_columns(
         byte_offset=pl.Series(block.offset + starts[numbers]), byte_length=pl.Series(sizes[numbers])
     )
-    is_record = frame.select(
-        pl.col("wrapped").is_not_null() | (pl.col("severity").is_not_null() & pl.col("text").is_not_null())
-    ).to_series()
+    is_record = frame.select(pl.col("severity").is_not_null() & pl.col("text").is_not_null()).to_series()
     records = frame if is_record.all() else frame.filter(is_record)
     roles = np.full(len(starts), STRAY)
     roles[numbers[is_record.to_numpy()]] = RECORD
@@ -186,9 +178,7 @@ def _scanned(block: Block, prefix: Prefix, *, nested: bool) -> Scanned:
         Reject(block.offset + start, end - start, _NO_RECORD, data[start : start + 4 * EXCERPT_CHARS])
         for start, end in stretches(roles == STRAY, starts, sizes)
     ]
-    return Scanned(
-        _frame(records, prefix), rejects, int(sizes[roles == RECORD].sum()), int(sizes[roles == BLANK].sum())
-    )
+    return Scanned(_frame(records), rejects, int(sizes[roles == RECORD].sum()), int(sizes[roles == BLANK].sum()))
 
 
 def _decoded(data: bytes, starts: Integers, sizes: Integers, *, nested: bool) -> tuple[pl.DataFrame, Integers]:
@@ -209,20 +199,10 @@ def _no_objects() -> pl.DataFrame:
     )
 
 
-def _frame(objects: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:
+def _frame(objects: pl.DataFrame) -> pl.DataFrame:
     severity = pl.col("severity").str.extract(f"^({'|'.join(SEVERITY_WORDS)})[1-5]?$", 1)
-    wrapped = objects.get_column("wrapped").is_not_null()
-    direct = (objects.filter(~wrapped) if wrapped.any() else objects).with_columns(severity=severity)
-    rows = _rows(direct, direct)
-    if wrapped.any():
-        payloads = objects.filter(wrapped)
-        heads = payloads.select(pl.col("wrapped").str.extract_groups(prefix.pattern)).unnest("wrapped")
-        length = heads.get_column("head").str.len_chars().fill_null(0)
-        said = payloads.with_columns(skip=length).select(pl.col("wrapped").str.slice(pl.col("skip"))).to_series()
-        if not {"m", "t", "n"} & set(heads.columns):
-            heads = heads.with_columns(m=_stamp_of(payloads.get_column("m")))
-        rows = pl.concat([rows, _rows(heads, payloads.with_columns(text=said))], how="diagonal").sort("byte_offset")
-    rows = rows.with_columns(severity=pl.col("severity").fill_null("LOG"), capped=pl.lit(value=False))
+    direct = objects.with_columns(severity=severity)
+    rows = _rows(direct, direct).with_columns(severity=pl.col("severity").fill_null("LOG"), capped=pl.lit(value=False))
     details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
     return add_body(with_details(rows.drop(_DETAILS), details))
 
@@ -236,14 +216,6 @@ def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
         if column in stamped.columns:
             stamped = stamped.with_columns(pl.when(pl.col(column).str.contains(pattern)).then(column).alias(column))
     return objects.select("byte_offset", "byte_length", "text", *_DETAILS).hstack(prefix_columns(stamped))
-
-
-def _stamp_of(timestamps: pl.Series) -> pl.Series:
-    """`2020-05-02T13:00:20.382318Z` as a prefix would print it."""
-    stamp = pl.col(timestamps.name)
-    clock = stamp.str.extract(r"^([0-9-]{10})T", 1) + " " + stamp.str.extract(r"T([0-9:]{8})", 1)
-    thousandths = stamp.str.extract(r"\.([0-9]{1,3})", 1).fill_null("").str.pad_end(3, "0")
-    return timestamps.to_frame().select(clock + "." + thousandths + " UTC").to_series()
 
 
 FORMAT = PgJsonLog()
