@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from citus_analysis.formats.deliveries.exports._json_tables import Number, value_at
 from citus_analysis.formats.deliveries.exports._rows import SEVERITY
 from citus_analysis.formats.deliveries.exports._samples import Sample, samples
 from citus_analysis.formats.deliveries.exports._shape import OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds, states_zone
 from citus_analysis.formats.deliveries.exports._words import DETAILS, NAMING, TEXTS, TIMES
 from citus_analysis.formats.deliveries.exports.export_step import Export
+from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, value_at
 from citus_analysis.formats.deliveries.lines import NO_TIME
 from citus_analysis.formats.deliveries.steps import Knows
 

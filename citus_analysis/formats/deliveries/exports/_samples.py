@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from citus_analysis.formats.deliveries.exports._json_tables import Number, fields_of, parsed_json
-from citus_analysis.formats.deliveries.exports._read_journal import entries_of
 from citus_analysis.formats.deliveries.exports._shape import ANY, OUTER, Path, Shape
+from citus_analysis.formats.deliveries.exports.readers._journal import entries_of
+from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, fields_of, parsed_json
 
 __all__ = ["Sample", "samples"]
 
@@ -160,7 +160,7 @@ def _roots(text: str) -> Iterator[object]:
 def _completed(text: str) -> str:
     """A cut text up to the last bracket that closes, and then the brackets that are open there."""
     opened: list[str] = []
-    best = ""
+    end, closing = 0, ""
     for found in _DELIMITERS.finditer(text):
         mark = found[0]
         if mark == '"':
@@ -171,15 +171,17 @@ def _completed(text: str) -> str:
             if not opened or opened.pop() != mark:
                 break
             if len(opened) <= _DEEPEST:
-                best = text[: found.end()] + "".join(reversed(opened))
-    return best
+                end, closing = found.end(), "".join(reversed(opened))
+    return text[:end] + closing
 
 
 def _of_csv(head: bytes) -> Iterator[Sample]:
     text = head.decode("utf-8", "surrogateescape")
     first = text.split("\n", 1)[0]
     for separator in _SEPARATORS:
-        names = next(csv.reader([first.rstrip("\r")], delimiter=separator), [])
+        names: list[str] = []
+        with suppress(csv.Error):
+            names = next(csv.reader([first.rstrip("\r")], delimiter=separator), [])
         alone = len(names) == 1 and (separator != "," or not text[len(first) + 1 :].startswith('"'))
         if alone or len(set(names)) < len(names) or not names or not all(map(_HEADER.fullmatch, names)):
             continue

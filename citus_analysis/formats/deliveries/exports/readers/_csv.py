@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
-from citus_analysis.formats.deliveries.exports._places import Stretch
 from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports._shape import Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
+from citus_analysis.formats.deliveries.exports.readers._places import Stretch
 from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
 
 __all__ = ["of_csv"]
