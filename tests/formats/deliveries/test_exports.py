@@ -1,15 +1,17 @@
 """Exports of log services and container runtimes are undone: the text is the tool's, byte by byte."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats.api.registry import formats
-from citus_analysis.formats.deliveries.exports import Export, _in_order, find_exports
+from citus_analysis.formats.deliveries.exports import Export, _in_order, any_cut, find_exports
 from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
-from citus_analysis.formats.sources.content import HEAD_BYTES
+from citus_analysis.formats.sources.content import HEAD_BYTES, LINE_CAP, Content, Unread
 from tests.formats.deliveries import exported
 from tests.formats.deliveries.exported import NAMED, SECOND, SHAPES, TIMED, Said, plain_texts, said_by_line
 
@@ -94,8 +96,6 @@ def test_each_line_leads_to_its_record(shape: Shape) -> None:
 def test_records_are_sorted_by_time(shape: Shape, tool: str) -> None:
     text = plain_texts()[tool]
     said = said_by_line(text)
-    if shape is exported.docker_in_pieces:
-        pytest.skip("pieces of one line are never apart")
     for order in (said[::-1], exported.shuffled(said, 1), said[:40] + said[60:] + said[40:60]):
         data = shape(order)
         step = found_in(data)
@@ -341,3 +341,40 @@ def test_records_a_little_late_are_sorted_without_holding_all(monkeypatch: pytes
     assert view.late_ns == 2 * SECOND // 100
     monkeypatch.setattr(_in_order, "HELD_BYTES", len(text) // 2)
     assert text_of(undone(view, data)) == text
+
+
+def test_a_document_on_one_line_of_any_length(tmp_path: Path) -> None:
+    text = plain_texts()["pglog"] * 90
+    file = tmp_path / "events.json"
+    file.write_bytes(exported.cloudwatch_on_one_line(said_by_line(text, step=SECOND // 1000)))
+    content = Content(file)
+    assert file.stat().st_size > LINE_CAP
+    step = find_exports(content.head, knows)
+    assert step is not None
+    blocks = [piece.read() if isinstance(piece, Unread) else piece for piece in content.pieces(2**20, any_cut)]
+    pieces = list(step.undo(Lines.of_file(block.data, block.offset) for block in blocks))
+    assert text_of(pieces) == text
+    assert max(len(piece.data) for piece in pieces) < 4 * 2**20
+
+
+def test_a_name_that_is_an_object_in_some_records() -> None:
+    """One program names its host by a text, another by an object: nothing of either is lost."""
+    said = said_by_line(plain_texts()["pglog"][:20_000])
+    objects: list[dict[str, object]] = [{"message": one.text, "time": one.iso, "host": "a"} for one in said]
+    objects[1::20] = [{**one, "host": {"pod": {"name": "b"}}} for one in objects[1::20]]
+    data = "".join(json.dumps(one) + "\n" for one in objects).encode()
+    views = views_of(data)
+    assert [view.facts for view in views] == [{"host": "a"}, {}]
+    second = [one.text for one in said[1::20]]
+    assert text_of(undone(views[1], data)).decode().splitlines() == second
+    assert len(text_of(undone(views[0], data)).splitlines()) == len(said) - len(second)
+
+
+def test_lines_before_the_first_object_and_headers_in_between() -> None:
+    said = said_by_line(plain_texts()["pglog"][:10_000])
+    data = b"Attaching to pg-0\n" + exported.docker(said)
+    (view,) = views_of(data)
+    assert text_of(undone(view, data)).startswith(b"Attaching to pg-0\n")
+    table = exported.insights_csv(said[:20]) + exported.insights_csv(said[20:])
+    (view,) = views_of(table)
+    assert text_of(undone(view, table)) == text_of(undone(found_in(data), data)).removeprefix(b"Attaching to pg-0\n")

@@ -47,8 +47,8 @@ def samples(head: bytes) -> Iterator[Sample]:
     Args:
         head: its first bytes, which may end inside a record.
     """
-    if head[:1] in b"{[":
-        yield from _of_lines(head)
+    yield from _of_lines(head)
+    if head[:1] in (b"{", b"["):
         yield from _of_document(head)
     elif re.match(rb"__CURSOR=|(?:[A-Z_][A-Z0-9_]*=[^\n]*\n)+__REALTIME_TIMESTAMP=", head):
         entries = [entry for _, _, entry in entries_of(head, last=False)[0] if entry]
