@@ -13,6 +13,7 @@ from typing import Final
 from citus_analysis.formats.deliveries.exports._shape import ANY, OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports.readers._journal import entries_of
 from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, fields_of, parsed_json
+from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
 __all__ = ["Sample", "samples"]
 
@@ -77,7 +78,7 @@ def _parsed(text: bytes) -> object:
 
 
 def _of_document(head: bytes) -> Iterator[Sample]:
-    roots = list(_roots(head.decode("utf-8", "surrogateescape")))
+    roots = list(_roots(without_lone_surrogates(head).decode("utf-8", "surrogateescape")))
     if not roots:
         return
     if isinstance(roots[0], dict) and len(roots) > 1:
