@@ -306,8 +306,8 @@ SHAPES: dict[Callable[[Sequence[Said]], bytes], str] = {
     pretty_objects: "JSON export, field textPayload",
     otlp: "JSON export, field body.stringValue",
 }
-#: Those that hold a time for each record.
-TIMED = [shape for shape in SHAPES if shape is not stern]
+#: Those that hold a time for each record, each of which is a whole line.
+TIMED = [shape for shape in SHAPES if shape not in (stern, docker_in_pieces)]
 #: Those that hold a name for each record.
 NAMED = [
     *(journal_json, journal_export, cloudwatch, insights_csv, kibana_csv, cloud_sql, cloud_sql_array, azure, loki),

@@ -1,14 +1,17 @@
 """Exports of log services and container runtimes are undone: the text is the tool's, byte by byte."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from citus_analysis.errors import InputError
 from citus_analysis.formats.api.registry import formats
-from citus_analysis.formats.deliveries.exports import Export, find_exports
-from citus_analysis.formats.deliveries.lines import Lines
-from citus_analysis.formats.sources.content import HEAD_BYTES
+from citus_analysis.formats.deliveries.exports import Export, _in_order, any_cut, find_exports
+from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+from citus_analysis.formats.sources.content import HEAD_BYTES, LINE_CAP, Content, Unread
 from tests.formats.deliveries import exported
 from tests.formats.deliveries.exported import NAMED, SECOND, SHAPES, TIMED, Said, plain_texts, said_by_line
 
@@ -93,8 +96,6 @@ def test_each_line_leads_to_its_record(shape: Shape) -> None:
 def test_records_are_sorted_by_time(shape: Shape, tool: str) -> None:
     text = plain_texts()[tool]
     said = said_by_line(text)
-    if shape is exported.docker_in_pieces:
-        pytest.skip("pieces of one line are never apart")
     for order in (said[::-1], exported.shuffled(said, 1), said[:40] + said[60:] + said[40:60]):
         data = shape(order)
         step = found_in(data)
@@ -244,16 +245,136 @@ def test_a_cut_document_hands_on_its_last_record() -> None:
     assert b"".join(lines[49:]).count(b"message") == 1
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted(
-        path
-        for folder in ("samplers", "plans", "clients", "perf", "snapshots", "servers")
-        for path in (exported.DATA / folder).rglob("*")
-        if path.suffix in (".json", ".csv", ".log", ".out", ".txt")
-    ),
-    ids=lambda path: path.name,
-)
-def test_what_formats_read_as_it_is_is_no_export(path: object) -> None:
-    head = exported._read(path)[:HEAD_BYTES]  # type: ignore[arg-type]
+def test_what_formats_read_as_it_is_is_no_export() -> None:
+    folders = [exported.DATA / name for name in ("samplers", "plans", "clients", "perf", "snapshots", "servers")]
+    files = [
+        path for folder in folders for path in folder.rglob("*") if path.suffix in (".json", ".csv", ".log", ".out")
+    ]
+    assert len(files) > 100
+    assert [path.name for path in files if find_exports(path.read_bytes()[:HEAD_BYTES], knows)] == []
+
+
+@pytest.mark.parametrize("head", [b"", b"[" * HEAD_BYTES, b'{"a":' * 9000, b"\x00" * 99, b'"', b"a,b\rc\n", b"[1,2"])
+def test_other_texts_are_no_exports(head: bytes) -> None:
     assert find_exports(head, knows) is None
+
+
+def test_records_of_others_between_named_ones() -> None:
+    """What cannot be parsed has no name and goes to the first view; what lacks a text keeps its name."""
+    said = [one for name in ("pg-0", "pg-1") for one in said_by_line(plain_texts()["pglog"][:20_000], name)]
+    lines = exported.logcli(sorted(said, key=lambda one: one.time)).splitlines(keepends=True)
+    lines[30:30] = [b"cut\n", b'{"labels":{"pod":"pg-1"},"other":1}\n']
+    data = b"".join(lines)
+    first, second = views_of(data)
+    plain = plain_texts()["pglog"][:20_000]
+    assert text_of(undone(first, data)).replace(b"cut\n", b"", 1) == plain.removesuffix(b"\n") + b"\n"
+    assert text_of(undone(second, data)).count(b'"other":1') == 1
+
+
+def test_a_missing_time_is_not_made_up() -> None:
+    said = exported.shuffled(said_by_line(plain_texts()["pglog"]), 2)
+    data = exported.docker(said) + b'{"log":"no time\\n","stream":"stderr"}\n'
+    (view,) = views_of(data)
+    assert view.late_ns > 0
+    times = {
+        line: time
+        for piece in undone(view, data)
+        for line, time in zip(piece.data.splitlines(), [] if piece.times is None else piece.times, strict=True)
+    }
+    assert times[b"no time"] == NO_TIME
+
+
+CASES = {
+    "Azure, pretty-printed": (
+        """[
+   {
+      "properties": {
+         "timestamp": "2026-08-17 10:00:08.450 UTC",
+         "errorLevel": "LOG",
+         "message": "2026-08-17 10:00:08.448 UTC [28218]: user=robin LOG:  duration: 1.611 ms  statement: SELECT 1",
+         "detail": ""
+      },
+      "time": "2026-08-17T10:00:08.452Z"
+   }
+]
+""",
+        ["2026-08-17 10:00:08.448 UTC [28218]: user=robin LOG:  duration: 1.611 ms  statement: SELECT 1"],
+    ),
+    "AlloyDB, without a time in the text": (
+        """[
+  {"textPayload": "[7]: [1-1] db=bsc,user=app ERROR:  [nbtinsert.c:671]  duplicate key value",
+   "timestamp": "2026-12-16T04:00:37.721988Z"},
+  {"textPayload": "[7]: [2-1] db=bsc,user=app STATEMENT:  insert into t values (1)",
+   "timestamp": "2026-12-16T04:00:37.722988Z"}
+]
+""",
+        [
+            "[7]: [1-1] db=bsc,user=app ERROR:  [nbtinsert.c:671]  duplicate key value",
+            "[7]: [2-1] db=bsc,user=app STATEMENT:  insert into t values (1)",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "lines"), CASES.values(), ids=CASES)
+def test_short_exports_of_services(text: str, lines: list[str]) -> None:
+    step = find_exports(text.encode(), knows, sure=0.5)
+    assert step is not None
+    assert text_of(undone(step, text.encode())).decode().splitlines() == lines
+
+
+def test_more_out_of_order_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_in_order, "HELD_BYTES", 1000)
+    data = exported.docker(said_by_line(plain_texts()["pglog"])[::-1])
+    (view,) = views_of(data)
+    with pytest.raises(InputError, match="out of order"):
+        undone(view, data)
+
+
+def test_records_a_little_late_are_sorted_without_holding_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = plain_texts()["pglog"]
+    said = said_by_line(text)
+    for at in range(0, len(said) - 3, 7):
+        said[at], said[at + 2] = said[at + 2], said[at]
+    data = exported.docker(said)
+    (view,) = views_of(data)
+    assert view.late_ns == 2 * SECOND // 100
+    monkeypatch.setattr(_in_order, "HELD_BYTES", len(text) // 2)
+    assert text_of(undone(view, data)) == text
+
+
+def test_a_document_on_one_line_of_any_length(tmp_path: Path) -> None:
+    text = plain_texts()["pglog"] * 90
+    file = tmp_path / "events.json"
+    file.write_bytes(exported.cloudwatch_on_one_line(said_by_line(text, step=SECOND // 1000)))
+    content = Content(file)
+    assert file.stat().st_size > LINE_CAP
+    step = find_exports(content.head, knows)
+    assert step is not None
+    blocks = [piece.read() if isinstance(piece, Unread) else piece for piece in content.pieces(2**20, any_cut)]
+    pieces = list(step.undo(Lines.of_file(block.data, block.offset) for block in blocks))
+    assert text_of(pieces) == text
+    assert max(len(piece.data) for piece in pieces) < 4 * 2**20
+
+
+def test_a_name_that_is_an_object_in_some_records() -> None:
+    """One program names its host by a text, another by an object: nothing of either is lost."""
+    said = said_by_line(plain_texts()["pglog"][:20_000])
+    objects: list[dict[str, object]] = [{"message": one.text, "time": one.iso, "host": "a"} for one in said]
+    objects[1::20] = [{**one, "host": {"pod": {"name": "b"}}} for one in objects[1::20]]
+    data = "".join(json.dumps(one) + "\n" for one in objects).encode()
+    views = views_of(data)
+    assert [view.facts for view in views] == [{"host": "a"}, {}]
+    second = [one.text for one in said[1::20]]
+    assert text_of(undone(views[1], data)).decode().splitlines() == second
+    assert len(text_of(undone(views[0], data)).splitlines()) == len(said) - len(second)
+
+
+def test_lines_before_the_first_object_and_headers_in_between() -> None:
+    said = said_by_line(plain_texts()["pglog"][:10_000])
+    data = b"Attaching to pg-0\n" + exported.docker(said)
+    (view,) = views_of(data)
+    assert text_of(undone(view, data)).startswith(b"Attaching to pg-0\n")
+    table = exported.insights_csv(said[:20]) + exported.insights_csv(said[20:])
+    (view,) = views_of(table)
+    assert text_of(undone(view, table)) == text_of(undone(found_in(data), data)).removeprefix(b"Attaching to pg-0\n")

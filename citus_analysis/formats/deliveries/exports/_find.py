@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from citus_analysis.formats.deliveries.exports._json_tables import Number, value_at
 from citus_analysis.formats.deliveries.exports._rows import SEVERITY
 from citus_analysis.formats.deliveries.exports._samples import Sample, samples
 from citus_analysis.formats.deliveries.exports._shape import OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds, states_zone
 from citus_analysis.formats.deliveries.exports._words import DETAILS, NAMING, TEXTS, TIMES
 from citus_analysis.formats.deliveries.exports.export_step import Export
+from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, value_at
 from citus_analysis.formats.deliveries.lines import NO_TIME
 from citus_analysis.formats.deliveries.steps import Knows
 
@@ -72,7 +72,8 @@ def _paths(record: object, path: Path = ()) -> Iterator[Path]:
     """Paths to all values of a record that are no objects."""
     if isinstance(record, Mapping) and len(path) < _DEEPEST_FIELD:
         for key, value in record.items():
-            yield from _paths(value, (*path, key))
+            if key != OUTER:
+                yield from _paths(value, (*path, key))
     elif path:
         yield path
 
@@ -132,7 +133,7 @@ class _Choice:
         found = []
         for kind, usual in NAMING.items():
             named = [one for one in (*self._fields, *outer) if _rank(one.path, usual) < len(usual)]
-            named = [one for one in named if _is_name(one) and one is not time]
+            named = [one for one in named if _is_name(one, kind) and one is not time]
             if named:
                 found.append((kind, min(named, key=lambda one: (_rank(one.path, usual), len(one.path))).path))
         return tuple(found)
@@ -177,7 +178,7 @@ class _Choice:
 
     def _sure(self, text: bytes) -> float:
         known = self._knows(text)
-        if known < _NESTED and self._depth < _DEEPEST and text.lstrip()[:1] in b"{[":
+        if known < _NESTED and self._depth < _DEEPEST and text.lstrip()[:1] in (b"{", b"["):
             return max(known, _NESTED if _found(text, self._knows, self._least, self._depth + 1) else 0.0)
         return known
 
@@ -242,8 +243,10 @@ def _timed(shape: Shape, time: _Field | None) -> Shape:
     return replace(shape, time=time.path, time_kind=time.kind, utc=all(map(states_zone, time.said)))
 
 
-def _is_name(one: _Field) -> bool:
-    """Few distinct values, none of which is empty."""
+def _is_name(one: _Field, kind: str) -> bool:
+    """Most records have one of few values, none of which is empty; a file with its folder, as no source file is."""
     said = one.said
-    few = len(set(said)) <= max(1, len(said) // 2)
+    if kind == "file" and not all(b"/" in value for value in said):
+        return False
+    few = len(set(said)) <= max(1, len(said) // 2) and 2 * len(said) >= len(one.values)
     return one.kind == "text" and bool(said) and few and all(said)

@@ -69,42 +69,51 @@ def in_time_order(pieces: Iterator[Records], late_ns: int, *, newest_first: bool
     Raises:
         InputError: more than 1 GiB of text would have to be held.
     """
-    held: list[Records] = []
+    held: list[_Keyed] = []
     size, last, latest = 0, NO_TIME, NO_TIME
     for piece in pieces:
-        timed = _with_times(piece, last)
-        last = int(timed.times[-1])
-        latest = max(latest, int(timed.times.max()))
-        held.append(timed)
-        size += timed.texts.nbytes
-        done = 0 if newest_first else sum(int((one.times <= max(latest - late_ns, NO_TIME)).sum()) for one in held)
-        if 2 * done >= sum(map(len, held)):
+        keys = _keys(piece, last)
+        last, latest = int(keys[-1]), max(latest, int(keys.max()))
+        held.append(_Keyed(piece, keys))
+        size += piece.texts.nbytes
+        sure = max(latest - late_ns, NO_TIME)
+        done = 0 if newest_first else sum(int((one.keys <= sure).sum()) for one in held)
+        if 2 * done >= sum(len(one.keys) for one in held):
             together = _sorted(held, newest_first=newest_first)
-            yield together.take(np.arange(done))
-            held = [together.take(np.arange(done, len(together)))] if done < len(together) else []
-            size = sum(one.texts.nbytes for one in held)
+            yield together.records.take(np.arange(done))
+            rest = np.arange(done, len(together.keys))
+            held = [_Keyed(together.records.take(rest), together.keys[rest])] if len(rest) else []
+            size = sum(one.records.texts.nbytes for one in held)
         if size > HELD_BYTES:
             raise InputError(
                 f"records are so far out of order that more than {HELD_BYTES >> 30} GiB would be held to sort them",
                 way_out="sort the file by the time of its records, or export shorter times",
             )
     if held:
-        yield _sorted(held, newest_first=newest_first)
+        yield _sorted(held, newest_first=newest_first).records
 
 
-def _with_times(piece: Records, last: int) -> Records:
-    """With the time of the record before in place of a missing one."""
+@dataclass(frozen=True)
+class _Keyed:
+    """Records and the times that they are sorted by."""
+
+    records: Records
+    keys: Integers
+
+
+def _keys(piece: Records, last: int) -> Integers:
+    """The times, and that of the record before where one is missing."""
     times = np.concatenate([[last], piece.times])
     known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
-    return Records(piece.texts, piece.begins, piece.ends, times[known][1:], piece.names, piece.parts, piece.open)
+    return times[known][1:]
 
 
-def _sorted(held: list[Records], *, newest_first: bool) -> Records:
-    together = joined_records(held)
-    if newest_first:
-        together = together.take(np.arange(len(together))[::-1])
-    order = np.argsort(together.times, kind="stable")
-    return together.take(order)
+def _sorted(held: list[_Keyed], *, newest_first: bool) -> _Keyed:
+    records = joined_records([one.records for one in held])
+    keys = np.concatenate([one.keys for one in held])
+    rows = np.arange(len(keys))[:: -1 if newest_first else 1]
+    order = rows[np.argsort(keys[rows], kind="stable")]
+    return _Keyed(records.take(order), keys[order])
 
 
 def put_together(pieces: Iterator[Records]) -> Iterator[Records]:

@@ -63,9 +63,12 @@ class Rows:
         texts, said = self._texts(table)
         absent = np.full(count, NO_TIME)
         times = nanoseconds(table.fields[shape.time]) if shape.time else absent
-        labels = [self._label(table, path, count) for _, path in shape.naming]
-        names = self.names.codes(labels, count) if labels else np.zeros(count, np.int64)
-        names[~table.parsed] = -1
+        names = np.where(table.parsed, 0, -1)
+        if shape.naming:
+            # What could not be parsed has no name, not even an empty one.
+            rows = np.flatnonzero(table.parsed)
+            labels = [self._label(table, path, count).take(pa.array(rows)) for _, path in shape.naming]
+            names[rows] = self.names.codes(labels, len(rows))
         parts = self.parts.codes([table.fields[shape.stream]], count) if shape.stream else np.zeros(count, np.int64)
         return Records(texts, table.begins, table.ends, times, names, parts, said & self._open(table, texts))
 

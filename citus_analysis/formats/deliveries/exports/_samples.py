@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from citus_analysis.formats.deliveries.exports._json_tables import Number, fields_of, parsed_json
-from citus_analysis.formats.deliveries.exports._read_journal import entries_of
 from citus_analysis.formats.deliveries.exports._shape import ANY, OUTER, Path, Shape
+from citus_analysis.formats.deliveries.exports.readers._journal import entries_of
+from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, fields_of, parsed_json
+from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
 __all__ = ["Sample", "samples"]
 
@@ -47,8 +48,8 @@ def samples(head: bytes) -> Iterator[Sample]:
     Args:
         head: its first bytes, which may end inside a record.
     """
-    if head[:1] in b"{[":
-        yield from _of_lines(head)
+    yield from _of_lines(head)
+    if head[:1] in (b"{", b"["):
         yield from _of_document(head)
     elif re.match(rb"__CURSOR=|(?:[A-Z_][A-Z0-9_]*=[^\n]*\n)+__REALTIME_TIMESTAMP=", head):
         entries = [entry for _, _, entry in entries_of(head, last=False)[0] if entry]
@@ -77,7 +78,7 @@ def _parsed(text: bytes) -> object:
 
 
 def _of_document(head: bytes) -> Iterator[Sample]:
-    roots = list(_roots(head.decode("utf-8", "surrogateescape")))
+    roots = list(_roots(without_lone_surrogates(head).decode("utf-8", "surrogateescape")))
     if not roots:
         return
     if isinstance(roots[0], dict) and len(roots) > 1:
@@ -160,7 +161,7 @@ def _roots(text: str) -> Iterator[object]:
 def _completed(text: str) -> str:
     """A cut text up to the last bracket that closes, and then the brackets that are open there."""
     opened: list[str] = []
-    best = ""
+    end, closing = 0, ""
     for found in _DELIMITERS.finditer(text):
         mark = found[0]
         if mark == '"':
@@ -171,15 +172,17 @@ def _completed(text: str) -> str:
             if not opened or opened.pop() != mark:
                 break
             if len(opened) <= _DEEPEST:
-                best = text[: found.end()] + "".join(reversed(opened))
-    return best
+                end, closing = found.end(), "".join(reversed(opened))
+    return text[:end] + closing
 
 
 def _of_csv(head: bytes) -> Iterator[Sample]:
     text = head.decode("utf-8", "surrogateescape")
     first = text.split("\n", 1)[0]
     for separator in _SEPARATORS:
-        names = _csv_header(first.rstrip("\r"), separator)
+        names: list[str] = []
+        with suppress(csv.Error):
+            names = next(csv.reader([first.rstrip("\r")], delimiter=separator), [])
         alone = len(names) == 1 and (separator != "," or not text[len(first) + 1 :].startswith('"'))
         if alone or len(set(names)) < len(names) or not names or not all(map(_HEADER.fullmatch, names)):
             continue
@@ -187,13 +190,6 @@ def _of_csv(head: bytes) -> Iterator[Sample]:
         records = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
         if 2 * len(records) >= len(rows) > 0:
             yield Sample(Shape("csv", header=tuple(names), separator=separator), tuple(records))
-
-
-def _csv_header(line: str, separator: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=separator), [])
-    except csv.Error:
-        return []
 
 
 def _csv_rows(text: str, separator: str) -> list[list[str]]:

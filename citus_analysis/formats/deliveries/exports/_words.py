@@ -24,7 +24,8 @@ NAMING: Final = {
     "pod": ("podname", "pod", "kubernetespodname", "loggingpod"),
     "container": ("containername", "container", "kubernetescontainername", "appname"),
     "unit": ("systemdunit", "unit", "syslogidentifier", "service", "servicename"),
-    "stream": ("logstreamname", "logstream", "@logstream", "filename", "logfile", "file"),
+    "stream": ("logstreamname", "logstream", "@logstream"),
+    "file": ("filename", "logfile", "file", "filepath", "path"),
 }
 #: Fields beside a message that PostgreSQL prints as lines after it.
 DETAILS: Final = {

@@ -21,13 +21,13 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.deliveries.exports._columns import Records
 from citus_analysis.formats.deliveries.exports._in_order import Lateness, in_time_order, put_together
-from citus_analysis.formats.deliveries.exports._read_csv import of_csv
-from citus_analysis.formats.deliveries.exports._read_documents import of_documents
-from citus_analysis.formats.deliveries.exports._read_journal import of_journal
-from citus_analysis.formats.deliveries.exports._read_lines import of_lines
 from citus_analysis.formats.deliveries.exports._rows import UNSEEN, Rows
 from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports._words import words_of
+from citus_analysis.formats.deliveries.exports.readers._csv import of_csv
+from citus_analysis.formats.deliveries.exports.readers._documents import of_documents
+from citus_analysis.formats.deliveries.exports.readers._journal import of_journal
+from citus_analysis.formats.deliveries.exports.readers._lines import of_lines
 from citus_analysis.formats.deliveries.lines import Lines
 from citus_analysis.formats.deliveries.steps import Step
 
@@ -111,7 +111,7 @@ class Export(Shape, Step):
                 late.setdefault(number, Lateness()).add(of_name)
         names = [self._name(values) for values in rows.names.numbers]
         views = [
-            replace(self, strays=number == 0, late_ns=found.late_ns, newest_first=found.newest_first)
+            replace(self, strays=number == min(late), late_ns=found.late_ns, newest_first=found.newest_first)
             for number, found in sorted(late.items())
         ]
         if not self.naming or not views:

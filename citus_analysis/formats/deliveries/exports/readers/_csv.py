@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator
-from io import StringIO
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -14,10 +12,10 @@ import pyarrow.compute as pc
 
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
-from citus_analysis.formats.deliveries.exports._places import Stretch
 from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports._shape import Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
+from citus_analysis.formats.deliveries.exports.readers._places import Stretch
 from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
 
 __all__ = ["of_csv"]
@@ -79,22 +77,21 @@ def _table(shape: Shape, text: Stretch, bounds: Integers) -> Table:
     parts = list(_halved(shape, data, bounds, 0, len(begins)))
     columns = {path: pa.concat_arrays([fields[path] for fields, _ in parts]) for path in shape.wanted()}
     parsed = np.concatenate([whole for _, whole in parts])
-    kept = np.flatnonzero(~_no_record(shape, data, bounds))
+    kept = np.flatnonzero(~_no_record(data, bounds, columns))
     fields = {path: column.take(pa.array(kept)) for path, column in columns.items()}
     return Table(binary_of(data, bounds).take(pa.array(kept)), begins[kept], ends[kept], fields, parsed[kept])
 
 
-def _no_record(shape: Shape, data: bytes, bounds: Integers) -> Bools:
+def _no_record(data: bytes, bounds: Integers, columns: Mapping[Path, pa.Array]) -> Bools:
     """Blank lines, and the header wherever it stands."""
-    found = np.diff(bounds) <= len(b"\r\n")
-    for row in np.flatnonzero(found).tolist():
-        found[row] = not data[bounds[row] : bounds[row + 1]].strip()
-    first = data[bounds[0] : bounds[1]]
-    if _fields(first, shape) == list(shape.header):
-        size = len(first.removeprefix(_MARK))
-        for row in np.flatnonzero(np.diff(bounds) == size).tolist():
-            found[row] = data[bounds[row] : bounds[row + 1]] == first.removeprefix(_MARK)
-        found[0] = True
+    blank = np.diff(bounds) <= len(b"\r\n")
+    for row in np.flatnonzero(blank).tolist():
+        blank[row] = not data[bounds[row] : bounds[row + 1]].strip()
+    header = np.ones(len(blank), np.bool_)
+    for path, column in columns.items():
+        names = pa.array([path[0].encode(), _MARK + path[0].encode()], pa.binary())
+        header &= pc.is_in(column, value_set=names).to_numpy(zero_copy_only=False)
+    found: Bools = blank | header
     return found
 
 
@@ -132,13 +129,3 @@ def _decoded(shape: Shape, data: memoryview, count: int) -> dict[Path, pa.Array]
     if len(table) != count:
         return None
     return {path: table.column(name).combine_chunks() for path, name in zip(paths, wanted, strict=True)}
-
-
-def _fields(row: bytes, shape: Shape) -> list[str]:
-    """The fields of one row; none if it is not one."""
-    text = row.removeprefix(_MARK).decode("utf-8", "surrogateescape")
-    try:
-        found = list(csv.reader(StringIO(text, newline=""), delimiter=shape.separator, strict=True))
-    except csv.Error:
-        return []
-    return found[0] if len(found) == 1 else []

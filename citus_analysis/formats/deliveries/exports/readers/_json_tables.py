@@ -89,7 +89,7 @@ class Decoder:
     """Decodes records of a shape."""
 
     shape: Shape
-    _schema: pa.Schema = field(init=False)
+    _schema: pa.Schema | None = field(init=False)
 
     def __post_init__(self) -> None:
         tree: dict[str, object] = {}
@@ -99,7 +99,7 @@ class Decoder:
                 inner = node.setdefault(key, {})
                 node = inner if isinstance(inner, dict) else {}
             node[path[-1]] = self._arrow_type(path)
-        self._schema = pa.schema(_fields(tree))
+        self._schema = None if self.shape.form != "object" else pa.schema(_fields(tree))
 
     def _arrow_type(self, path: Path) -> pa.DataType:
         kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
@@ -114,7 +114,7 @@ class Decoder:
             plain: records that begin and end with braces, and may be decoded with others.
         """
         self._buffer, self._starts = pa.py_buffer(data), starts
-        plain = plain if self.shape.form == "object" else np.zeros(len(plain), np.bool_)
+        plain = np.zeros(len(plain), np.bool_) if self._schema is None else plain
         edges = np.flatnonzero(np.diff(plain)) + 1
         bounds = [0, *edges.tolist(), len(plain)]
         found = []

@@ -13,13 +13,14 @@ from typing import Final
 
 import numpy as np
 
+from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.deliveries.exports._brackets import Brackets
 from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
-from citus_analysis.formats.deliveries.exports._json_tables import Decoder, parsed_json, value_at
-from citus_analysis.formats.deliveries.exports._places import Stretch
 from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports._shape import ANY, OUTER, Path, Shape
+from citus_analysis.formats.deliveries.exports.readers._brackets import Brackets
+from citus_analysis.formats.deliveries.exports.readers._json_tables import Decoder, parsed_json, value_at
+from citus_analysis.formats.deliveries.exports.readers._places import Stretch
 from citus_analysis.formats.deliveries.lines import Lines
 
 __all__ = ["RECORD_CAP", "of_documents"]
@@ -137,11 +138,46 @@ class _Walk:
         level = np.where(opens, depths - 1, depths)
         near = level <= len(self._path)
         base, self._read = self._read, self._read + len(whole)
-        for place, is_open in zip((places[near] + base).tolist(), opens[near].tolist(), strict=True):
-            if not (self._opening(place) if is_open else self._closing(place)):
-                self._give_up()
-                return
-        self._forget()
+        if self._followed(places[near] + base, opens[near], level[near]):
+            self._forget()
+        else:
+            self._give_up()
+
+    def _followed(self, places: Integers, opens: Bools, level: Integers) -> bool:
+        """Follow brackets; False from the first on that may not stand where it does."""
+        depth = len(self._path)
+        leaves = np.append(np.flatnonzero(level != depth), len(level))
+        at = 0
+        while at < len(places):
+            # Whole records one after the other are taken at once.
+            pairs = (int(leaves[np.searchsorted(leaves, at)]) - at) // 2
+            if pairs and opens[at] and self._between_records() and self._taken_at_once(places[at : at + 2 * pairs]):
+                at += 2 * pairs
+                continue
+            place = int(places[at])
+            if not (self._opening(place) if opens[at] else self._closing(place)):
+                return False
+            at += 1
+        return True
+
+    def _between_records(self) -> bool:
+        depth = len(self._opened)
+        return depth == len(self._path) and (depth == 0 or self._opened[-1].on_path)
+
+    def _taken_at_once(self, places: Integers) -> bool:
+        """Take the records with these brackets; False if something is wrong with one, which has to be looked at."""
+        data = self._text.data
+        begins, ends = places[::2], places[1::2] + 1
+        text = np.frombuffer(data, np.uint8)
+        if not (text[begins] + 2 == text[ends - 1]).all():
+            return False
+        first, last = begins.tolist(), ends.tolist()
+        if any(data[end:begin].strip(_BETWEEN) for end, begin in zip(last[:-1], first[1:], strict=True)):
+            return False
+        self._between(first[0])
+        self._keep(first, last)
+        self._gap = last[-1]
+        return True
 
     def finish(self) -> None:
         """Hand on what was left open at the end of the text."""
@@ -208,7 +244,7 @@ class _Walk:
             self._gap = last.at if is_record else place
             return False
         if is_record or (depth == 0 and not self._reached):
-            self._keep(last.at, place + 1)
+            self._keep([last.at], [place + 1])
         self._gap = place + 1 if depth == 0 or self._opened[-1].on_path else None
         return True
 
@@ -220,15 +256,16 @@ class _Walk:
         bare = text.strip(_BETWEEN)
         if bare:
             begin = self._gap + text.find(bare)
-            self._keep(begin, begin + len(bare))
+            self._keep([begin], [begin + len(bare)])
 
-    def _keep(self, begin: int, end: int) -> None:
+    def _keep(self, begins: list[int], ends: list[int]) -> None:
         if not self._found or self._found[-1].outer is not self._outer:
             self._found.append(_Found(self._outer))
         found = self._found[-1]
-        found.pieces.append(self._text.data[begin:end])
-        found.begins.append(begin)
-        found.ends.append(end)
+        data = self._text.data
+        found.pieces += [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        found.begins += begins
+        found.ends += ends
 
     def _drop(self, count: int) -> None:
         """Let go of the beginning of the text; records found in it get their places in the file."""

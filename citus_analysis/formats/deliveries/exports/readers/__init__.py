@@ -1,0 +1,1 @@
+"""Records of exports, read from each of the containers that they come in."""
