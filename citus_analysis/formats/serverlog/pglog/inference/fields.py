@@ -144,6 +144,9 @@ class _Slots:
 
     def _name_text(self, slot: int, facts: Sequence[Facts]) -> None:
         values, key, form = self._columns[slot], self._keys.get(slot), self._escapes[slot]
+        if all(value is None for value in values):
+            self._escapes[slot] = "?"
+            return
         composite = is_composite(values, () if self._is_enclosed(slot) else self._separators)
         escape = escape_of_text(values, facts, key or None, composite=composite)
         known = key in (None, "", "h") and host_escape(values, facts) is not None and not composite
@@ -171,7 +174,8 @@ class _Slots:
     def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
         """Text, `@` and text are user and database, if nothing says otherwise.
 
-        A user may have an `@` in its name, so there must be a record that has neither, or the user `postgres`.
+        A user may have an `@` in its name, so there must be a record that has neither, or only the user `postgres`,
+        or databases that are named like their users, as they are by default.
         """
         other = slot + 2
         pair = {slot: "u", other: "d"}
@@ -179,11 +183,10 @@ class _Slots:
             return
         if slot in self._keys or any(self._escapes[one] not in ("?", letter) for one, letter in pair.items()):
             return
-        users = self._columns[slot]
-        apart = any(one in UNSET and two in UNSET for one, two in zip(users, self._columns[other], strict=True))
-        if any(is_composite(self._columns[one], self._separators) for one in pair):
-            return
-        if not apart and set(users) - {None} != {"postgres"}:
+        said = set(zip(self._columns[slot], self._columns[other], strict=True))
+        apart = any(one in UNSET and two in UNSET for one, two in said)
+        named_alike = all(one is None or two is None or one in ("postgres", two) for one, two in said)
+        if any(is_composite(self._columns[one], self._separators) for one in pair) or not (apart or named_alike):
             return
         if all(agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
             for one, letter in pair.items():

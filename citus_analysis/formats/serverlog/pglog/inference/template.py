@@ -39,16 +39,34 @@ class Template:
 
     def match(self, heads: Sequence[str]) -> Matched:
         """Match the texts before severities."""
-        lazy, greedy = (re.compile(self._pattern(greedy=greedy)) for greedy in (False, True))
-        unique = sum(self.elements[slot].is_text for slot in self.slots) < 2
+        lazy = re.compile(self._pattern(greedy=False))
         found = [lazy.fullmatch(head) for head in heads]
         columns: list[Values] = [[] for _ in self.slots]
         for head, match in zip(heads, found, strict=True):
-            first = match.groups() if match else (None,) * len(self.slots)
-            last = first if unique or match is None else _groups(greedy.fullmatch(head), len(self.slots))
+            first = _groups(match, len(self.slots))
+            last = first if match is None or self._is_unique else self._latest(head)
             for column, one, other in zip(columns, first, last, strict=True):
                 column.append(one if one == other else None)
         return Matched(self, [match is not None for match in found], columns)
+
+    @cached_property
+    def _is_unique(self) -> bool:
+        """Whether there is at most one text, which can only end at the end of what is left."""
+        return [self.elements[slot].is_text for slot in self.slots].count(True) < 2  # noqa: PLR2004
+
+    def _latest(self, head: str) -> tuple[str | None, ...]:
+        """The values with texts as long as possible, with the optional part if that fits."""
+        for count in dict.fromkeys((len(self.elements), self.optional_from)):
+            found = re.fullmatch(self._greedy[count], head)
+            if found:
+                return _groups(found, len(self.slots))
+        return (None,) * len(self.slots)
+
+    @cached_property
+    def _greedy(self) -> dict[int, re.Pattern[str]]:
+        """Patterns of the first elements, all of them and those that are not optional, with long texts."""
+        parts = [element.pattern(named=False, greedy=True, group="(") for element in self.elements]
+        return {count: re.compile("".join(parts[:count])) for count in (len(parts), self.optional_from)}
 
     def _pattern(self, *, greedy: bool) -> str:
         parts = [element.pattern(named=False, greedy=greedy, group="(") for element in self.elements]
@@ -98,7 +116,8 @@ class Matched:
 
 
 def _groups(found: re.Match[str] | None, count: int) -> tuple[str | None, ...]:
-    return found.groups() if found else (None,) * count
+    groups = found.groups() if found else ()
+    return (*groups, *(None for _ in range(count - len(groups))))
 
 
 def _joined(elements: Sequence[Element]) -> tuple[Element, ...]:

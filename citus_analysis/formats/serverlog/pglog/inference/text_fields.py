@@ -99,7 +99,7 @@ def _form(values: Values) -> str:
 
 def host_escape(values: Values, facts: Sequence[Facts]) -> str | None:
     """`h` or `r` if messages name the client so, or an empty text if they name none; None if they name another."""
-    found = ""
+    found = False
     for value, known in zip(values, facts, strict=True):
         if value is None or "h" not in known.values:
             if value and known.client is False:
@@ -107,9 +107,9 @@ def host_escape(values: Values, facts: Sequence[Facts]) -> str | None:
             continue
         host, port = known.values["h"], known.values.get("port")
         if value == f"{host}({port})":
-            found = "r"
+            found = True
         elif value == host:
-            found = found or "h"
+            found = True
         elif value:
             return None
-    return found
+    return _form(values) if found else ""
