@@ -9,7 +9,7 @@ last status line of its clients. Rows outside all windows, or inside two, belong
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -18,11 +18,13 @@ import numpy as np
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import filled, integers_of, nulls, repeated_text, texts_of
-from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.identity import FACTS, Identity
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from citus_analysis.formats import Parsed
 
 __all__ = ["KnownRun", "KnownRuns", "Tagger", "assign"]
 
@@ -97,6 +99,22 @@ class Tagger:
     identity: Identity
     run_id: str | None = None
     windows: tuple[KnownRun, ...] = ()
+
+    def tagged(self, piece: Parsed) -> dict[str, pa.RecordBatch]:
+        """The rows of a piece and its rejects, with the identity columns added.
+
+        A piece that states its run, one of several in the source, belongs to that run. For the facts that it does not
+        state, those of the source hold.
+        """
+        tables = {**piece.tables, "rejects": piece.rejects}
+        own, stated = self, tables.get("stated_runs")
+        if stated is not None and len(stated):
+            run = stated.to_pylist()[0]
+            facts = {name: run[name] for name in FACTS if run.get(name) is not None}
+            own = replace(self, identity=replace(self.identity, **facts), run_id=f"{self.run_id}#{run['line']}")
+            kept = [name for name in stated.schema.names if name not in FACTS or name in facts]
+            tables["stated_runs"] = stated.select(kept)
+        return {name: own.tag(name, rows) for name, rows in tables.items() if len(rows)}
 
     def tag(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a table's parsed columns with the identity columns added."""

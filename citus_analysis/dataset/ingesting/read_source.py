@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
 from citus_analysis.dataset.discover.walk import display, unreadable
 from citus_analysis.dataset.ingesting.workers.pool import Stopped
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["MeasuredContent", "Outcome", "Parser", "compression_of", "read_source", "stage_rows"]
+
+
+#: The rows of a piece and its rejects by table, with the columns that identify them.
+Tag: TypeAlias = "Callable[[Parsed], dict[str, pa.RecordBatch]]"
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def read_source(
     format_: Parser,
     hints: Hints,
     writer: PartWriter,
-    tag: Callable[[str, pa.RecordBatch], pa.RecordBatch],
+    tag: Tag,
     on_bytes: Callable[[int], None],
     stop: Event,
 ) -> Outcome:
@@ -172,15 +176,13 @@ def read_source(
     return Outcome(staged, compression_of(content), length, *counts, problem)
 
 
-def stage_rows(
-    writer: PartWriter, piece: Parsed, tag: Callable[[str, pa.RecordBatch], pa.RecordBatch], path: Path
-) -> None:
+def stage_rows(writer: PartWriter, piece: Parsed, tag: Tag, path: Path) -> None:
     """Write the rows of a piece of a source, with the columns that identify them.
 
     Raises:
         DatasetError: they cannot be written.
     """
-    tables = _tagged(piece, tag)
+    tables = tag(piece)
     with writing(writer.folder, f"rows of {display(path)}"):
         writer.write(tables)
 
@@ -218,8 +220,3 @@ def _checked_length(content: MeasuredContent, account: _Account, problem: str | 
 def _check(stop: Event) -> None:
     if stop.is_set():
         raise Stopped
-
-
-def _tagged(piece: Parsed, tag: Callable[[str, pa.RecordBatch], pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
-    tables = {**piece.tables, "rejects": piece.rejects}
-    return {name: tag(name, rows) for name, rows in tables.items() if len(rows)}

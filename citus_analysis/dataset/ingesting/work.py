@@ -99,7 +99,7 @@ def read_task(
         store.workspace() as folder,
         PartWriter(folder, file.identity.resource, stem_of(task) + name, threads, on_file) as writer,
     ):
-        tag, stopped = task.tagger.tag, stop or Event()
+        tag, stopped = task.tagger.tagged, stop or Event()
         content = MeasuredContent(path, span.begin, span.end)
         outcome = read_source(content, parser or file.format, hints, writer, tag, on_bytes, stopped)
         return replace(outcome, staged=store.sent(outcome.staged))
