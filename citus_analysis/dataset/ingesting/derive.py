@@ -107,7 +107,7 @@ class ResourceTables:
             (source.run_id, Identity.of(source.identity))
             for source in self.sources
             if source.run_id is not None
-            and not any(part.table == "stated_runs" for part in source.parts)
+            and not source.states_runs
             and (source.is_client or (source.format is None and source.identity.get("role") is not None))
         )
         return list(dict.fromkeys(pairs))
@@ -275,7 +275,7 @@ _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 DERIVATIONS: Final = (
     Derivation(
         "runs",
-        5,
+        6,
         ("clients", "client_metrics", "client_histogram", "outcomes", "stated_runs"),
         ("runs", "operation_latencies"),
         _runs,

@@ -23,7 +23,15 @@ from citus_analysis.formats import Content, Format, Hints, detect_format, format
 from citus_analysis.formats.api.cuttable import CuttableFormat
 from citus_analysis.formats.api.registry import format_versions
 
-__all__ = ["find_duplicates", "join_logs", "name_sources", "recognise", "registry_key", "unrecognised_reason"]
+__all__ = [
+    "find_duplicates",
+    "join_logs",
+    "name_sources",
+    "recognise",
+    "registry_key",
+    "unrecognised_reason",
+    "without_summaries",
+]
 
 _PID_SUFFIX: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
 #: Format of transaction logs that do not name their run -> format of the reports beside them.
@@ -45,6 +53,8 @@ def unrecognised_reason(file: SourceFile) -> str:
         return f"it is in {encoding}: {_recode(encoding)}"
     if not head:
         return "it is empty"
+    if detect_format(content) is not None:
+        return "it may summarise the runs of load generators whose files are here: --format reads it as runs of its own"
     return "it is binary" if b"\0" in head else "no format knows such text"
 
 
@@ -172,6 +182,27 @@ def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
 def _is_named_by_path(file: SourceFile) -> bool:
     known = file.identity
     return known.run is not None and replace(known, run=None).run_id is None and known.run == _run_name(file.key)
+
+
+def without_summaries(files: Sequence[SourceFile], known: Iterable[SourceState]) -> list[SourceFile]:
+    """Files without the format of those that summarise others: tables of results beside files of load generators.
+
+    Their lines may be the runs of these files, which would be counted twice. A format that the user states is kept.
+    """
+    clients = any(file.is_client and not _states_runs(file.format) for file in files)
+    read = any(state.is_client and state.parts and not state.states_runs for state in known)
+    if not clients and not read:
+        return list(files)
+    return [
+        replace(file, format=None, identity=replace(file.identity, run=None, role=None))
+        if _states_runs(file.format) and not file.forced
+        else file
+        for file in files
+    ]
+
+
+def _states_runs(format_: Format | None) -> bool:
+    return format_ is not None and "stated_runs" in format_.tables
 
 
 def name_sources(files: Iterable[SourceFile], known: Mapping[str, SourceState]) -> list[SourceFile]:

@@ -38,6 +38,8 @@ FACTS: Final = {name: fact for fact, names in _NAMES.items() for name in names.s
 _COUNTS: Final = "threads workers drivers records iteration scale_factor failed_operations operations_done operations"
 #: Facts that are whole numbers.
 COUNTED: Final = frozenset(_COUNTS.split())
+#: A time with this name is the mean latency of an operation: `read avg (us)`.
+_MEAN_OF_OPERATION: Final = re.compile(r"(?:(?:read|insert|update|scan|delete|select|write)_)?(?:mean|avg|average)")
 #: Names of a moment, or of one run: they tell runs apart but are no part of the set-up.
 _TIMES: Final = re.compile(
     r"(?:^|_)(?:time|times?tamp|ts|date|datetime|day|start|started|end|ended|finished|elapsed|second|seconds|sec|secs|t|s"
@@ -118,7 +120,7 @@ def is_latency(column: Named) -> bool:
     stem = re.sub(r"_(?:min|max)$", "", metric.stem)
     of = percentile_of(stem)
     named_so = stem == "latency" or stem.endswith("_latency") or of is not None
-    return named_so or (stem == "mean" and metric.dimension == "time")
+    return named_so or (metric.dimension == "time" and _MEAN_OF_OPERATION.fullmatch(stem) is not None)
 
 
 def is_measure(column: Named) -> bool:

@@ -28,7 +28,7 @@ from citus_analysis.formats.clients.results_table._columns import (
 from citus_analysis.formats.clients.results_table._sheet import MISSING, Line, Sheet, decimal_mark, numbers_of
 from citus_analysis.texts.metric_names import COUNTS
 
-__all__ = ["Roles", "repetitions", "roles_of"]
+__all__ = ["IS_SUMMARY", "Roles", "repetitions", "roles_of"]
 
 #: Values of one run: runs that differ in them are not of different set-ups.
 _OF_ONE_RUN: Final = frozenset(["iteration", "runtime_ms", "operations_done", "failed_operations", "status"])
@@ -39,6 +39,8 @@ _SUMMARY: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(r"(?P<word>[A-Za-z][A-Za-z _#.-]*)?(?P<number>\d{1,9})")
 _FEWEST: Final = 3
+#: End of the reason to reject a line that states no run but a mean or total of some.
+IS_SUMMARY: Final = "is no run but a summary of others"
 
 
 @dataclass
@@ -151,9 +153,9 @@ def _fault(
     for column in columns:
         cell, found = _given(line.cells[column.at]), numbers[column.at][row]
         if _SUMMARY.fullmatch(cell):
-            return f"{cell!r} is no run but a summary of others"
+            return f"{cell!r} {IS_SUMMARY}"
         if cell and column in measures and not (found and found[0] >= 0):
-            return f"{column.header} is not a number"
+            return f"{column.header} is not a number of at least 0"
         if cell and column.fact in COUNTED and column.fact != "iteration":
             most = _MOST_THREADS if column.fact in ("threads", "workers", "drivers") else _MOST_COUNT
             if not (len(found) == 1 and found[0] == int(found[0]) and 0 <= found[0] <= most):

@@ -161,7 +161,7 @@ def _latency_name(stem: str) -> tuple[str, str]:
         of, name = found[0], f"p{found[1]:g}"
     elif stem.endswith(("_min", "_max")):
         of, name = stem[:-4], f"{stem[-3:].capitalize()}Latency"
-    words = re.sub(r"_?(?:latency|mean)$", "", of)
+    words = re.sub(r"_?(?:latency|mean|avg|average)$", "", of)
     return words.upper() if words else ALL, name
 
 
