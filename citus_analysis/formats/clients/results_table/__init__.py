@@ -42,7 +42,7 @@ import numpy as np
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed, reject_rows
 from citus_analysis.formats.clients.results_table._columns import is_measure, is_throughput, named
-from citus_analysis.formats.clients.results_table._roles import IS_SUMMARY, roles_of
+from citus_analysis.formats.clients.results_table._roles import IS_SUMMARY, NO_RUNS, roles_of
 from citus_analysis.formats.clients.results_table._runs import tables_of
 from citus_analysis.formats.clients.results_table._sheet import Sheet, read_sheet
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
@@ -115,7 +115,7 @@ def _has_runs(sheet: Sheet) -> bool:
     try:
         roles = roles_of(sheet)
     except FormatError as error:
-        return error.way_out is None or "audit" not in error.way_out
+        return error.way_out != NO_RUNS
     return all(reject.reason.endswith(IS_SUMMARY) for reject in roles.rejects)
 
 

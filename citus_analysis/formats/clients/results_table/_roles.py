@@ -28,7 +28,7 @@ from citus_analysis.formats.clients.results_table._columns import (
 from citus_analysis.formats.clients.results_table._sheet import MISSING, Line, Sheet, decimal_mark, numbers_of
 from citus_analysis.texts.metric_names import COUNTS
 
-__all__ = ["IS_SUMMARY", "Roles", "repetitions", "roles_of"]
+__all__ = ["IS_SUMMARY", "NO_RUNS", "Roles", "repetitions", "roles_of"]
 
 #: Values of one run: runs that differ in them are not of different set-ups.
 _OF_ONE_RUN: Final = frozenset(["iteration", "runtime_ms", "operations_done", "failed_operations", "status"])
@@ -94,19 +94,17 @@ def roles_of(sheet: Sheet) -> Roles:
     columns = named(sheet.header)
     measures = [column for column in columns if is_measure(column)]
     if not measures:
-        raise FormatError(
-            "no column is a throughput or a latency", place="line 1", way_out="name one tps or latency_ms"
-        )
+        raise FormatError("no column is a throughput or latency", place="line 1", way_out="name one tps or latency_ms")
     throughputs = [column for column in columns if is_throughput(column)]
     if len(throughputs) > 1:
         both = " and ".join(repr(column.header) for column in throughputs[:2])
         raise FormatError(f"{both} are both throughputs", place="line 1", way_out="keep that of the operations")
     for column in columns:
         if column.metric.stem in AGGREGATES and column.metric.dimension != "time":
-            raise FormatError(f"{column.header!r} is of several runs: these are means", place="line 1", way_out=_MEANS)
+            raise FormatError(f"{column.header!r} is of several runs: these are means", place="line 1", way_out=NO_RUNS)
     roles = _whole_lines(sheet, columns, measures)
     if not roles.lines:
-        raise FormatError("no line states a run")
+        raise FormatError("no line states a run", way_out=NO_RUNS)
     roles.throughput = next(iter(throughputs), None)
     roles.latencies = [column for column in measures if is_latency(column)]
     _take_facts(roles, columns)
@@ -115,7 +113,8 @@ def roles_of(sheet: Sheet) -> Roles:
     return roles
 
 
-_MEANS: Final = "give one line for each run; the command audit reads tables of means"
+#: The way out where a table states no runs.
+NO_RUNS: Final = "give one line for each run; the command audit reads tables of means"
 
 
 def _whole_lines(sheet: Sheet, columns: Sequence[Named], measures: Sequence[Named]) -> Roles:
@@ -125,7 +124,7 @@ def _whole_lines(sheet: Sheet, columns: Sequence[Named], measures: Sequence[Name
     numbers = {column.at: numbers_of(sheet, column.at, mark) for column in columns}
     for column in measures:
         if any(len(cell) > 1 for cell in numbers[column.at]):
-            raise FormatError(f"{column.header!r} has numbers with ±: these are means", way_out=_MEANS)
+            raise FormatError(f"{column.header!r} has numbers with ±: these are means", way_out=NO_RUNS)
     kept, rejects = [], list(sheet.rejects)
     for row, line in enumerate(sheet.lines):
         reason = _fault(row, line, columns, measures, numbers)
@@ -217,7 +216,7 @@ def _take_others(roles: Roles, columns: Sequence[Named]) -> None:
         else:
             unknown.append(column)
     if _is_series(roles):
-        raise FormatError("is a series in time, not one line for each run", way_out=_MEANS)
+        raise FormatError("is a series in time, not one line for each run", way_out=NO_RUNS)
     for column in unknown:
         (roles.set_up if _is_of_set_up(roles, column) else roles.values).append(column)
 
@@ -315,7 +314,7 @@ def _check_repetitions(roles: Roles) -> None:
             text = f"lines {first} and {line.number} are of one set-up and both have {column.header} {number}"
             raise FormatError(text, way_out="add the column in which they differ")
     if len(set(keys)) == len(keys) and len(set(numbers)) == 1 and numbers[0] > 1:
-        raise FormatError(f"{column.header} {numbers[0]} in each line: these are means", way_out=_MEANS)
+        raise FormatError(f"{column.header} {numbers[0]} in each line: these are means", way_out=NO_RUNS)
 
 
 def repetitions(roles: Roles) -> Iterator[int]:
