@@ -8,7 +8,7 @@ neither is certain, the table is refused: pooling runs of different set-ups woul
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -39,6 +39,7 @@ _SUMMARY: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(r"(?P<word>[A-Za-z][A-Za-z _#.-]*)?(?P<number>\d{1,9})")
 _FEWEST: Final = 3
+_MOST_LINES: Final = 20_000
 #: End of the reason to reject a line that states no run but a mean or total of some.
 IS_SUMMARY: Final = "is no run but a summary of others"
 
@@ -91,6 +92,8 @@ def roles_of(sheet: Sheet) -> Roles:
         FormatError: the table has no throughput and no latency, several throughputs, or columns that cannot be
             understood; it states means of several runs, or is a series in time.
     """
+    if len(sheet.lines) > _MOST_LINES:
+        raise FormatError(f"has {len(sheet.lines)} lines: that many runs are not in one table", way_out=NO_RUNS)
     columns = named(sheet.header)
     measures = [column for column in columns if is_measure(column)]
     if not measures:
@@ -281,7 +284,7 @@ def _is_of_set_up(roles: Roles, column: Named) -> bool:
 
 def _is_crossed(own: Mapping[object, set[float | None]], values: Sequence[float | None]) -> bool:
     """Whether each set-up has the same values of a column: a factor of the design."""
-    return len(set(map(frozenset, own.values()))) == 1 and all(values.count(value) > 1 for value in set(values))
+    return len(set(map(frozenset, own.values()))) == 1 and min(Counter(values).values()) > 1
 
 
 def _iterations(roles: Roles) -> list[int] | None:

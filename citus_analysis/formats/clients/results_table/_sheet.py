@@ -17,6 +17,8 @@ __all__ = ["MISSING", "Line", "Sheet", "decimal_mark", "numbers_of", "read_sheet
 
 #: Cells without a value.
 MISSING: Final = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", "none", "\\n"})
+_MOST_COLUMNS: Final = 200
+_LONGEST: Final = 100
 _SEPARATORS: Final = ("\t", ";", ",")
 #: The line in which spreadsheets state the separator.
 _STATED: Final = re.compile(r'"?sep=.{1,3}"?')
@@ -85,7 +87,9 @@ def read_sheet(data: bytes) -> Sheet | None:
     separator = next((mark for mark in _SEPARATORS if mark in text), ",")
     header = _cells(text, separator)
     names = [name.lower() for name in header or ()]
-    if header is None or len(names) < 2 or not all(names) or len(set(names)) < len(names):
+    if header is None or not 2 <= len(names) <= _MOST_COLUMNS or not all(0 < len(name) <= _LONGEST for name in names):
+        return None
+    if len(set(names)) < len(names):
         return None
     return _below(lines, header, separator, noise)
 
