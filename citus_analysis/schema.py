@@ -130,6 +130,8 @@ PLAN_ITEMS: Final = ("node", "task", "subplan", "job")
 #: Formats of EXPLAIN.
 PLAN_FORMS: Final = ("text", "json", "yaml")
 ROLES: Final = ("main", "monitor")
+#: Kinds of lines of a pooler's log.
+POOLER_EVENTS: Final = ("login", "connect", "close", "error", "stats", "other")
 
 
 #: Sources of the identity columns.
@@ -656,6 +658,53 @@ _TABLES: Final = (
             Column("drift_high_ppm", REAL, "upper bound"),
             Column("reference_time", TIME, "time (parent clock) at which offset_us is valid"),
             Column("method", TEXT, "method of the estimate"),
+        ),
+    ),
+    Table(
+        "pooler_events",
+        "One row per line of a connection pooler's log.",
+        "log of PgBouncer",
+        (
+            _SOURCE_ID,
+            _RESOURCE,
+            _RUN_ID,
+            _ITERATION,
+            _NODE,
+            _OFFSET,
+            _LENGTH,
+            Column("log_time", TIME, "time of the line; the pooler's clock"),
+            Column("pid", INT32, "process of the pooler"),
+            Column("severity", CATEGORY, "LOG, WARNING, ERROR, FATAL, DEBUG or NOISE"),
+            Column("event", one_of(POOLER_EVENTS), "login and close: of clients; connect and close: of servers"),
+            Column("side", CATEGORY, "connection of a client or to a server; null if the line names none"),
+            Column("database", CATEGORY, "database of the pool"),
+            Column("user", CATEGORY, "user of the pool"),
+            Column("host", CATEGORY, "client's or server's address; unix for a local socket"),
+            Column("port", INT32, "its port"),
+            Column("age_s", REAL, "close: age of the connection"),
+            Column("message", TEXT, "text of the line (at most 500 characters), redacted"),
+        ),
+    ),
+    Table(
+        "pooler_samples",
+        "Values of a connection pooler at successive moments.",
+        "statistics in the log of PgBouncer, output of its SHOW commands",
+        (
+            _SOURCE_ID,
+            _RESOURCE,
+            _RUN_ID,
+            _ITERATION,
+            _NODE,
+            Column("sample", INT32, "number of the report within the source, from 0"),
+            Column("sample_time", TIME, "when it was printed; null if the report has no time"),
+            Column("report", CATEGORY, "log, or the word after SHOW: STATS, POOLS, CLIENTS ..."),
+            Column("database", CATEGORY, "database of the pool; null for sums over all"),
+            Column("user", CATEGORY, "user of the pool"),
+            Column("item", TEXT, "CLIENTS, SERVERS: the connection; LISTS, MEM: the list or cache; else null"),
+            Column("state", CATEGORY, "CLIENTS, SERVERS: state of the connection"),
+            Column("measure", CATEGORY, "name as PgBouncer prints it"),
+            Column("value", REAL, "value in `unit`"),
+            Column("unit", CATEGORY, "1/s, B/s, B, us, s; null for counts"),
         ),
     ),
     Table(

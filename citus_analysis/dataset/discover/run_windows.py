@@ -40,6 +40,8 @@ _TIME_COLUMN: Final = {
     "pressure_samples": "sample_time",
     "net_samples": "sample_time",
     "throttle_samples": "sample_time",
+    "pooler_events": "log_time",
+    "pooler_samples": "sample_time",
     "core_samples": "sample_time",
     "process_samples": "sample_time",
 }
