@@ -392,7 +392,6 @@ _TABLES: Final = (
             Column("records", INT64, "records in the table"),
             Column("operations", INT64, "operations planned"),
             Column("workers", INT32, "worker nodes of the cluster"),
-            Column("drivers", INT32, "load generators"),
             Column("remarks", TEXT, "`name=value` of texts that describe this run only: dates, files, comments"),
         ),
         stated=frozenset({"iteration"}),

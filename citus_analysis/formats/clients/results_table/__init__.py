@@ -12,13 +12,13 @@ Tables: `stated_runs` (the facts about the run of each line), `clients`, `client
 Cells are separated by commas, semicolons or tabs. A file has one decimal mark, inferred from all its numbers. Headers
 are read as the audit of published tables reads them (docs/published.md); the columns are
 
-- facts: threads or clients, workers, drivers, records, the number of the repetition (`rep`, `run`, `iteration`),
+- facts: threads or clients, workers, records, the number of the repetition (`rep`, `run`, `iteration`),
   system, phase, workload, scale factor, pgbench's protocol, target rate, run time, operations, failed operations,
   status;
 - one throughput, and latencies: mean, extremes, percentiles, also of operations (`read p99 (us)`). The unit of a
   latency is that of its header; without one, the only unit in which it fits the other latencies or Little's law;
-- all other texts and settings (`shards`, `nodes`) become the set-up, as `name=value`, so that runs of different set-ups
-  are never pooled. The values of columns such as `variant` and `config` are names of set-ups themselves;
+- all other texts and settings (`shards`, `nodes`, `drivers`) become the set-up, as `name=value`, so that runs of
+  different set-ups are never pooled. The values of columns such as `variant` and `config` are names of set-ups themselves;
 - all other measured values become metrics of `OVERALL` under their header; dates, files and comments are in
   `stated_runs.remarks`.
 

@@ -17,7 +17,6 @@ __all__ = ["AGGREGATES", "COUNTED", "FACTS", "Named", "is_latency", "is_measure"
 _NAMES: Final = {
     "threads": "threads connections client num_clients nclients conns sessions vus active_virtual_users",
     "workers": "workers num_workers n_workers worker_nodes worker_count",
-    "drivers": "drivers load_generators",
     "records": "records record_count recordcount",
     "iteration": "rep reps repetition repetitions repeat repeats iteration iterations iter trial trials round attempt"
     " run runs run_number run_no n n_runs num_runs",
@@ -25,7 +24,7 @@ _NAMES: Final = {
     "phase": "phase",
     "workload": "workload workload_name benchmark bench test test_name operation op query script scenario",
     "query_mode": "query_mode protocol",
-    "scale_factor": "scale_factor",
+    "scale_factor": "scale_factor scale scaling scaling_factor",
     "status": "status result outcome exit_code return_code success completed",
     "failed_operations": "failed failures errors error_count failed_operations failed_transactions",
     "operations_done": "operations operations_done",
@@ -35,7 +34,7 @@ _NAMES: Final = {
 }
 #: Name of a column, or stem of its metric -> fact about the run, column of `clients`.
 FACTS: Final = {name: fact for fact, names in _NAMES.items() for name in names.split()}
-_COUNTS: Final = "threads workers drivers records iteration scale_factor failed_operations operations_done operations"
+_COUNTS: Final = "threads workers records iteration scale_factor failed_operations operations_done operations"
 #: Facts that are whole numbers.
 COUNTED: Final = frozenset(_COUNTS.split())
 #: A time with this name is the mean latency of an operation: `read avg (us)`.

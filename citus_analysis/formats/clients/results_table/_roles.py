@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
@@ -19,6 +19,7 @@ from citus_analysis.formats.api.format import Reject
 from citus_analysis.formats.clients.results_table._columns import (
     AGGREGATES,
     COUNTED,
+    FACTS,
     Named,
     is_latency,
     is_measure,
@@ -38,6 +39,9 @@ _SUMMARY: Final = re.compile(
     r"(?:mean|average|avg|median|total|totals|sum|geomean|std ?dev|min|max|aggregated|overall)\.?:?", re.IGNORECASE
 )
 _NUMBERED: Final = re.compile(r"(?P<word>[A-Za-z][A-Za-z _#.-]*)?(?P<number>\d{1,9})")
+_WHOLE: Final = re.compile(r"[0-9]{1,3}(?:[., ][0-9]{3})+|[0-9]{1,15}(?:[.,]0+)?")
+#: Facts that are part of the set-up also where they are no whole numbers.
+_SIZES: Final = ("records", "operations", "scale_factor")
 _FEWEST: Final = 3
 _MOST_LINES: Final = 20_000
 #: End of the reason to reject a line that states no run but a mean or total of some.
@@ -94,7 +98,7 @@ def roles_of(sheet: Sheet) -> Roles:
     """
     if len(sheet.lines) > _MOST_LINES:
         raise FormatError(f"has {len(sheet.lines)} lines: that many runs are not in one table", way_out=NO_RUNS)
-    columns = named(sheet.header)
+    columns = [_with_certain_fact(column, sheet) for column in named(sheet.header)]
     measures = [column for column in columns if is_measure(column)]
     if not measures:
         raise FormatError("no column is a throughput or latency", place="line 1", way_out="name one tps or latency_ms")
@@ -118,6 +122,14 @@ def roles_of(sheet: Sheet) -> Roles:
 
 #: The way out where a table states no runs.
 NO_RUNS: Final = "give one line for each run; the command audit reads tables of means"
+
+
+def _with_certain_fact(column: Named, sheet: Sheet) -> Named:
+    """The column without a fact that only whole numbers can be: `scale` may be 0.1, and `errors` a share."""
+    if column.fact not in (*_SIZES, "failed_operations", "operations_done"):
+        return column
+    whole = all(_WHOLE.fullmatch(cell) for cell in sheet.column(column.at) if _given(cell))
+    return column if whole else replace(column, fact=None)
 
 
 def _whole_lines(sheet: Sheet, columns: Sequence[Named], measures: Sequence[Named]) -> Roles:
@@ -159,7 +171,7 @@ def _fault(
         if cell and column in measures and not (found and found[0] >= 0):
             return f"{column.header} is not a number of at least 0"
         if cell and column.fact in COUNTED and column.fact != "iteration":
-            most = _MOST_THREADS if column.fact in ("threads", "workers", "drivers") else _MOST_COUNT
+            most = _MOST_THREADS if column.fact in ("threads", "workers") else _MOST_COUNT
             if not (len(found) == 1 and found[0] == int(found[0]) and 0 <= found[0] <= most):
                 return f"{column.header} is not a whole number"
     return None
@@ -212,7 +224,7 @@ def _take_others(roles: Roles, columns: Sequence[Named]) -> None:
             (roles.remarks if column.at not in roles.numbers else roles.values).append(column)
         elif column.metric.dimension:
             (roles.values if column.at in roles.numbers else roles.remarks).append(column)
-        elif column.at not in roles.numbers or column.metric.stem in COUNTS:
+        elif column.at not in roles.numbers or column.metric.stem in COUNTS or FACTS.get(column.plain) in _SIZES:
             roles.set_up.append(column)
         elif column.metric.stem in AGGREGATES:
             roles.values.append(column)

@@ -23,7 +23,7 @@ TOOL: Final = "table of results"
 #: Section of the latencies of all operations.
 ALL: Final = "all operations"
 _MS_PER_S: Final = 1_000
-_FACTS: Final = ("workers", "drivers", "records", "threads", "operations")
+_FACTS: Final = ("workers", "records", "threads", "operations")
 _WORDS: Final = ("system", "workload", "phase")
 #: Factor of a unit of time -> its name.
 _UNITS: Final = {SECONDS_PER_UNIT[name]: name for name in ("ns", "us", "ms", "s", "min", "h")}
