@@ -27,8 +27,12 @@ def test_statistics() -> None:
     found = read(FORMAT, RECORDED / "show-STATS.unaligned.txt")
     told = values(found, database="bench", report="STATS")
     expected = {
-        **{"total_query_count": (27819, None), "total_received": (1721887, "B"), "total_wait_time": (9654861, "us")},
-        **{"avg_query_count": (4890, "1/s"), "avg_recv": (302703, "B/s"), "avg_query_time": (744, "us")},
+        "total_query_count": (27819, None),
+        "total_received": (1721887, "B"),
+        "total_wait_time": (9654861, "us"),
+        "avg_query_count": (4890, "1/s"),
+        "avg_recv": (302703, "B/s"),
+        "avg_query_time": (744, "us"),
     }
     assert {name: told[name] for name in expected} == expected
 

@@ -97,6 +97,7 @@ def test_a_table_beside_the_files_it_may_summarise_is_not_read(tmp_path: Path) -
 
 
 _REFUSED = {
+    "two mean latencies": ("threads,latency_ms,avg (ms)\n8,1,2\n", "'latency_ms' and 'avg (ms)' are the same latency"),
     "two throughputs": ("threads,tps,qps\n1,2,3\n", "'tps' and 'qps' are both throughputs"),
     "an open mark": ("threads;tps\n8;12,345\n16;22,345\n", "'12,345' may have a decimal mark or one of thousands"),
     "two marks": ("threads;tps\n8;12,5\n16;22.5\n", "both '22.5' and '12,5' are numbers"),
@@ -156,6 +157,25 @@ _SET_UPS = {
 @pytest.mark.parametrize(("text", "expected"), _SET_UPS.values(), ids=_SET_UPS)
 def test_what_is_part_of_the_set_up(tmp_path: Path, text: str, expected: list[str | None]) -> None:
     assert read_bytes(FORMAT, tmp_path, text.encode())["stated_runs"]["set_up"].to_list() == expected
+
+
+_SPELLINGS = {
+    "separators at the end": "clients;rep;tps;;\n8;1;100;;\n16;1;200;;\n;;;;\n",
+    "blanks and a mark": "\ufeff clients ,rep, tps\n 8 , 1 , 100\n16,1,200",
+    "quotes": '"clients","rep","tps"\n"8","1","100"\n"16","1","200"\n',
+    "a comment": "# results of the second week\n\nclients,rep,tps\n8,1,100\n16,1,200\n",
+    "a missing cell": "clients,rep,tps,p99 (ms)\n8,1,100,\n16,1,200,n/a\n",
+    "repetitions from 0": "clients,rep,tps\n8,0,100\n16,0,200\n",
+}
+
+
+@pytest.mark.parametrize("text", _SPELLINGS.values(), ids=_SPELLINGS)
+def test_spellings(tmp_path: Path, text: str) -> None:
+    assert FORMAT.detect("results.csv", text.encode().removeprefix(b"\xef\xbb\xbf")) == 0.9
+    found = read_bytes(FORMAT, tmp_path, text.encode())
+    assert found["stated_runs"].select("threads", "iteration").rows() == [(8, 1), (16, 1)]
+    assert found["clients"]["throughput_ops_s"].to_list() == [100.0, 200.0]
+    assert found.rejects.is_empty()
 
 
 def test_lines_that_state_no_run_are_rejected(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ are read as the audit of published tables reads them (docs/published.md); the co
 - one throughput, and latencies: mean, extremes, percentiles, also of operations (`read p99 (us)`). The unit of a
   latency is that of its header; without one, the only unit in which it fits the other latencies or Little's law;
 - all other texts and settings (`shards`, `nodes`, `drivers`) become the set-up, as `name=value`, so that runs of
-  different set-ups are never pooled. The values of columns such as `variant` and `config` are names of set-ups themselves;
+  different set-ups are never pooled. The values of columns such as `variant` and `config` are names of set-ups
+  themselves;
 - all other measured values become metrics of `OVERALL` under their header; dates, files and comments are in
   `stated_runs.remarks`.
 

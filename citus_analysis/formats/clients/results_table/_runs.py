@@ -41,8 +41,13 @@ def tables_of(roles: Roles) -> tuple[dict[str, pl.DataFrame], list[int]]:
     """The tables, and how many metrics each line has.
 
     Raises:
-        FormatError: the unit of a latency is not certain.
+        FormatError: the unit of a latency is not certain, or two columns are the same latency.
     """
+    seen: dict[tuple[str, str], str] = {}
+    for column in roles.latencies:
+        first = seen.setdefault(_latency_name(column.metric.stem), column.header)
+        if first != column.header:
+            raise FormatError(f"{first!r} and {column.header!r} are the same latency", place="line 1")
     metrics = [list(row) for row in zip(*_metric_columns(roles), strict=True)]
     counts = [sum(value is not None for *_, value in row) for row in metrics]
     rows = [one for row in metrics for one in row if one[-1] is not None]

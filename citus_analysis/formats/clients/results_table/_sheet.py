@@ -85,7 +85,7 @@ def read_sheet(data: bytes) -> Sheet | None:
     else:
         return None
     separator = next((mark for mark in _SEPARATORS if mark in text), ",")
-    header = _cells(text, separator)
+    header = _cells(text.rstrip(f"{separator} "), separator)
     names = [name.lower() for name in header or ()]
     if header is None or not 2 <= len(names) <= _MOST_COLUMNS or not all(0 < len(name) <= _LONGEST for name in names):
         return None
@@ -98,10 +98,13 @@ def _below(lines: Iterator[tuple[int, int, int, str]], header: Sequence[str], se
     found: list[Line] = []
     rejects: list[Reject] = []
     for number, offset, length, text in lines:
-        if not text:
+        cells = _cells(text, separator)
+        if cells is not None and not any(cells):
             noise += length
             continue
-        cells = _cells(text, separator)
+        # Spreadsheets and scripts end lines with separators.
+        if cells is not None and len(cells) > len(header) and not any(cells[len(header) :]):
+            cells = cells[: len(header)]
         if cells is not None and len(cells) == len(header):
             found.append(Line(number, offset, length, cells))
         else:
