@@ -109,6 +109,8 @@ _REFUSED = {
     "a number of repetitions": ("threads,reps,tps\n8,5,10\n16,5,20\n", "reps 5 in each line"),
     "samples": ("clients,time_s,tps\n8,1,10\n8,2,11\n8,3,9\n", "is a series in time"),
     "samples with times": ("clients,time,tps\n8,10:00:01,10\n8,10:00:02,11\n8,10:00:03,9\n", "is a series in time"),
+    "sizes that may be chosen": ("batch,clients,tps\n1,8,9\n2,16,8\n4,32,7\n", "'batch' may be part"),
+    "a factor that is not crossed": ("zipf,clients,tps\n0.5,8,9\n0.5,8,8\n0.9,8,7\n0.9,16,7\n", "'zipf' may be part"),
     "a number that may be a setting": ("retries,clients,tps\n0,8,9\n3,8,8\n0,16,7\n0,16,7\n", "'retries' may be part"),
     "clients of threads": ("clients,threads,tps\n2,4,9\n2,8,8\n", "which is the number of connections"),
     "no measure": ("threads,rep,nopm\n8,1,9\n", "no column is a throughput or latency"),
@@ -141,12 +143,24 @@ def test_latencies(tmp_path: Path, text: str, name: str, value: float, unit: str
     assert metric(read_bytes(FORMAT, tmp_path, text.encode()), name)[0] == (value, unit)
 
 
+_THINK = ["think_time_ms=0", "think_time_ms=5"] * 2
 _SET_UPS = {
     "connections and threads of pgbench": ("clients,threads,tps\n8,4,9\n16,4,8\n", ["threads=4", "threads=4"]),
     "a factor": ("batch,clients,tps\n1,8,9\n2,8,8\n1,16,9\n2,16,9\n", ["batch=1", "batch=2"] * 2),
     "a measured number": ("rep,clients,hits,tps\n1,8,70,9\n2,8,71,8\n1,16,70,9\n2,16,75,9\n", [None] * 4),
     "load generators": ("drivers,clients,tps\n2,8,9\n2,16,8\n", ["drivers=2", "drivers=2"]),
     "a scale that is no whole number": ("scale,clients,tps\n0.5,8,9\n1,8,8\n", ["scale=0.5", "scale=1"]),
+    "a factor with a unit": ("think_time_ms,clients,tps\n0,8,9\n5,8,8\n0,16,9\n5,16,9\n", _THINK),
+    "a factor that is no whole number": (
+        "zipf,clients,tps\n.5,8,9\n.9,8,8\n.5,16,9\n.9,16,9\n",
+        ["zipf=.5", "zipf=.9"] * 2,
+    ),
+    "constant over repetitions": (
+        "mix,rep,clients,tps\n1,1,8,9\n1,2,8,8\n7,1,16,9\n7,2,16,9\n",
+        ["mix=1"] * 2 + ["mix=7"] * 2,
+    ),
+    "counted": ("reads,clients,tps\n10321,8,9\n20457,16,8\n30988,32,8\n", [None] * 3),
+    "a share of the CPU": ("cpu %,clients,tps\n50,8,9\n100,16,8\n100,32,8\n", [None] * 3),
     "a share of errors": ("clients,errors,tps\n8,0.5,9\n8,0,8\n", [None, None]),
     "words": ("instance,config,clients,tps\nm5,a,8,9\nm6,a,8,9\n", ["instance=m5, a", "instance=m6, a"]),
     "run1, run2": ("run,clients,tps\nrun1,8,9\nrun2,8,9\n", [None, None]),

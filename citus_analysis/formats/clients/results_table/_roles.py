@@ -1,8 +1,9 @@
 """The part of each column in a table of results, decided by its header and its values; undecidable tables are refused.
 
-A number without a known name and unit is part of the set-up or a measured value. It is measured where repetitions,
-which the table numbers, differ in it, and part of the set-up where it tells rows apart that are otherwise equal. If
-neither is certain, the table is refused: pooling runs of different set-ups would be wrong in silence.
+A number of unknown meaning is part of the set-up or a measured value. It is measured where repetitions differ in it, or
+where its values are those of no choice, such as 10321 or 71.8; it is part of the set-up where repetitions agree in it, or
+where its values are combined with all others as a design combines them. If neither is certain, the table is refused:
+pooling runs of different set-ups would be wrong in silence.
 """
 
 from __future__ import annotations
@@ -220,13 +221,11 @@ def _take_others(roles: Roles, columns: Sequence[Named]) -> None:
             continue
         if column.names_set_up:
             roles.set_up.append(column)
-        elif column.is_moment:
-            (roles.remarks if column.at not in roles.numbers else roles.values).append(column)
-        elif column.metric.dimension:
-            (roles.values if column.at in roles.numbers else roles.remarks).append(column)
-        elif column.at not in roles.numbers or column.metric.stem in COUNTS or FACTS.get(column.plain) in _SIZES:
+        elif column.at not in roles.numbers:
+            (roles.remarks if column.is_moment or column.metric.dimension else roles.set_up).append(column)
+        elif column.metric.stem in COUNTS or FACTS.get(column.plain) in _SIZES:
             roles.set_up.append(column)
-        elif column.metric.stem in AGGREGATES:
+        elif column.metric.stem in AGGREGATES or (column.is_moment and _are_distinct(roles.numbers[column.at])):
             roles.values.append(column)
         else:
             unknown.append(column)
@@ -274,24 +273,43 @@ def _is_of_set_up(roles: Roles, column: Named) -> bool:
     """
     values = roles.numbers[column.at]
     keys, iterations = roles.set_ups(), _iterations(roles)
-    if len(set(values)) == 1:
-        return True
-    if any(value is not None and value != int(value) for value in values):
-        return False
     own: defaultdict[object, set[float | None]] = defaultdict(set)
     for key, value in zip(keys, values, strict=True):
         own[key].add(value)
-    if all(len(found) == 1 for found in own.values()):
+    alone = len(own) == len(keys)
+    if len(set(values)) == 1:
         return True
-    if iterations is not None and len(set(zip(keys, iterations, strict=True))) == len(keys):
-        return False
-    if len(set(values)) == len(values):
-        return False
-    numbered = iterations is None or len(set(zip(keys, values, iterations, strict=True))) == len(keys)
-    if numbered and _is_crossed(own, values):
+    if not alone and all(len(found) == 1 for found in own.values()):
+        # Measured values differ from one repetition to the next.
         return True
+    if not alone and iterations is not None and len(set(zip(keys, iterations, strict=True))) == len(keys):
+        return False
+    if _are_distinct(values) and not _are_chosen(values):
+        return False
+    if _is_crossed(own, values) if not alone else min(Counter(values).values()) > 1:
+        return True
+    if alone and column.metric.dimension:
+        # No runs are pooled that differ in it, and most columns with a unit are measured.
+        return False
     text = f"{column.header!r} may be part of the set-up or a measured value"
-    raise FormatError(text, place="line 1", way_out="give it a unit, number the repetitions (rep), or leave it out")
+    raise FormatError(text, place="line 1", way_out="number the repetitions (rep), or leave it out")
+
+
+def _are_distinct(values: Sequence[float | None]) -> bool:
+    return len(set(values)) == len(values)
+
+
+def _are_chosen(values: Sequence[float | None]) -> bool:
+    """Whether most numbers are such as people choose: powers of two, or of one or two digits before zeros."""
+    known = [value for value in values if value]
+    round_ = [
+        value for value in known if value == int(value) and (_is_power(int(value)) or value == float(f"{value:.1e}"))
+    ]
+    return 2 * len(round_) > len(known)
+
+
+def _is_power(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _is_crossed(own: Mapping[object, set[float | None]], values: Sequence[float | None]) -> bool:
