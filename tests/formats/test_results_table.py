@@ -73,6 +73,15 @@ def test_from_a_file_to_statistics(tmp_path: Path) -> None:
     assert set(pl.DataFrame(dataset.table("clients"))["iteration"]) == {1, 2, 3}
 
 
+def test_hundreds_of_runs(tmp_path: Path) -> None:
+    lines = [f"v{n % 7},{n % 11 + 1},{n},{100 + n / 8}" for n in range(1, 401)]
+    (tmp_path / "results.csv").write_text("\n".join(["variant,clients,rep,tps", *lines]))
+    ingest([tmp_path / "results.csv"], tmp_path / "out")
+    runs = pl.DataFrame(open_dataset(tmp_path / "out").runs())
+    assert runs["run_id"].n_unique() == 400
+    assert runs["throughput_ops_s"].sum() == sum(100 + n / 8 for n in range(1, 401))
+
+
 def test_facts_of_the_source_hold_where_the_table_states_none(tmp_path: Path) -> None:
     ingest([DATA / "decimal-comma.csv"], tmp_path / "out", meta={"system": "citus", "workers": "4", "phase": "load"})
     runs = pl.DataFrame(open_dataset(tmp_path / "out").runs())

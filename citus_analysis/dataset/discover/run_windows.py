@@ -116,7 +116,8 @@ class Tagger:
             own = replace(self, identity=replace(self.identity, **facts), run_id=f"{self.run_id}#{run['line']}")
             kept = [name for name in stated.schema.names if name not in FACTS or name in facts]
             tables["stated_runs"] = stated.select(kept)
-        return {name: own.tag(name, rows) for name, rows in tables.items() if len(rows)}
+        tagged = {name: own.tag(name, rows) for name, rows in tables.items() if len(rows)}
+        return tagged if own is self else {name: _with_plain_run(rows) for name, rows in tagged.items()}
 
     def tag(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a table's parsed columns with the identity columns added."""
@@ -147,6 +148,12 @@ def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
         return Tagger(source_id, identity, shared[0].run_id)
     timed = [run for run in shared if run.start_ms is not None and run.end_ms is not None]
     return Tagger(source_id, identity, None, tuple(sorted(timed, key=lambda run: (run.start_ms, run.run_id))))
+
+
+def _with_plain_run(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the run as a plain text: hundreds of runs are more words than a dictionary of the writer holds."""
+    at = rows.schema.get_field_index("run_id")
+    return rows if at < 0 else rows.set_column(at, "run_id", rows.column(at).dictionary_decode())
 
 
 def _with_stated_times(clients: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:
