@@ -132,6 +132,8 @@ PLAN_FORMS: Final = ("text", "json", "yaml")
 #: Where the prefix of a server log came from.
 PREFIX_ORIGINS: Final = ("given", "config", "inferred")
 ROLES: Final = ("main", "monitor")
+#: Kinds of lines of a pooler's log.
+POOLER_EVENTS: Final = ("login", "connect", "close", "error", "stats", "other")
 
 
 #: Sources of the identity columns.
@@ -411,6 +413,28 @@ _TABLES: Final = (
         ),
     ),
     Table(
+        "stated_runs",
+        "One row per run that a table of results states: the facts about it that are not in `clients`.",
+        "tables of results",
+        (
+            _SOURCE_ID,
+            _RESOURCE,
+            _RUN_ID,
+            _ITERATION,
+            Column("line", INT64, "its line in the file, from 1"),
+            Column("system", TEXT, "database system"),
+            Column("set_up", TEXT, "set-up: names of set-ups, and `name=value` of columns that are no other fact"),
+            Column("phase", one_of(PHASES), "load or run; null if the table does not say"),
+            Column("workload", TEXT, "workload"),
+            Column("threads", INT32, "client threads, over all load generators"),
+            Column("records", INT64, "records in the table"),
+            Column("operations", INT64, "operations planned"),
+            Column("workers", INT32, "worker nodes of the cluster"),
+            Column("remarks", TEXT, "`name=value` of texts that describe this run only: dates, files, comments"),
+        ),
+        stated=frozenset({"iteration"}),
+    ),
+    Table(
         "client_metrics",
         "Every line of a client's final summary.",
         "YCSB `[SECTION], Metric(unit), value`; pgbench summary",
@@ -671,6 +695,53 @@ _TABLES: Final = (
             Column("drift_high_ppm", REAL, "upper bound"),
             Column("reference_time", TIME, "time (parent clock) at which offset_us is valid"),
             Column("method", TEXT, "method of the estimate"),
+        ),
+    ),
+    Table(
+        "pooler_events",
+        "One row per line of a connection pooler's log.",
+        "log of PgBouncer",
+        (
+            _SOURCE_ID,
+            _RESOURCE,
+            _RUN_ID,
+            _ITERATION,
+            _NODE,
+            _OFFSET,
+            _LENGTH,
+            Column("log_time", TIME, "time of the line; the pooler's clock"),
+            Column("pid", INT32, "process of the pooler"),
+            Column("severity", CATEGORY, "LOG, WARNING, ERROR, FATAL, DEBUG or NOISE"),
+            Column("event", one_of(POOLER_EVENTS), "login and close: of clients; connect and close: of servers"),
+            Column("side", CATEGORY, "connection of a client or to a server; null if the line names none"),
+            Column("database", CATEGORY, "database of the pool"),
+            Column("user", CATEGORY, "user of the pool"),
+            Column("host", CATEGORY, "client's or server's address; unix for a local socket"),
+            Column("port", INT32, "its port"),
+            Column("age_s", REAL, "close: age of the connection"),
+            Column("message", TEXT, "text of the line (at most 500 characters), redacted"),
+        ),
+    ),
+    Table(
+        "pooler_samples",
+        "Values of a connection pooler at successive moments.",
+        "statistics in the log of PgBouncer, output of its SHOW commands",
+        (
+            _SOURCE_ID,
+            _RESOURCE,
+            _RUN_ID,
+            _ITERATION,
+            _NODE,
+            Column("sample", INT32, "number of the report within the source, from 0"),
+            Column("sample_time", TIME, "when it was printed; null if the report has no time"),
+            Column("report", CATEGORY, "log, or the word after SHOW: STATS, POOLS, CLIENTS ..."),
+            Column("database", CATEGORY, "database of the pool; null for sums over all"),
+            Column("user", CATEGORY, "user of the pool"),
+            Column("item", TEXT, "CLIENTS, SERVERS: the connection; LISTS, MEM: the list or cache; else null"),
+            Column("state", CATEGORY, "CLIENTS, SERVERS: state of the connection"),
+            Column("measure", CATEGORY, "name as PgBouncer prints it"),
+            Column("value", REAL, "value in `unit`"),
+            Column("unit", CATEGORY, "1/s, B/s, B, us, s; null for counts"),
         ),
     ),
     Table(

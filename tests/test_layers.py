@@ -72,6 +72,7 @@ WITHIN_LAYER = {
     ("core.extras", "errors"),
     ("core.frames", "errors"),
     ("texts.yaml_text", "errors"),
+    ("texts.metric_names", "units"),
     ("report", "plots"),
 }
 #: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in

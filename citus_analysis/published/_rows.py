@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, TypedDict, cast
 
 import polars as pl
 
-from citus_analysis.published._metrics import COUNTS, Metric, metric_of, percentile_of
 from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolution, stated_range
+from citus_analysis.texts.metric_names import COUNTS, Metric, metric_of, percentile_of
 from citus_analysis.texts.number_text import readable
 
 __all__ = ["Number", "ResultTable", "Row", "result_tables"]

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from citus_analysis.published._metrics import is_understood, metric_of
-from citus_analysis.published._numbers import numbers_in
 from citus_analysis.published._sheets import Sheet
 from citus_analysis.schema import TABLES
+from citus_analysis.texts.metric_names import is_understood, metric_of
+from citus_analysis.texts.stated_numbers import numbers_in
 
 __all__ = ["UNSAID_SPREAD", "Record", "records_of"]
 

@@ -35,7 +35,7 @@ Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
 
 #: Column -> rule by which the load generators of one run are merged. `sum`: null if one summand is unknown; `min`,
 #: `max`: of the known values; `all`, `any`: whether true for all, for any; `each`: the different texts, joined; `mean`:
-#: weighted by `operations`; `never`: kept for one client, null for several.
+#: weighted by `operations` if there are several clients; `never`: kept for one client, null for several.
 MERGE_RULES: Final[dict[str, Rule]] = {
     "throughput_ops_s": "sum",
     "runtime_ms": "max",
@@ -108,7 +108,9 @@ def _merged(name: str) -> pl.Expr:
             return pl.when(texts.len() > 0).then(texts.str.join(" + ")).alias(name)
         case "mean":
             known = column.is_not_null() & (weight > 0)
-            return ((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None).alias(name)
+            weighted = ((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None)
+            # The mean of a single client needs no weight, and some do not state one.
+            return pl.when(pl.len() == 1).then(column.first()).otherwise(weighted).alias(name)
         case "never":
             return pl.when(pl.len() == 1).then(column.first()).alias(name)
 

@@ -1,5 +1,6 @@
 """Files that HammerDB 4.12 wrote against PostgreSQL 15; expected values were read off them by eye."""
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -181,3 +182,46 @@ def test_a_job_report_that_is_none_is_refused_or_empty(tmp_path: Path, text: str
     else:
         with pytest.raises(FormatError):
             parsed(report)
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"),
+    [([], 7), ([66], 7), ([900, 3, 0], 7), ([15_000, 3, 0], 7), ([60_000, 3], 8), ([None], 7)],
+    ids=["no tail", "one point", "several", "an interval in which it began", "a whole interval before", "no value"],
+)
+def test_points_of_the_shutdown_are_counted_but_not_in_the_series(
+    tmp_path: Path, after: list[float | None], kept: int
+) -> None:
+    document = json.loads((RECORDED / "6.0-hdb_job.json").read_bytes())
+    points = document["transaction_count"]["series"][0]["points"]
+    for point in points:
+        point["value"] = 60_000
+    points += [{"timestamp": f"2026-11-22 22:13:{10 + n}", "value": value} for n, value in enumerate(after)]
+    document["analysis_hints"]["shutdown_tail"]["present"] = bool(after)
+    report = tmp_path / "hdb_1.json"
+    report.write_text(json.dumps(document), encoding="utf-8")
+    tables = parsed(report)
+    assert tables["client_series"].height == kept
+    assert values(tables, "OVERALL").get("points of the shutdown", 0) == 7 + len(after) - kept
+
+
+def test_a_report_of_queries_is_a_run_without_a_throughput(tmp_path: Path) -> None:
+    document = {
+        "schema": "hammerdb-job-report-v1",
+        "job": {"hdb_version": "v6.0", "benchmark": "TPROC-H"},
+        "result": {
+            "type": "tproc_h_result",
+            "queries": 22,
+            "query_sets": 3,
+            "geomean_seconds": 0.5,
+            "total_query_time_seconds": 80,
+        },
+        "query_times": {"rows": [{"name": "14", "seconds": 1.25}]},
+    }
+    report = tmp_path / "hdb_1.json"
+    report.write_text(json.dumps(document), encoding="utf-8")
+    tables = parsed(report)
+    client = tables["clients"].row(0, named=True)
+    assert (client["script"], client["runtime_ms"], client["operations_done"]) == ("TPROC-H", 80_000, 66)
+    assert (client["throughput_ops_s"], client["completed"]) == (None, True)
+    assert values(tables, "OVERALL") == {"geometric mean": 0.5, "total query time": 80, "query 14": 1.25}

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.published._numbers import Range, column_resolution, numbers_in, resolution, stated_range
+from citus_analysis.published._numbers import Range, column_resolution, resolution, stated_range
+from citus_analysis.texts.stated_numbers import numbers_in
 
 
 @pytest.mark.parametrize(

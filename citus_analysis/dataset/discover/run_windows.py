@@ -9,7 +9,7 @@ last status line of its clients. Rows outside all windows, or inside two, belong
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -18,11 +18,13 @@ import numpy as np
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import filled, integers_of, nulls, repeated_text, texts_of
-from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.identity import FACTS, Identity
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from citus_analysis.formats import Parsed
 
 __all__ = ["KnownRun", "KnownRuns", "Tagger", "assign"]
 
@@ -38,6 +40,8 @@ _TIME_COLUMN: Final = {
     "pressure_samples": "sample_time",
     "net_samples": "sample_time",
     "throttle_samples": "sample_time",
+    "pooler_events": "log_time",
+    "pooler_samples": "sample_time",
     "core_samples": "sample_time",
     "process_samples": "sample_time",
 }
@@ -98,6 +102,23 @@ class Tagger:
     run_id: str | None = None
     windows: tuple[KnownRun, ...] = ()
 
+    def tagged(self, piece: Parsed) -> dict[str, pa.RecordBatch]:
+        """The rows of a piece and its rejects, with the identity columns added.
+
+        A piece that states its run, one of several in the source, belongs to that run. For the facts that it does not
+        state, those of the source hold.
+        """
+        tables = {**piece.tables, "rejects": piece.rejects}
+        own, stated = self, tables.get("stated_runs")
+        if stated is not None and len(stated):
+            run = stated.to_pylist()[0]
+            facts = {name: run[name] for name in FACTS if run.get(name) is not None}
+            own = replace(self, identity=replace(self.identity, **facts), run_id=f"{self.run_id}#{run['line']}")
+            kept = [name for name in stated.schema.names if name not in FACTS or name in facts]
+            tables["stated_runs"] = stated.select(kept)
+        tagged = {name: own.tag(name, rows) for name, rows in tables.items() if len(rows)}
+        return tagged if own is self else {name: _with_plain_run(rows) for name, rows in tagged.items()}
+
     def tag(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a table's parsed columns with the identity columns added."""
         import pyarrow as pa
@@ -127,6 +148,12 @@ def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
         return Tagger(source_id, identity, shared[0].run_id)
     timed = [run for run in shared if run.start_ms is not None and run.end_ms is not None]
     return Tagger(source_id, identity, None, tuple(sorted(timed, key=lambda run: (run.start_ms, run.run_id))))
+
+
+def _with_plain_run(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the run as a plain text: hundreds of runs are more words than a dictionary of the writer holds."""
+    at = rows.schema.get_field_index("run_id")
+    return rows if at < 0 else rows.set_column(at, "run_id", rows.column(at).dictionary_decode())
 
 
 def _with_stated_times(clients: pa.RecordBatch, identity: Identity) -> pa.RecordBatch:

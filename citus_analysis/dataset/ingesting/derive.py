@@ -99,12 +99,15 @@ class ResourceTables:
     def identities(self) -> list[tuple[str, Identity]]:
         """Run and identity of each file that a load generator of the resource wrote, each pair once.
 
+        The runs of tables of results are in `stated_runs`.
+
         A file of no known format counts if its name gives it the role of a client; that client left no readable output.
         """
         pairs = (
             (source.run_id, Identity.of(source.identity))
             for source in self.sources
             if source.run_id is not None
+            and not source.states_runs
             and (source.is_client or (source.format is None and source.identity.get("role") is not None))
         )
         return list(dict.fromkeys(pairs))
@@ -184,7 +187,10 @@ def _runs_of(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.Data
 
     errors = [source.source_id for one in resources for source in one.sources if _is_standard_error(source)]
     clients = with_standard_error(rows("clients"), errors)
-    runs = derive_runs(clients, pl.concat(map(run_identity, resources)))
+    # Whoever writes a table of results measures.
+    stated = rows("stated_runs").with_columns(pl.col("phase").fill_null("run"))
+    identities = pl.concat(map(run_identity, resources))
+    runs = derive_runs(clients, pl.concat([identities, stated], how="diagonal").select(identities.columns))
     latencies = derive_operation_latencies(rows("client_metrics"), rows("client_histogram"))
     tables = {"runs": with_verdicts(runs, rows("outcomes")), "operation_latencies": latencies}
     return {
@@ -271,8 +277,8 @@ _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 DERIVATIONS: Final = (
     Derivation(
         "runs",
-        5,
-        ("clients", "client_metrics", "client_histogram", "outcomes"),
+        6,
+        ("clients", "client_metrics", "client_histogram", "outcomes", "stated_runs"),
         ("runs", "operation_latencies"),
         _runs,
         together=True,

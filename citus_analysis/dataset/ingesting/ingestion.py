@@ -44,6 +44,7 @@ from citus_analysis.dataset.ingesting.recognise import (
     recognise,
     registry_key,
     unrecognised_reason,
+    without_summaries,
 )
 from citus_analysis.dataset.ingesting.records.log_passes import LogPasses, in_reading_order
 from citus_analysis.dataset.ingesting.records.session_groups import MOST_RECORDS
@@ -290,6 +291,7 @@ class _Ingest:
     def run(self, plan: list[SourceFile], *, strict: bool) -> IngestSummary:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
+        plan = without_summaries(plan, known.values())
         plan = find_duplicates(join_logs(name_sources(plan, known)), known.values())
         self.counts["unseen"] = self.counts["failed"] = len(self.messages)
         if strict:

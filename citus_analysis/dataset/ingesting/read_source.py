@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from citus_analysis.dataset.discover.walk import display, unreadable
 from citus_analysis.dataset.ingesting.workers.pool import Stopped
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["MeasuredContent", "Outcome", "compression_of", "delivered_content", "read_source", "stage_rows"]
+
+
+#: The rows of a piece and its rejects by table, with the columns that identify them.
+Tag: TypeAlias = "Callable[[Parsed], dict[str, pa.RecordBatch]]"
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def read_source(
     format_: Parser,
     hints: Hints,
     writer: PartWriter,
-    tag: Callable[[str, pa.RecordBatch], pa.RecordBatch],
+    tag: Tag,
     on_bytes: Callable[[int], None],
     stop: Event,
 ) -> Outcome:
@@ -167,15 +171,13 @@ def read_source(
     return Outcome(staged, compression_of(content), length, *counts, problem)
 
 
-def stage_rows(
-    writer: PartWriter, piece: Parsed, tag: Callable[[str, pa.RecordBatch], pa.RecordBatch], path: Path
-) -> None:
+def stage_rows(writer: PartWriter, piece: Parsed, tag: Tag, path: Path) -> None:
     """Write the rows of a piece of a source, with the columns that identify them.
 
     Raises:
         DatasetError: they cannot be written.
     """
-    tables = _tagged(piece, tag)
+    tables = tag(piece)
     with writing(writer.folder, f"rows of {display(path)}"):
         writer.write(tables)
 
@@ -250,8 +252,3 @@ def _checked_length(content: MeasuredContent, account: _Account, problem: str | 
 def _check(stop: Event) -> None:
     if stop.is_set():
         raise Stopped
-
-
-def _tagged(piece: Parsed, tag: Callable[[str, pa.RecordBatch], pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
-    tables = {**piece.tables, "rejects": piece.rejects}
-    return {name: tag(name, rows) for name, rows in tables.items() if len(rows)}

@@ -222,5 +222,5 @@ def _together(store: Store, task: Task, seams: Sequence[Seam]) -> list[Staged]:
     stem, resource = f"{stem_of(task)}-together", task.file.identity.resource
     with store.workspace() as folder, PartWriter(folder, resource, stem) as writer:
         for piece in _format_of(task).parse_together(seams):
-            stage_rows(writer, piece, task.tagger.tag, task.file.path)
+            stage_rows(writer, piece, task.tagger.tagged, task.file.path)
         return store.sent(writer.finish())

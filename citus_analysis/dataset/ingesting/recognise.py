@@ -22,7 +22,7 @@ from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, Hints, format_named
 from citus_analysis.formats.api.cuttable import CuttableFormat
-from citus_analysis.formats.api.registry import format_versions
+from citus_analysis.formats.api.registry import best_format, format_versions
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.outputs.hints import hint_facts
 from citus_analysis.formats.recognition.closest import closest_reading
@@ -37,6 +37,7 @@ __all__ = [
     "recognise",
     "registry_key",
     "unrecognised_reason",
+    "without_summaries",
 ]
 
 #: (name, hash) of a file -> name of the format and delivery of each source in it.
@@ -59,6 +60,8 @@ def unrecognised_reason(file: SourceFile) -> str:
         return "it can no longer be read"
     if not head:
         return "it is empty"
+    if best_format(path.name, head)[0] is not None:
+        return "it may summarise the runs of load generators whose files are here: --format reads it as runs of its own"
     return "it is binary" if b"\0" in head else closest_reading(path.name, head)
 
 
@@ -208,6 +211,27 @@ def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
 def _is_named_by_path(file: SourceFile) -> bool:
     known = file.identity
     return known.run is not None and replace(known, run=None).run_id is None and known.run == _run_name(file.key)
+
+
+def without_summaries(files: Sequence[SourceFile], known: Iterable[SourceState]) -> list[SourceFile]:
+    """Files without the format of those that summarise others: tables of results beside files of load generators.
+
+    Their lines may be the runs of these files, which would be counted twice. A format that the user states is kept.
+    """
+    clients = any(file.is_client and not _states_runs(file.format) for file in files)
+    read = any(state.is_client and state.parts and not state.states_runs for state in known)
+    if not clients and not read:
+        return list(files)
+    return [
+        replace(file, format=None, identity=replace(file.identity, run=None, role=None))
+        if _states_runs(file.format) and not file.forced
+        else file
+        for file in files
+    ]
+
+
+def _states_runs(format_: Format | None) -> bool:
+    return format_ is not None and "stated_runs" in format_.tables
 
 
 def name_sources(files: Iterable[SourceFile], known: Mapping[str, SourceState]) -> list[SourceFile]:

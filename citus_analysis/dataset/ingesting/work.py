@@ -100,7 +100,7 @@ def read_task(
         store.workspace() as folder,
         PartWriter(folder, file.identity.resource, stem_of(task) + name, threads, on_file) as writer,
     ):
-        tag, stopped = task.tagger.tag, stop or Event()
+        tag, stopped = task.tagger.tagged, stop or Event()
         delivered = delivered_content(path, file.delivery, parser or file.format, span.begin, span.end)
         with delivered as (content, reader):
             outcome = read_source(content, reader, hints, writer, tag, on_bytes, stopped)

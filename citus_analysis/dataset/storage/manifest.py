@@ -119,6 +119,11 @@ class SourceState:
         return number if isinstance(number, int) else None
 
     @property
+    def states_runs(self) -> bool:
+        """Whether it is a table of results, which has the rows of several runs."""
+        return any(part.table == "stated_runs" for part in self.parts)
+
+    @property
     def rows(self) -> int:
         """Rows over all tables but `rejects`."""
         return sum(part.rows for part in self.parts if part.table != "rejects")

@@ -13,11 +13,12 @@ Example of a row::
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final
 
 import polars as pl
+import polars.selectors as cs
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import in_order
@@ -38,16 +39,17 @@ from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory
 from citus_analysis.formats.sources.content import LINE_CAP, Content
 from citus_analysis.formats.times.zones import LocalTime
 
-__all__ = ["FORMAT", "PgCsvLog"]
+__all__ = ["FIELD", "FORMAT", "ROW_END", "SAID", "SEVERITY_FIELD", "PgCsvLog", "RowHeads"]
 
 _CHUNK: Final = 16 * 2**20
+#: Microseconds behind milliseconds.
+_FINER: Final = r"(\.[0-9]{3})[0-9]+"
 #: A doubled quote ends one stretch and begins the next: the match never has to backtrack, which makes it fast.
-_FIELD = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
+FIELD: Final = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
 #: A virtual transaction: backend and local number, in the range of their columns.
 _TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
-_TAIL_FIELDS: Final = (
+_SAID_FIELDS: Final = (
     *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "query", "position"),
-    *("location", "application"),
 )
 #: csv column -> severity of the row it becomes.
 _DETAILS: Final = {
@@ -59,46 +61,61 @@ _DETAILS: Final = {
 }
 
 
-class _CsvHeads:
-    """The beginning of a csvlog row: its columns up to the severity."""
+@dataclass(frozen=True)
+class RowHeads:
+    """The beginning of a row: its columns up to the severity.
+
+    Attributes:
+        pattern: regular expression of it.
+    """
 
     #: A line may be any part of a row: damaged rows are detected when rows are read.
     continuation_pattern: ClassVar[str | None] = None
     stray_pattern: ClassVar[str | None] = None
     timed: ClassVar[bool] = False
-    pattern: ClassVar[str] = (
-        rf'^(?P<head>"?(?P<m>{STAMP_PATTERN})"?,(?P<u>{_FIELD}),(?P<d>{_FIELD}),(?P<p>[0-9]{{0,9}}),(?P<h>{_FIELD}),'
-        rf"(?P<c>[0-9a-f.]*),(?P<l>[0-9]{{0,18}}),{_FIELD},{_FIELD},(?P<v>{_TRANSACTION}),[0-9]*,"
-        rf'"?(?P<severity>{"|".join(SEVERITY_WORDS)})[1-5]?"?,)'
-    )
+    pattern: str
 
 
-_HEADS: Final = _CsvHeads()
-#: A fast test for every file; `_HEADS` decides.
+SEVERITY_FIELD: Final = rf'"?(?P<severity>{"|".join(SEVERITY_WORDS)})[1-5]?"?,'
+_HEADS: Final = RowHeads(
+    rf'^(?P<head>"?(?P<m>{STAMP_PATTERN})"?,(?P<u>{FIELD}),(?P<d>{FIELD}),(?P<p>[0-9]{{0,9}}),(?P<h>{FIELD}),'
+    rf"(?P<c>[0-9a-f.]*),(?P<l>[0-9]{{0,18}}),{FIELD},{FIELD},(?P<v>{_TRANSACTION}),[0-9]*,{SEVERITY_FIELD})"
+)
+#: A fast test for every file; the heads decide.
 _MAYBE: Final = LineBegin(rb'"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
-_KNOWN: Final = ",".join(f"(?P<{name}>{_FIELD})" for name in _TAIL_FIELDS)
-_END: Final = r"(?:\r?\n|$))"
+#: The columns from the error code to the position in the query, which all kinds of rows have.
+SAID: Final = ",".join(f"(?P<{name}>{FIELD})" for name in _SAID_FIELDS)
+ROW_END: Final = r"(?:\r?\n|$))"
+_KNOWN: Final = rf"{SAID},{FIELD},(?P<application>{FIELD})"
 #: The application is followed by the kind of backend since PostgreSQL 13, and by leader and query since 14.
-_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}(?:,{_FIELD},{_FIELD})?)?{_END}"
+_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{FIELD}(?:,{FIELD},{FIELD})?)?{ROW_END}"
 #: The same for exports that omit one of these columns.
-_LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{_FIELD}){{0,3}}{_END}"
+_LOOSE_TAIL: Final = rf"^(?P<row>{_KNOWN}(?:,{FIELD}){{0,3}}{ROW_END}"
 
 
 class PgCsvLog(ServerLog):
-    """PostgreSQL server log in CSV (csvlog)."""
+    """PostgreSQL server log in CSV (csvlog).
+
+    Attributes:
+        rows: the beginning of its rows.
+        tails: the columns after the severity, strict and loose, with the names of the readers in compiled code; an
+            empty name where there is none.
+    """
 
     name: ClassVar[str] = "pgcsvlog"
     version: ClassVar[int] = 5
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    rows: ClassVar[RowHeads] = _HEADS
+    tails: ClassVar[tuple[tuple[str, str], ...]] = ((_TAIL, "csv"), (_LOOSE_TAIL, "loose_csv"))
 
     def detect(self, name: str, head: bytes) -> float:
         """High if a line begins like a csvlog row."""
-        return 0.97 if _has_rows(head) else 0.0
+        return 0.97 if _has_rows(head, self.rows) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Heads:
         """The beginning of a row."""
-        return _HEADS
+        return self.rows
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log.
@@ -107,37 +124,37 @@ class PgCsvLog(ServerLog):
             FormatError: no line at the beginning is a csvlog row.
             UsageError: the option `timezone` is not a time zone.
         """
-        if content.head.strip() and not _has_rows(content.head):
+        if content.head.strip() and not _has_rows(content.head, self.rows):
             raise FormatError(
                 "no line begins like a csvlog row", path=content.path, place="line 1", way_out="pass --format pglog"
             )
         local = LocalTime.of(content.path, hints.options)
 
-        build = partial(_frame, tail_pattern=_tail_pattern(content.head))
-
-        form = "csv" if build.keywords["tail_pattern"] == _TAIL else "loose_csv"
+        tail, form = self._tail(content.head)
+        build = partial(_frame, tail_pattern=tail)
         memory = Memory()
 
         def work(chunk: Chunk) -> ChunkTables:
             read = replace(chunk, text=chunk.data())
-            fast = None if chunk.tail else scan_rows(read.data(), chunk.offset, form, memory)
-            found = tables_of_chunk(fast or scan_with(read, _HEADS, build), local)
+            fast = None if chunk.tail or not form else scan_rows(read.data(), chunk.offset, form, memory)
+            found = tables_of_chunk(fast or scan_with(read, self.rows, build), local)
             return replace(found, plans=logged_plans(chunk.offset, read.data, found.rows, said_in_csv))
 
-        yield from in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog")
+        yield from in_order(chunks(content, self.rows, _CHUNK), work, hints.jobs, self.name)
+
+    def _tail(self, head: bytes) -> tuple[str, str]:
+        """The first pattern of the columns after the severity that rows fit; the last one if they fit none."""
+        for tail, form in self.tails[:-1]:
+            if scan_with(Chunk(0, head), self.rows, partial(_frame, tail_pattern=tail)).parsed_bytes:
+                return tail, form
+        return self.tails[-1]
 
 
-def _has_rows(head: bytes) -> bool:
+def _has_rows(head: bytes, rows: RowHeads) -> bool:
     if not _MAYBE.is_in(head):
         return False
     whole = valid_utf8(head[: head.rfind(b"\n") + 1] or head)
-    return bool(whole) and bool((find_openers(whole, _HEADS).roles == RECORD).any())
-
-
-def _tail_pattern(head: bytes) -> str:
-    """The pattern of the columns after the severity; the loose one if the first rows fit no version."""
-    scanned = scan_with(Chunk(0, head), _HEADS, partial(_frame, tail_pattern=_TAIL))
-    return _TAIL if scanned.parsed_bytes else _LOOSE_TAIL
+    return bool(whole) and bool((find_openers(whole, rows).roles == RECORD).any())
 
 
 def _frame(
@@ -174,8 +191,10 @@ def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> 
 
 
 def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> pl.DataFrame:
-    plain = heads.with_columns(_unquoted(pl.col("u", "d", "h", "v")))
-    plain = plain.with_columns(pl.col("h").str.replace(r":[0-9]+$", ""), a=tail.get_column("application"))
+    plain = heads.with_columns(_unquoted(cs.by_name("u", "d", "h", "v", require_all=False).as_expr()))
+    plain = plain.with_columns(pl.col("h").str.replace(r":[0-9]+$", ""), pl.col("m").str.replace(_FINER, "$1"))
+    if "application" in tail.columns:
+        plain = plain.with_columns(a=tail.get_column("application"))
     known = prefix_columns(plain).with_columns(sqlstate=tail.get_column("state"))
     rows = texts.drop("text", "excerpt").hstack(known)
     rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))

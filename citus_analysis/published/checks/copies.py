@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from citus_analysis.published._metrics import COUNTS, RATIOS
 from citus_analysis.published._numbers import APPROXIMATE, significant_digits
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
 from citus_analysis.published.checks.interval_checks import implied_n, stated_interval
+from citus_analysis.texts.metric_names import COUNTS, RATIOS
 
 __all__: list[str] = []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from citus_analysis.published._metrics import COUNTS
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
+from citus_analysis.texts.metric_names import COUNTS
 from citus_analysis.texts.number_text import readable
 
 __all__ = ["DEFAULT_SAMPLING_HZ", "ENOUGH_SAMPLES"]

@@ -8,10 +8,10 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.published._metrics import is_understood
 from citus_analysis.published._rows import Number, ResultTable
 from citus_analysis.published._shapes import UNSAID_SPREAD
 from citus_analysis.published.checks._registry import Finding
+from citus_analysis.texts.metric_names import is_understood
 
 __all__ = ["UNREAD", "unread"]
 

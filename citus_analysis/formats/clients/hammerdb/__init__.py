@@ -40,7 +40,10 @@ Conversion:
   `operation_latencies.percentile_source` says so;
 - the transaction counter becomes the series; without a time (`tcset timestamps`), `elapsed_s` is null. Times in JSON
   and `hammer.DB` are the host's local ones: state its zone with `--meta timezone=`;
-- for TPROC-H, each `query N completed in S seconds` is a metric of `OVERALL`.
+- the points of the counter that a job report marks as its shutdown are not in the series; their number is the metric
+  `points of the shutdown`;
+- for TPROC-H, each `query N completed in S seconds` is a metric of `OVERALL`. A job report of it is a run without a
+  throughput: its run time is the time of all queries (`total query time`), its operations are the queries of all sets.
 
 Settings that the console repeats (`Changed tpcc:pg_pass ...`) contain passwords and are not stored. CPU, IOPS and
 charts, which HammerDB's agent adds to a job, are not stored either: record them with a sampler.
@@ -73,7 +76,7 @@ class Hammerdb(Format):
     """Console, log, transaction counter log, time profile, `hammer.DB` and JSON of HammerDB."""
 
     name: ClassVar[str] = "hammerdb"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "other lines of virtual users, settings that the console repeats, headings"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, HAMMERDB_JOB)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 import polars as pl
@@ -23,10 +24,11 @@ __all__ = ["JOB_REPORT", "read_job_report"]
 
 JOB_REPORT: Final = re.compile(rb'\A\s*\{\s*"schema"\s*:\s*"hammerdb-job-report-v1"')
 _LIMIT_BYTES: Final = 64 * 2**20
+_OF_QUERIES: Final = "tproc_h_result"
 #: Values of a TPROC-H result: metric and unit.
 _ANALYTIC: Final = {
     "geomean_seconds": ("geometric mean", "s"),
-    "total_query_time_seconds": ("query sets", "s"),
+    "total_query_time_seconds": ("total query time", "s"),
 }
 
 
@@ -51,7 +53,11 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
         for series in _rows(report, "transaction_count", "series")
         for point in _rows(series, "points")
     ]
-    frame = pl.DataFrame(points, schema={"time": pl.String, "per_minute": pl.Float64}, orient="row")
+    tail = _shutdown_points(report, [value for _, value in points])
+    if tail:
+        facts.others.append((OVERALL, "points of the shutdown", None, float(tail)))
+    kept = points[: len(points) - tail]
+    frame = pl.DataFrame(kept, schema={"time": pl.String, "per_minute": pl.Float64}, orient="row")
     tables = {
         "clients": facts.client(),
         "client_metrics": metrics_of(facts, timings),
@@ -67,13 +73,15 @@ def _facts(report: Mapping[str, object]) -> Facts:
         for name, (metric, unit) in _ANALYTIC.items()
         if (value := _number(result.get(name))) is not None
     ]
-    queries = [
+    of_queries = [
         (OVERALL, f"query {row.get('name')}", "s", value)
         for row in _rows(report, "query_times", "rows")
         if (value := _number(row.get("seconds"))) is not None
     ]
     timed = result.get("type") == "tproc_c_result" or job.get("benchmark") == "TPROC-C"
     version = job.get("hdb_version")
+    queries, sets = _number(result.get("queries")), _number(result.get("query_sets"))
+    analytic_seconds = _number(result.get("total_query_time_seconds")) if result.get("type") == _OF_QUERIES else None
     return Facts(
         version=version.removeprefix("v") if isinstance(version, str) else None,
         nopm=_number(result.get("nopm")),
@@ -81,8 +89,29 @@ def _facts(report: Mapping[str, object]) -> Facts:
         users=_number(result.get("active_virtual_users")),
         ramp_up=_number(config.get("rampup_minutes")) if timed else None,
         timed=_number(config.get("duration_minutes")) if timed else None,
-        others=[*analytic, *queries],
+        query_seconds=analytic_seconds,
+        queries=None if queries is None or sets is None else queries * sets,
+        others=[*analytic, *of_queries],
     )
+
+
+def _shutdown_points(report: Mapping[str, object], values: Sequence[float | None]) -> int:
+    """Points at the end of the counter that the report calls its shutdown tail, and the one in which that began.
+
+    They are those below the report's threshold, and before them a point below half of the median: an interval whose
+    users ended in it.
+    """
+    tail = _child(_child(report, "analysis_hints"), "shutdown_tail")
+    threshold = _number(tail.get("threshold"))
+    if tail.get("present") is not True or threshold is None:
+        return 0
+    active = [value for value in values if value is not None and value >= threshold]
+    low = 0
+    while low < len(values) and (values[-1 - low] or 0.0) < threshold:
+        low += 1
+    if not low or not active or low == len(values):
+        return 0
+    return low + ((values[-1 - low] or 0.0) < median(active) / 2)
 
 
 def _mapping(value: object, path: Path) -> Mapping[str, object]:

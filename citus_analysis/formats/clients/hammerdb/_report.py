@@ -24,6 +24,7 @@ __all__ = ["Facts", "Report", "counted", "metrics_of"]
 
 _MS_PER_MIN: Final = 60_000
 _S_PER_MIN: Final = 60
+_MS_PER_S: Final = 1_000
 _METRIC_SCHEMA: Final = pl.Schema(
     {"section": pl.String(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64()}
 )
@@ -43,6 +44,8 @@ class Facts:
         users: active virtual users.
         ramp_up: minutes before the timed test.
         timed: minutes of the timed test.
+        query_seconds: TPROC-H: time of all queries.
+        queries: TPROC-H: queries of all sets.
         others: further values of `OVERALL`.
     """
 
@@ -52,6 +55,8 @@ class Facts:
     users: float | None = None
     ramp_up: float | None = None
     timed: float | None = None
+    query_seconds: float | None = None
+    queries: float | None = None
     others: list[Row] = field(default_factory=list)
 
     def rows(self) -> list[Row]:
@@ -66,8 +71,10 @@ class Facts:
         return [*rows, *self.others]
 
     def client(self) -> pl.DataFrame:
-        """The table `clients` (as parsed): a row, if there was a timed test."""
+        """The table `clients` (as parsed): a row, if there was a timed test or a set of queries with its total time."""
         table = TABLES["clients"].parsed()
+        if self.query_seconds is not None:
+            return table.conform(pl.DataFrame({name: [fact] for name, fact in self._of_queries().items()}))
         if self.tpm is None and self.timed is None:
             return table.empty()
         facts = {
@@ -81,6 +88,19 @@ class Facts:
             "completed": self.tpm is not None,
         }
         return table.conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+
+    def _of_queries(self) -> dict[str, object]:
+        """The client of TPROC-H, whose throughput HammerDB does not state."""
+        seconds = self.query_seconds or 0.0
+        return {
+            "tool": "HammerDB",
+            "tool_version": self.version,
+            "runtime_ms": seconds * _MS_PER_S,
+            "threads": count_of(self.users, MAX_CLIENTS),
+            "operations_done": count_of(self.queries),
+            "script": "TPROC-H",
+            "completed": True,
+        }
 
 
 def metrics_of(facts: Facts, timings: Timings) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from citus_analysis.published._metrics import Metric, metric_of, percentile_of
+from citus_analysis.texts.metric_names import Metric, metric_of, percentile_of
 
 
 @pytest.mark.parametrize(
