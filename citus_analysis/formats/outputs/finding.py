@@ -105,14 +105,14 @@ def _nothing(_: int) -> bool:
 
 
 def _several(text: bytes, found: Sequence[Stretch], detect: Detect, *, framed: bool) -> list[Output]:
-    bounds = bounds_of(text, found, framed=True)
+    bounds = bounds_of(text, found, framed=framed, limited=False)
     if more := list(unmarked(text, _unread(text, found, bounds), detect)):
         found = sorted([*found, *more], key=lambda one: one.begin)
         ends = [*(one.begin for one in found[1:]), len(text)]
         found = [replace(one, end=end) for one, end in zip(found, ends, strict=True)]
-        bounds = bounds_of(text, found, framed=True)
+        bounds = bounds_of(text, found, framed=framed, limited=False)
     if not framed and any(is_long(text[gap]) for gap in _gaps(text, bounds)):
-        bounds = bounds_of(text, found, framed=False)
+        bounds = bounds_of(text, found, framed=False, limited=True)
     check_apart(text, found, bounds)
     ranges = pairwise([0, *(one.end for one in bounds[:-1]), len(text)])
     return [
