@@ -262,6 +262,20 @@ def test_tools_that_wrote_at_the_same_time_are_refused(name: str) -> None:
         find_outputs(text)
 
 
+def test_two_runs_of_one_tool_at_the_same_time_are_refused() -> None:
+    runs = [pgbench(clients, progress=True).splitlines(keepends=True) for clients in (1, 4)]
+    progress = [line for pair in zip(runs[0][:3], runs[1][:3], strict=True) for line in pair]
+    with pytest.raises(FormatError, match=r"^line 1: lines of several outputs of pgbench alternate"):
+        find_outputs(b"".join([*progress, *runs[0][3:], *runs[1][3:]]))
+
+
+def test_a_pass_of_hammerdb_that_failed_is_an_output_of_its_own() -> None:
+    failed = (DATA / "clients" / "hammerdb" / "4.12-failing.log").read_bytes()
+    users = HAMMERDB[HAMMERDB.index(b"Vuser 1 created") :]
+    begun = failed[: failed.index(b"Vuser 1:Beginning")] + b"Vuser 1:FINISHED FAILED\n"
+    assert cut(begun + users) == [("hammerdb", begun), ("hammerdb", users)]
+
+
 def test_tools_that_wrote_in_turns_are_not_refused() -> None:
     turns = [pgbench(1), IOSTAT, pgbench(4), IOSTAT, pgbench(16)]
     assert cut(b"".join(turns)) == [("iostat" if one is IOSTAT else "pgbench", one) for one in turns]
@@ -298,6 +312,16 @@ def test_many_unknown_lines_stay_rejected() -> None:
     first, second = covering(text)
     assert text[first.own] == pgbench(1) + foreign
     assert text[second.own] == pgbench(4)
+
+
+@pytest.mark.parametrize("before", [b"", b"sleeping\n+ vmstat 1 | ts\n"])
+def test_an_output_without_an_opening_is_found_by_its_beginning(before: bytes) -> None:
+    stamped = (DATA / "samplers" / "vmstat-stamped.log").read_bytes()
+    assert cut(pgbench(1) + before + stamped + b"=== 4\n" + pgbench(4)) == [
+        ("pgbench", pgbench(1)),
+        ("vmstat", stamped),
+        ("pgbench", pgbench(4)),
+    ]
 
 
 HEAD = b"""25.06.2026 07:06:57

@@ -74,27 +74,28 @@ def _everything(_: int) -> bool:
     return True
 
 
-def bounds_of(text: bytes, found: Sequence[Stretch], *, framed: bool) -> list[Bounds]:
+def bounds_of(text: bytes, found: Sequence[Stretch], *, framed: bool, limited: bool) -> list[Bounds]:
     """The place of each output; a transcript before an output begins where the output before it ends.
 
     Args:
         text: the text.
         found: the stretches.
-        framed: the text is known to stand in a frame, of any length.
+        framed: the text is known to stand in a frame.
+        limited: many unknown lines are no transcript.
     """
     bounds: list[Bounds] = []
     begin = 0
     for one in found:
-        bounds.append(_bounds(text, begin, one, framed=framed))
+        bounds.append(_bounds(text, begin, one, framed=framed, limited=limited))
         begin = bounds[-1].end
     return bounds
 
 
-def _bounds(text: bytes, begin: int, one: Stretch, *, framed: bool) -> Bounds:
+def _bounds(text: bytes, begin: int, one: Stretch, *, framed: bool, limited: bool) -> Bounds:
     trial = None if one.whole else trial_of(one.format, text[begin : one.end])
     own = one.begin
     if trial is not None:
-        own = begin + split_begin(text[begin : one.begin], trial.rejects, framed=framed)
+        own = begin + split_begin(text[begin : one.begin], trial.rejects, framed=framed, limited=limited)
         trial = trial.moved(begin)
     else:
         # Its format reads nothing that does not begin with the opening.
@@ -102,18 +103,18 @@ def _bounds(text: bytes, begin: int, one: Stretch, *, framed: bool) -> Bounds:
         trial = Trial() if alone is None else alone.moved(one.begin)
     data = text[one.begin : one.end]
     end = document_end(data) if one.whole and data.startswith(_BRACE) else 0
-    end = end or _own_bytes(data, trial.moved(-one.begin), one.format, framed=framed, followed=one.end < len(text))
+    end = end or _own_bytes(data, trial.moved(-one.begin), one.format, limited=limited, followed=one.end < len(text))
     return Bounds(own, one.begin + end, trial)
 
 
-def _own_bytes(data: bytes, trial: Trial, own: Format, *, framed: bool, followed: bool) -> int:
+def _own_bytes(data: bytes, trial: Trial, own: Format, *, limited: bool, followed: bool) -> int:
     """Length of an output without the transcript after it, and without titles from which its format takes nothing."""
-    end = split_end(data, trial.rejects, framed=framed, followed=followed)
+    end = split_end(data, trial.rejects, limited=limited, followed=followed)
     begin, line = last_line(data[:end])
     while begin and is_title(line):
         whole, less = trial_of(own, data[:end]), trial_of(own, data[:begin])
         if whole is None or less is None or whole.parsed_bytes != less.parsed_bytes:
             break
-        end = min(begin, split_end(data[:begin], trial.rejects, framed=framed))
+        end = min(begin, split_end(data[:begin], trial.rejects, limited=limited))
         begin, line = last_line(data[:end])
     return end

@@ -105,14 +105,14 @@ def _nothing(_: int) -> bool:
 
 
 def _several(text: bytes, found: Sequence[Stretch], detect: Detect, *, framed: bool) -> list[Output]:
-    bounds = bounds_of(text, found, framed=True)
-    if more := list(unmarked(text, _gaps(text, bounds), detect)):
+    bounds = bounds_of(text, found, framed=framed, limited=False)
+    if more := list(unmarked(text, _unread(text, found, bounds), detect)):
         found = sorted([*found, *more], key=lambda one: one.begin)
         ends = [*(one.begin for one in found[1:]), len(text)]
         found = [replace(one, end=end) for one, end in zip(found, ends, strict=True)]
-        bounds = bounds_of(text, found, framed=True)
+        bounds = bounds_of(text, found, framed=framed, limited=False)
     if not framed and any(is_long(text[gap]) for gap in _gaps(text, bounds)):
-        bounds = bounds_of(text, found, framed=False)
+        bounds = bounds_of(text, found, framed=False, limited=True)
     check_apart(text, found, bounds)
     ranges = pairwise([0, *(one.end for one in bounds[:-1]), len(text)])
     return [
@@ -125,6 +125,14 @@ def _gaps(text: bytes, bounds: Sequence[Bounds]) -> list[slice]:
     """What stands before, between and after the outputs."""
     ends = [0, *(one.end for one in bounds)]
     return [slice(*gap) for gap in zip(ends, [*(one.begin for one in bounds), len(text)], strict=True)]
+
+
+def _unread(text: bytes, found: Sequence[Stretch], bounds: Sequence[Bounds]) -> list[tuple[slice, Format | None]]:
+    """What stands before, between and after what formats read, also the lines that they reject at first; and whose."""
+    first = (min((begin for begin, _ in one.trial.spans if begin > one.begin), default=one.end) for one in bounds)
+    begins = [0, *(min(begin, one.end) for begin, one in zip(first, bounds, strict=True))]
+    places = [slice(begin, gap.stop) for begin, gap in zip(begins, _gaps(text, bounds), strict=True)]
+    return list(zip(places, [None, *(one.format for one in found)], strict=True))
 
 
 def _output(text: bytes, begin: int, own: slice, end: int, of: Format) -> Output:

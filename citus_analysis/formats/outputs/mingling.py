@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,6 +19,8 @@ _FEWEST: Final = 2
 def check_apart(text: bytes, found: Sequence[Stretch], bounds: Sequence[Bounds]) -> None:
     """Refuse a text in which lines that are rejected within one output belong to another.
 
+    The times of two runs of one tool that alternate go back again and again.
+
     Args:
         text: the text.
         found: the stretches of the outputs.
@@ -26,7 +29,10 @@ def check_apart(text: bytes, found: Sequence[Stretch], bounds: Sequence[Bounds])
     Raises:
         FormatError: they do.
     """
+    several = {name for name, count in Counter(one.format.name for one in found).items() if count > 1}
     for one, own in zip(found, bounds, strict=True):
+        if one.format.name in several and own.trial.returns >= _FEWEST:
+            raise mingled(text, one.format, one)
         inner = [(begin, end) for begin, end in own.trial.spans if own.begin < begin and end < own.end]
         if len(inner) < _FEWEST:
             continue

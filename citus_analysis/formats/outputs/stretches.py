@@ -6,20 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from itertools import islice
+from typing import Final, TypeAlias
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.registry import SURE_ENOUGH
 from citus_analysis.formats.outputs.marks import Mark
-from citus_analysis.formats.outputs.transcripts import launches, shell_begin
+from citus_analysis.formats.outputs.transcripts import is_transcript, launches, shell_begin
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
 __all__ = ["Detect", "Stretch", "mingled", "stretches_of", "unmarked"]
 
 #: The format of a text of which these are the first bytes; None if no format is sure.
 Detect: TypeAlias = Callable[[bytes], Format | None]
+
+#: An output without an opening is looked for at so many lines between others.
+_FIRST_LINES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -123,19 +127,30 @@ def _is_recognised(one: Stretch, text: bytes) -> bool:
     return one.format.detect("", text[one.begin : min(one.end, one.begin + HEAD_BYTES)]) >= SURE_ENOUGH
 
 
-def unmarked(text: bytes, gaps: Iterable[slice], detect: Detect) -> Iterator[Stretch]:
+def unmarked(text: bytes, gaps: Iterable[tuple[slice, Format | None]], detect: Detect) -> Iterator[Stretch]:
     """Outputs without an opening in what stands between the others, after lines of a shell.
 
     Args:
         text: the text.
-        gaps: places between outputs.
+        gaps: places between outputs, and the format of the output before each.
         detect: tells the format of a text by its first bytes.
     """
-    for gap in gaps:
-        begin = gap.start + shell_begin(text[gap])
-        one = detect(text[begin : min(gap.stop, begin + HEAD_BYTES)]) if begin < gap.stop else None
-        if one is not None and one.openings:
-            yield Stretch(one, (Mark(begin, Opening(b"", whole=True), one),), begin, gap.stop)
+    for gap, before in gaps:
+        for begin in islice(_lines_of_others(text, gap), _FIRST_LINES):
+            one = detect(text[begin : min(gap.stop, begin + HEAD_BYTES)])
+            if one is not None and one is not before and one.openings:
+                yield Stretch(one, (Mark(begin, Opening(b"", whole=True), one),), begin, gap.stop)
+                break
+
+
+def _lines_of_others(text: bytes, gap: slice) -> Iterator[int]:
+    """Where the lines begin that do not have a shell's form."""
+    begin = gap.start + shell_begin(text[gap])
+    while begin < gap.stop:
+        end = text.find(b"\n", begin, gap.stop) + 1 or gap.stop
+        if text[begin:end].strip() and not is_transcript(text[begin:end]):
+            yield begin
+        begin = end
 
 
 def _check_order(text: bytes, found: Sequence[Stretch]) -> None:
@@ -162,9 +177,8 @@ def mingled(text: bytes, first: Format, second: Stretch) -> FormatError:
         second: the first stretch of the other.
     """
     line = text.count(b"\n", 0, second.begin) + 1
-    return FormatError(
-        f"lines of {first.name} and {second.format.name} alternate: {second.format.name} begins here, and lines of "
-        f"{first.name} follow",
-        place=f"line {line}",
-        way_out="write each tool's output to a file of its own",
-    )
+    name = second.format.name
+    told = f"lines of {first.name} and {name} alternate: {name} begins here, and lines of {first.name} follow"
+    if first is second.format:
+        told = f"lines of several outputs of {name} alternate from here on"
+    return FormatError(told, place=f"line {line}", way_out="write each tool's output to a file of its own")

@@ -144,29 +144,34 @@ def is_long(transcript: bytes) -> bool:
     return sum(1 for line in BytesIO(transcript) if line.strip() and not is_transcript(line)) > _MOST_UNKNOWN
 
 
-def split_begin(lead: bytes, foreign: Callable[[int], bool], *, framed: bool = False) -> int:
-    """Length of the transcript at the beginning of what stands before an opening: up to its last foreign line or title.
+def split_begin(lead: bytes, foreign: Callable[[int], bool], *, framed: bool = False, limited: bool = True) -> int:
+    """Length of the transcript at the beginning of what stands before an opening: up to the first line of the output.
 
     Args:
         lead: the text before the opening.
         foreign: whether the format rejects the line at an offset.
-        framed: the transcript may have any length; otherwise many unknown lines are no transcript.
+        framed: the text stands in a frame, whose lines may look like the format's: it ends with its last foreign line.
+        limited: many unknown lines are no transcript.
     """
-    end = unknown = 0
-    for begin, line in _lines_backwards(lead):
-        if line.strip() and (is_title(line) or is_foreign(begin, line, foreign)):
-            end = end or begin + len(line)
+    begin = end = unknown = 0
+    for line in BytesIO(lead):
+        if line.strip():
+            strange = is_title(line) or is_foreign(begin, line, foreign)
+            if not strange and not framed:
+                break
+            end = begin + len(line) if strange else end
             unknown += not is_transcript(line)
-    return end if framed or unknown <= _MOST_UNKNOWN else shell_begin(lead)
+        begin += len(line)
+    return shell_begin(lead) if limited and not framed and unknown > _MOST_UNKNOWN else end
 
 
-def split_end(data: bytes, foreign: Callable[[int], bool], *, framed: bool = False, followed: bool = False) -> int:
+def split_end(data: bytes, foreign: Callable[[int], bool], *, limited: bool = True, followed: bool = False) -> int:
     """Length of an output without the transcript after it.
 
     Args:
         data: the output from its opening up to the next opening, or to the end of the text.
         foreign: whether the format rejects the line at an offset.
-        framed: the transcript may have any length; otherwise many unknown lines are no transcript.
+        limited: many unknown lines are no transcript.
         followed: another output follows, to which a failure after a shell's line belongs.
     """
     end = known_end = len(data)
@@ -182,7 +187,7 @@ def split_end(data: bytes, foreign: Callable[[int], bool], *, framed: bool = Fal
             end, failed = begin, False
             unknown += not is_transcript(line)
             known_end = known_end if unknown else begin
-    return end if framed or unknown <= _MOST_UNKNOWN else known_end
+    return known_end if limited and unknown > _MOST_UNKNOWN else end
 
 
 def is_foreign(begin: int, line: bytes, foreign: Callable[[int], bool]) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import polars as pl
+
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.formats.api.format import Format, Hints
 from citus_analysis.formats.reading.lines import UNTERMINATED
@@ -26,11 +28,13 @@ class Trial:
     Attributes:
         parsed_bytes: bytes that end as rows.
         rows: number of rows, but not of errors, to which lines of any form may belong.
+        returns: number of times of a load generator's series that do not come after the time before.
         spans: begin and end of each rejected stretch of lines, in order; a line without its end is not counted.
     """
 
     parsed_bytes: int = 0
     rows: int = 0
+    returns: int = 0
     spans: tuple[tuple[int, int], ...] = ()
 
     def rejects(self, offset: int) -> bool:
@@ -60,7 +64,13 @@ def trial_of(one: Format, data: bytes) -> Trial | None:
         if reason != UNTERMINATED
     ]
     rows = sum(len(batch) for piece in pieces for table, batch in piece.tables.items() if table != "client_errors")
-    return Trial(sum(piece.parsed_bytes for piece in pieces), rows, tuple(sorted(spans)))
+    returns = sum(_returns(piece.frame("client_series")) for piece in pieces if "client_series" in piece.tables)
+    return Trial(sum(piece.parsed_bytes for piece in pieces), rows, returns, tuple(sorted(spans)))
+
+
+def _returns(series: pl.DataFrame) -> int:
+    before = pl.col("elapsed_s").shift().over("section")
+    return int(series.select((pl.col("elapsed_s") <= before).sum()).item())
 
 
 def document_end(data: bytes) -> int:

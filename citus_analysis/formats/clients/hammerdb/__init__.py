@@ -101,6 +101,7 @@ class Hammerdb(Format):
         Opening(b"Vuser 1:RUNNING", stage=2, repeats=True),
         Opening(b"Vuser 1:Beginning rampup time of ", stage=3),
         Opening(b"Vuser 1:TEST RESULT : ", stage=4, repeats=True, continues=True),
+        Opening(b"Vuser 1:FINISHED FAILED", stage=4, repeats=True, continues=True),
         Opening(b"Vuser 1:Completed ", rb"[0-9]+ query set", stage=4, repeats=True, continues=True),
         # The JSON of the command `jobs`.
         Opening(b"TRANSACTION RESPONSE TIMES", rb"\r?$", stage=5),
