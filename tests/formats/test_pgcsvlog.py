@@ -90,15 +90,6 @@ def test_a_row_cut_off_is_rejected(tmp_path: Path) -> None:
     assert log.accounted == len(data)
 
 
-def test_wrapped_lines_of_a_cloud_service(tmp_path: Path) -> None:
-    payload = "[8]: [1-1] db=a,user=b LOG:  duration: 1.000 ms  statement: SELECT 1"
-    data = json.dumps({"textPayload": payload, "timestamp": "2020-05-02T13:00:20.382318Z"}).encode() + b"\n"
-    log = gathered(list(format_named("pgjsonlog").parse(Content(written(tmp_path, data, "a.json")), Hints())))
-    (row,) = log.events.iter_rows(named=True)
-    assert (row["pid"], row["user"], row["duration_us"], row["statement_kind"]) == (8, "b", 1000.0, "select")
-    assert row["log_time"].isoformat() == "2020-05-02T13:00:20.382000+00:00"
-
-
 @pytest.mark.parametrize("name", ["pgcsvlog", "pgjsonlog"])
 def test_other_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(FormatError, match="line 1"):

@@ -36,7 +36,11 @@ class Task:
 
     def unread_state(self) -> SourceState:
         """The entry of a source that is not parsed: unrecognised, unreadable or a duplicate."""
-        return self._state(compression_of(Content(self.file.path)))
+        file, content = self.file, Content(self.file.path)
+        state = self._state(compression_of(content))
+        if file.problem or not file.delivery.is_part:
+            return state
+        return replace(state, bytes=file.delivery.file_bytes(content))
 
     def _state(self, compression: str) -> SourceState:
         file = self.file

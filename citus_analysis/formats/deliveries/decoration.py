@@ -92,7 +92,7 @@ class Decoration(Step):
             yield self._undone(held, last=True)[0]
 
     @property
-    def of_name(self) -> str | None:
+    def of_node(self) -> str | None:
         """The name whose lines are kept; None if all lines are."""
         return self.only
 

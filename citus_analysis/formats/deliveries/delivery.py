@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from citus_analysis.formats.deliveries.decoration import Decoration
@@ -109,6 +110,11 @@ class Delivery:
         """
         stretch = Stretch(self.begin, self.end, self.before, self.after)
         return write_undone(self.lines(content), path, stretch)
+
+    def file_bytes(self, content: Content) -> int:
+        """Bytes of the file that the source is made of."""
+        with TemporaryDirectory(prefix="citus-analysis-") as folder:
+            return self.write(content, Path(folder) / "text").file_bytes
 
     def stored(self) -> dict[str, object]:
         """The delivery as it is stored with a source: what differs from that of a plain file."""

@@ -18,7 +18,12 @@ class Step(ABC):
     """A step of a delivery. Steps are frozen dataclasses of texts, numbers and tuples of them.
 
     They are stored with the source in this form, and travel to other processes.
+
+    Attributes:
+        only: the name whose lines are kept: of a host, a pod or a container; None if all lines are.
     """
+
+    only: str | None
 
     @property
     @abstractmethod
@@ -44,8 +49,8 @@ class Step(ABC):
 
     @property
     @abstractmethod
-    def of_name(self) -> str | None:
-        """The host, pod or container whose lines are kept; None if all lines are."""
+    def of_node(self) -> str | None:
+        """The host, pod or container whose lines are kept; None if all lines are, or the name is of something else."""
 
     @abstractmethod
     def views(self, texts: Iterator[Lines]) -> Sequence[Step]:

@@ -214,8 +214,9 @@ def _of_each_name(content: Content, delivery: Delivery) -> Iterator[Delivery]:
         found = [view for one in found for view in _views(content, one, place)]
     several = len(found) > 1
     for one in found:
-        names = [step.of_name for step in one.steps if step.of_name]
-        yield replace(one, name="/".join(names) if several else "", node=names[0] if names else None)
+        names = [step.only for step in one.steps if step.only]
+        nodes = [step.of_node for step in one.steps if step.of_node]
+        yield replace(one, name="/".join(names) if several else "", node=nodes[0] if nodes else None)
 
 
 def _views(content: Content, delivery: Delivery, place: int) -> Iterator[Delivery]:

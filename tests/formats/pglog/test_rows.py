@@ -14,7 +14,6 @@ from polars.testing import assert_frame_equal
 from citus_analysis.formats import Content
 from citus_analysis.formats.serverlog import pgcsvlog, pgjsonlog
 from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED
-from citus_analysis.formats.serverlog.pglog._prefix import compile_prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import scan_with
 from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
@@ -30,7 +29,7 @@ INPUTS = 400
 def read_in_python(data: bytes, form: str) -> Scanned:
     """The records of some bytes by regular expressions, or by polars."""
     if form == "json":
-        return pgjsonlog._scanned(Block(OFFSET, data, len(data)), compile_prefix(""), nested=False)
+        return pgjsonlog._scanned(Block(OFFSET, data, len(data)), nested=False)
     tail = pgcsvlog._TAIL if form == "csv" else pgcsvlog._LOOSE_TAIL
     return scan_with(Chunk(OFFSET, data), pgcsvlog._HEADS, partial(pgcsvlog._frame, tail_pattern=tail))
 

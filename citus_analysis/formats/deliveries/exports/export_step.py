@@ -119,10 +119,10 @@ class Export(Shape, Step):
         return [replace(view, only=name) for view, name in zip(views, names, strict=True)]
 
     @property
-    def of_name(self) -> str | None:
-        """The most telling part of the name that is read: its host, else its pod, container or stream."""
+    def of_node(self) -> str | None:
+        """The pod, host or container that the records are of; None if their name is of something else."""
         known = self.facts
-        return next((known[kind] for kind in ("host", "pod", "container") if kind in known), self.only or None)
+        return next((known[kind] for kind in ("pod", "host", "container") if kind in known), None)
 
     @property
     def facts(self) -> Mapping[str, str]:

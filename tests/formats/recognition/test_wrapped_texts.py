@@ -1,0 +1,125 @@
+"""Every delivery of the tests, around texts of several tools: undone to the text, its lines leading to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from citus_analysis.formats.deliveries.delivery import Delivery
+from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
+from citus_analysis.formats.sources.content import Content
+from tests.formats.deliveries.recordings import INDEX, Recording
+from tests.formats.deliveries.wrapping import DELIVERIES, OF_HOSTS, plain_texts
+
+TEXTS = {
+    name: plain_texts()[name]
+    for name in ("server.log", "server-l.log", "server.csv", "pgbench.out", "ycsb.log", "sysbench.log", "iostat.out")
+}
+#: What these do to a text cannot be undone, or does not show an order.
+LOSSY = {
+    "ansible play": "the lines are strings of JSON within other text",
+    "fenced": "prose around the text",
+    "overstruck": "letters are printed twice",
+    "nl": "empty lines get blanks",
+    ".lzma": "has no mark by which it could be known",
+}
+#: Stamps of whole seconds: lines of one second have no order.
+COARSE = ("cloudwatch_tail_short", "logcli_lines")
+WRAPPED = {
+    name: wrap
+    for name, wrap in DELIVERIES.items()
+    if name not in LOSSY and not (name.startswith(COARSE) and ", " in name)
+}
+
+
+def recognised(folder: Path, data: bytes) -> list[tuple[Recognised, bytes]]:
+    """The sources in a file, and their undone texts."""
+    path = folder / "file.log"
+    path.write_bytes(data)
+    content = Content(path)
+    found = []
+    for number, source in enumerate(recognise_sources(content)):
+        text = folder / f"text-{number}"
+        source.delivery.write(content, text)
+        found.append((source, text.read_bytes()))
+    return found
+
+
+def plain(text: bytes) -> bytes:
+    """A text without what some deliveries lose: carriage returns, tabs, blanks at the ends of lines, the last ones."""
+    lines = text.replace(b"\r\n", b"\n").replace(b"\t", b" " * 8).split(b"\n")
+    return b"\n".join(b" ".join(line.split()) for line in lines).rstrip()
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_wrapped_text_is_read_as_the_text(tmp_path: Path, name: str) -> None:
+    for text_name, text in TEXTS.items():
+        if (name, text_name) == ("docker_json in parts", "server.csv"):
+            continue
+        ((alone, _),) = recognised(tmp_path, text)
+        sources = recognised(tmp_path, WRAPPED[name](text))
+        assert [source.format for source, _ in sources] == [alone.format], text_name
+        assert plain(sources[0][1]) == plain(text), text_name
+
+
+@pytest.mark.parametrize("name", sorted(set(OF_HOSTS) - {"ansible play", "ansible ad hoc", "pssh -i", "tail of files"}))
+def test_each_host_of_a_file_is_a_source(tmp_path: Path, name: str) -> None:
+    texts = {"db1": TEXTS["server.log"], "bench": TEXTS["pgbench.out"], "db2": TEXTS["server-l.log"]}
+    sources = recognised(tmp_path, OF_HOSTS[name](texts))
+    assert sorted(plain(text) for _, text in sources) == sorted(map(plain, texts.values()))
+    assert len({source.delivery.name for source, _ in sources}) == len(texts)
+
+
+#: Recordings that mislead: their README says why.
+_TORN = {"fabric, torn", "pssh -P, in one piece", "host: line", "journal verbose", "ansible play", "less", "session"}
+_RECORDED = [
+    one
+    for one in INDEX
+    if one.file and one.delivery not in {*_TORN, "plain"} and not {"psql.txt", "binary.txt"} & set(one.truths.values())
+    and not {"stdout", "stderr"} & set(one.truths)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("recording", _RECORDED, ids=lambda one: one.file)
+def test_recordings_of_deliveries(tmp_path: Path, recording: Recording) -> None:
+    sources = recognised(tmp_path, recording.content())
+    assert sorted(plain(text) for _, text in sources) == sorted(plain(text) for text in recording.texts().values())
+
+
+@pytest.mark.parametrize("name", ["compose -t", "docker_json", "cri in parts", "cloud_sql_array", "utf-16 LE"])
+def test_lines_lead_to_their_places_in_the_file(tmp_path: Path, name: str) -> None:
+    """The bytes of the file at a line's place, undone by themselves, are the line."""
+    data = DELIVERIES[name](TEXTS["server.log"])
+    ((source, text),) = recognised(tmp_path, data)
+    content = Content(tmp_path / "file.log")
+    places = source.delivery.write(content, tmp_path / "again")
+    starts = places.starts[:-1:7]
+    sizes = places.starts[1::7] - starts
+    for start, size, begin, length in zip(starts, sizes, *places.of(starts, sizes), strict=True):
+        part = tmp_path / "part"
+        part.write_bytes(_alone(source.delivery, data[int(begin) : int(begin + length)]))
+        assert text[int(start) : int(start + size)] in source.delivery.head(Content(part), 2**20)
+    begins, ends = places.back(*places.of(starts, sizes))
+    assert np.array_equal(begins, starts)
+    assert np.array_equal(ends - begins, sizes)
+
+
+def _alone(delivery: Delivery, record: bytes) -> bytes:
+    return b"\xff\xfe" * (delivery.encoding == "UTF-16") + record
+
+
+def test_a_delivery_is_stored_and_restored(tmp_path: Path) -> None:
+    for name in ("compose", "cloud_sql_array, shuffled", "Docker JSON with CRLF", "insights_csv"):
+        for source, _ in recognised(tmp_path, DELIVERIES[name](TEXTS["server.log"])):
+            stored: Mapping[str, object] = source.delivery.stored()
+            assert Delivery.of(stored) == source.delivery
+
+
+@pytest.mark.parametrize("text", ["# Notes\n\nrun 1: fine\nrun 2: slow\n", "a,b\n1,2\n", "1 2\n2 3\n3 4\n", "x\n"])
+def test_other_texts_are_no_deliveries(tmp_path: Path, text: str) -> None:
+    ((source, undone),) = recognised(tmp_path, text.encode())
+    assert source.format is None
+    assert undone == text.encode()
