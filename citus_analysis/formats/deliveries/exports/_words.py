@@ -19,7 +19,7 @@ TIMES: Final = (
 NAMING: Final = {
     "host": (
         *("host", "hostname", "nodename", "node", "nodeid", "instanceid", "instance", "databaseid", "server"),
-        *("servername", "logicalservername", "dbinstanceidentifier", "computer"),
+        *("servername", "logicalservername", "dbinstanceidentifier", "computer", "resourceid"),
     ),
     "pod": ("podname", "pod", "kubernetespodname", "loggingpod"),
     "container": ("containername", "container", "kubernetescontainername", "appname"),
