@@ -94,8 +94,8 @@ def test_each_line_leads_to_its_record(shape: Shape) -> None:
 @pytest.mark.parametrize("shape", TIMED, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("tool", ["pglog", "iostat"])
 def test_records_are_sorted_by_time(shape: Shape, tool: str) -> None:
-    text = plain_texts()[tool]
-    said = said_by_line(text)
+    said = said_by_line(plain_texts()[tool])[:120]
+    text = "".join(one.text + "\n" for one in said).encode()
     for order in (said[::-1], exported.shuffled(said, 1), said[:40] + said[60:] + said[40:60]):
         data = shape(order)
         step = found_in(data)
@@ -113,6 +113,17 @@ def test_each_name_is_a_text_of_its_own(shape: Shape) -> None:
     assert [text_of(undone(view, data)) for view in views] == list(texts.values())
     assert [next(value for value in view.facts.values() if value in texts) for view in views] == list(texts)
     assert {view.only is not None for view in views} == {True}
+
+
+def test_long_lines_in_pieces_of_sixteen_kibibytes() -> None:
+    said = said_by_line(plain_texts()["pglog"])[:60]
+    said[1:1] = [
+        Said(said[9].text + " -- " + "é" * 25_000, said[0].time),
+        Said(said[9].text + "x" * 20_000, said[0].time),
+    ]
+    data = exported.docker_in_pieces(said, 16_384)
+    (view,) = views_of(data)
+    assert text_of(undone(view, data)).decode() == "".join(one.text + "\n" for one in said)
 
 
 def test_names_in_order_of_appearance() -> None:

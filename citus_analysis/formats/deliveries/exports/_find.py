@@ -34,6 +34,8 @@ _DEEPEST_FIELD: Final = 8
 #: Share of a field's values that decide what it is; others are damaged, or of other programs.
 _NEARLY: Final = 0.9
 _MARK: Final = b"\xef\xbb\xbf"
+#: The least length of a piece of a longer line, and of a character that may be cut at its end.
+_PIECE, _CHARACTER = 4096, 4
 #: Fields that say whether a text continues.
 _PARTS: Final = ("logtag", "_p", "partial_last", "CONTAINER_PARTIAL_LAST")
 _STREAMS: Final = ("stream", "source")
@@ -142,7 +144,7 @@ class _Choice:
         """The shape with this text, and with a prefix that stands in a field beside it."""
         beside = {_bare(one.path[-1]): one for one in self._fields if one.path[:-1] == text.path[:-1] and one != text}
         said = text.said
-        lined = 2 * sum(value.endswith(b"\n") for value in said) >= len(said)
+        lined = _are_lines(said)
         stream = next(
             (one.path for one in self._fields if one.path[-1] in _STREAMS and set(one.said) <= _STREAM_WORDS), ()
         )
@@ -241,6 +243,13 @@ def _timed(shape: Shape, time: _Field | None) -> Shape:
     if time is None:
         return shape
     return replace(shape, time=time.path, time_kind=time.kind, utc=all(map(states_zone, time.said)))
+
+
+def _are_lines(said: Sequence[bytes]) -> bool:
+    """Whether texts contain their line ends: half of them do, or all that do not are pieces of the same length."""
+    others = [len(value) for value in said if not value.endswith(b"\n")]
+    pieces = bool(others) and min(others) >= _PIECE and max(others) - min(others) <= _CHARACTER
+    return 2 * len(others) <= len(said) or (pieces and len(others) < len(said))
 
 
 def _is_name(one: _Field, kind: str) -> bool:

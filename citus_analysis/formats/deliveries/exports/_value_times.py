@@ -9,6 +9,7 @@ Example:
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -165,6 +166,8 @@ def _zone(text: bytes) -> int | None:
 
 
 def _of_words(values: pa.Array) -> Integers:
+    with suppress(pa.ArrowInvalid):
+        return _of_integers(values.cast(pa.string()).cast(pa.int64()))
     return np.array([_of_word(value) for value in values.to_pylist()], np.int64)
 
 

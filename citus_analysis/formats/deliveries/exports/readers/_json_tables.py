@@ -39,7 +39,9 @@ def parsed_json(text: bytes) -> object:
     Raises:
         ValueError: it is not JSON, or nested too deeply.
     """
-    whole = without_lone_surrogates(text.strip(_BLANKS).removeprefix(_MARK)).decode("utf-8", "surrogateescape")
+    bare = text.strip(_BLANKS).removeprefix(_MARK)
+    # Looking for the halves of characters takes longer than all else where there are no such escapes.
+    whole = (without_lone_surrogates(bare) if b"\\u" in bare else bare).decode("utf-8", "surrogateescape")
     try:
         return json.loads(whole, parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_object)
     except RecursionError:
@@ -119,7 +121,7 @@ class Decoder:
         bounds = [0, *edges.tolist(), len(plain)]
         found = []
         for first, end in pairwise(bounds):
-            runs = self._halved(first, end) if plain[first] else map(self._alone, range(first, end))
+            runs = self._halved(first, end) if plain[first] else [self._each(first, end)]
             found += list(runs)
         paths = self.shape.wanted()
         columns = {path: pa.concat_arrays([part[0][path] for part in found]) for path in paths}
@@ -130,7 +132,7 @@ class Decoder:
         if table is not None:
             yield {path: _column(table, path) for path in self.shape.wanted()}, np.ones(end - first, np.bool_)
         elif end - first == 1:
-            yield self._alone(first)
+            yield self._each(first, end)
         else:
             middle = (first + end) // 2
             yield from self._halved(first, middle)
@@ -149,26 +151,35 @@ class Decoder:
         # Records that begin and end with braces hold at least one object each: as many rows are one of each.
         return table if len(table) == end - first else None
 
-    def _alone(self, row: int) -> tuple[dict[Path, pa.Array], Bools]:
+    def _each(self, first: int, end: int) -> tuple[dict[Path, pa.Array], Bools]:
+        """These records, decoded one by one by Python."""
+        records = [self._record(row) for row in range(first, end)]
+        columns = {}
+        for path in self.shape.wanted():
+            kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
+            columns[path] = pa.array([self._value(record, path, kind) for record in records], kind)
+        return columns, np.array([record is not None for record in records], np.bool_)
+
+    def _record(self, row: int) -> Mapping[str, object] | None:
         begin, end = int(self._starts[row]), int(self._starts[row + 1])
         try:
-            record = fields_of(parsed_json(self._buffer.slice(begin, end - begin).to_pybytes()), self.shape.form)
+            return fields_of(parsed_json(self._buffer.slice(begin, end - begin).to_pybytes()), self.shape.form)
         except ValueError:
-            record = None
-        values = {path: self._value(record, path) for path in self.shape.wanted()}
-        return values, np.array([record is not None])
+            return None
 
-    def _value(self, record: object, path: Path) -> pa.Array:
+    def _value(self, record: object, path: Path, kind: pa.DataType) -> bytes | int | float | None:
         value = value_at(record, path)
-        if path == self.shape.text and isinstance(_member(record, path), Number):
-            value = None
-        kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
-        if value is None or kind == pa.binary():
-            return pa.array([value], kind)
+        if value is None or (path == self.shape.text and isinstance(_member(record, path), Number)):
+            return None
         try:
-            return pa.array([float(value)], kind) if kind == pa.float64() else pa.array([int(value)], kind)
-        except (ValueError, OverflowError):
-            return pa.array([None], kind)
+            return value if kind == pa.binary() else float(value) if kind == pa.float64() else _integer(value)
+        except ValueError:
+            return None
+
+
+def _integer(value: bytes) -> int | None:
+    found = int(value)
+    return found if abs(found) < 2**63 else None
 
 
 def _fields(tree: Mapping[str, object]) -> Sequence[pa.Field]:
