@@ -163,7 +163,7 @@ class Format(ABC):
             InputError: the file cannot be read.
         """
 
-    def source_facts(self, content: Content, hints: Hints) -> Mapping[str, str]:  # noqa: ARG002 - for formats that have some
+    def source_facts(self, content: Content, hints: Hints) -> Mapping[str, str]:
         """Columns of `sources` that say how a source was read; most formats have none.
 
         Raises:

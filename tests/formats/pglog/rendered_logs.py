@@ -11,8 +11,27 @@ from .true_records import Row, time_of
 
 #: Names of users, databases and applications, and ones that contain what separates fields.
 PLAIN = ["bench", "shop", "reporting", "alice", "ycsb", "app", "web-1", "db_2", "postgres", "metrics.v2", "x1"]
-AWKWARD = ["a b", "x,y", "k=v", "u@host", "a|b", "[x]", "(y)", "a;b", "a:b", "PostgreSQL JDBC Driver", "DBeaver 23 - Main",
-           "user", "5", "00000", "SELECT", "idle", "it's", "é", "psql - 10.0.0.7"]
+AWKWARD = [
+    "a b",
+    "x,y",
+    "k=v",
+    "u@host",
+    "a|b",
+    "[x]",
+    "(y)",
+    "a;b",
+    "a:b",
+    "PostgreSQL JDBC Driver",
+    "DBeaver 23 - Main",
+    "user",
+    "5",
+    "00000",
+    "SELECT",
+    "idle",
+    "it's",
+    "é",
+    "psql - 10.0.0.7",
+]
 SEPARATORS = [" ", " ", ",", "|", ";", ":", "/", " - ", "-", ", "]
 KEYS = {
     "u": ["user=", "usr=", "u="], "d": ["db=", "database=", "d="], "a": ["app=", "appli=", "application="],
@@ -36,7 +55,9 @@ def random_prefix(chance: random.Random) -> str:
     text = chance.choice(["", "", "", "< ", "[", "pg "]) if chance.random() < 0.3 else ""
     for number, letter in enumerate(letters):
         text += "%q" if number == optional and letter not in "mtn" else ""
-        before, after = chance.choice([("", ""), ("", ""), ("[", "]"), ("(", ")")]) if chance.random() < 0.4 else ("", "")
+        before, after = (
+            chance.choice([("", ""), ("", ""), ("[", "]"), ("(", ")")]) if chance.random() < 0.4 else ("", "")
+        )
         key = chance.choice(KEYS[letter]) if keyed and chance.random() < 0.9 else ""
         value = "%l-1" if letter == "l" and chance.random() < 0.4 else f"%{letter}"
         if letter == "u" and chance.random() < 0.4 and "d" not in letters:
@@ -63,14 +84,20 @@ def renamed(rows: Sequence[Row], chance: random.Random) -> list[Row]:
     def name(kind: str, old: str) -> str:
         return words.setdefault((kind, old), names[len(words) % len(names)]) if old else ""
 
-    done = []
+    done: list[Row] = []
     for row in rows:
-        message = re.sub(
-            r"(user|database|application_name)=(.*?)(?= database=| application_name=| host=|$)",
-            lambda found: f"{found[1]}={name(found[1].removesuffix('_name'), found[2])}",
-            row["message"],
-        ) if "connection authorized" in row["message"] or "disconnection" in row["message"] else row["message"]
-        done.append({**row, "message": message} | {kind: name(kind, row[kind]) for kind in ("user", "database", "application")})
+        message = (
+            re.sub(
+                r"(user|database|application_name)=(.*?)(?= database=| application_name=| host=|$)",
+                lambda found: f"{found[1]}={name(found[1].removesuffix('_name'), found[2])}",
+                row["message"],
+            )
+            if "connection authorized" in row["message"] or "disconnection" in row["message"]
+            else row["message"]
+        )
+        done.append(
+            {**row, "message": message} | {kind: name(kind, row[kind]) for kind in ("user", "database", "application")}
+        )
     return done
 
 
@@ -99,7 +126,11 @@ def _head(prefix: str, row: Row, line: int) -> Iterator[str]:
             return
         if letter != "q":
             value = literal or _value(letter, row, line, client=client)
-            yield (value.ljust(-int(padding)) if padding.startswith("-") else value.rjust(int(padding))) if padding else value
+            yield (
+                (value.ljust(-int(padding)) if padding.startswith("-") else value.rjust(int(padding)))
+                if padding
+                else value
+            )
 
 
 def _value(letter: str, row: Row, line: int, *, client: bool) -> str:

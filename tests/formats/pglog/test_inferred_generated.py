@@ -11,7 +11,7 @@ import pytest
 from citus_analysis.errors import FormatError
 
 from .logs import read, written
-from .rendered_logs import Rendered, random_prefix, rendered, renamed
+from .rendered_logs import Rendered, random_prefix, renamed, rendered
 from .true_records import FOLDER, Judged, records_alone, true_rows
 
 NAMES = sorted(path.name.removesuffix(".csv.zst") for path in FOLDER.glob("*.csv.zst"))
@@ -59,6 +59,5 @@ def test_no_value_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_value_of_many_is_wrong(tmp_path: Path) -> None:
     counts = check(range(1000, 2200), tmp_path)
-    print(dict(counts))
     assert counts["right"] > 0.8 * (counts["right"] + counts["null"])
     assert counts["unread"] <= 0.1 * counts["logs"]

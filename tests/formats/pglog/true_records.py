@@ -14,14 +14,47 @@ from citus_analysis.formats import Content
 
 FOLDER = Path(__file__).parents[2] / "data" / "prefixes"
 #: Columns of csvlog, PostgreSQL 15.
-NAMES = (
-    "log_time user database pid from session line tag start vxid xid severity sqlstate message detail hint "
-    "internal_query internal_position context statement position location application backend leader query_id"
-).split()
+NAMES = [
+    "log_time",
+    "user",
+    "database",
+    "pid",
+    "from",
+    "session",
+    "line",
+    "tag",
+    "start",
+    "vxid",
+    "xid",
+    "severity",
+    "sqlstate",
+    "message",
+    "detail",
+    "hint",
+    "internal_query",
+    "internal_position",
+    "context",
+    "statement",
+    "position",
+    "location",
+    "application",
+    "backend",
+    "leader",
+    "query_id",
+]
 #: Escape -> columns of `log_events` that it gives.
 COLUMNS = {
-    **{"m": ("log_time",), "t": ("log_time",), "n": ("log_time",), "p": ("pid",), "c": ("pid",), "u": ("user",)},
-    **{"d": ("database",), "a": ("application",), "h": ("client_host",), "r": ("client_host",), "e": ("sqlstate",)},
+    "m": ("log_time",),
+    "t": ("log_time",),
+    "n": ("log_time",),
+    "p": ("pid",),
+    "c": ("pid",),
+    "u": ("user",),
+    "d": ("database",),
+    "a": ("application",),
+    "h": ("client_host",),
+    "r": ("client_host",),
+    "e": ("sqlstate",),
     "v": ("backend_id", "local_xid"),
 }
 Row = Mapping[str, str]
@@ -75,7 +108,12 @@ class Judged:
                 got, wanted = event[column], expected(row, column)
                 if column in ("user", "database", "application"):
                     got = None if got == "[unknown]" else got
-                if column == "log_time" and isinstance(wanted, datetime) and isinstance(got, datetime) and whole_seconds:
+                if (
+                    column == "log_time"
+                    and isinstance(wanted, datetime)
+                    and isinstance(got, datetime)
+                    and whole_seconds
+                ):
                     # The server reads a coarser clock for `%t`, which may be a second behind.
                     wanted = wanted - timedelta(microseconds=wanted.microsecond)
                     wanted = got if got == wanted - timedelta(seconds=1) else wanted

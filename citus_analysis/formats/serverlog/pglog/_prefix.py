@@ -32,8 +32,8 @@ __all__ = [
     "MARK_PATTERN",
     "MAX_ELEMENTS",
     "OLDER_STUDY_PREFIX",
-    "SEVERITY_WORDS",
     "SECOND_PATTERN",
+    "SEVERITY_WORDS",
     "STAMP_PATTERN",
     "STUDY_PREFIX",
     "SYSLOG_HEADER",
@@ -141,7 +141,7 @@ _PATTERNS: Final = {
     "v": r"(?:-?[0-9]{1,9}/[0-9]{1,18})?",
     "x": r"[0-9]{0,18}",
 }
-_UNKNOWN: Final = "?#"
+_UNKNOWN: Final = frozenset("?#")
 _TIMES: Final = frozenset("mnst")
 #: Values that are preferred to other texts.
 LISTS: Final = {"b": BACKEND_TYPES, "i": COMMAND_TAGS}
@@ -307,7 +307,7 @@ class Prefix:
         elements = self.elements
         texts = [place for place, element in enumerate(elements) if element.is_text]
         ends = {place for place in texts if place + 1 < len(elements) and elements[place + 1].literal}
-        if len(texts) < 2 and len(ends - {self.optional_from - 1}) == len(texts):  # noqa: PLR2004 - one text
+        if len(texts) < 2 and len(ends - {self.optional_from - 1}) == len(texts):
             return ()
         whole = replace(self, optional_from=len(elements))
         always = replace(self, elements=elements[: self.optional_from])
@@ -362,10 +362,11 @@ def compile_prefix(text: str) -> Prefix:
             flush()
             elements.append(Element(letter, _padding(match[1])))
         else:
+            known = sorted(_PATTERNS.keys() - _UNKNOWN)
             raise UsageError(
                 f"log_line_prefix has an unknown escape %{letter}",
                 place=repr(text),
-                way_out=f"PostgreSQL knows {' '.join('%' + known for known in sorted(_PATTERNS) if known not in _UNKNOWN)} %q %%",
+                way_out=f"PostgreSQL knows {' '.join(f'%{escape}' for escape in known)} %q %%",
             )
     flush()
     if len(elements) >= MAX_ELEMENTS:

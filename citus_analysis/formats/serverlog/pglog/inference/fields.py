@@ -67,7 +67,9 @@ class _Slots:
         self._keys = {slot: key for slot in template.slots if (key := self._key(slot)) is not None}
         self._separators = {
             element.literal.decode().strip() or " "
-            for before, element, after in zip(template.elements, template.elements[1:], template.elements[2:], strict=False)
+            for before, element, after in zip(
+                template.elements, template.elements[1:], template.elements[2:], strict=False
+            )
             if before.escape and after.escape and not _BRACKET_OR_WORD.search(element.literal)
         }
         self._processes: Values = [None] * len(records)
@@ -173,7 +175,7 @@ class _Slots:
         """Text, `@` and text are user and database, if nothing says otherwise.
 
         A user may have an `@` in its name, so there must be a record that has neither, or only the user `postgres`,
-        or databases that are named like their users, as they are by default.
+        or databases that are named like their users, as they are by default, or the prefix of Amazon RDS.
         """
         other = slot + 2
         pair = {slot: "u", other: "d"}
@@ -184,12 +186,20 @@ class _Slots:
         said = set(zip(self._columns[slot], self._columns[other], strict=True))
         apart = any(one in UNSET and two in UNSET for one, two in said)
         named_alike = all(one is None or two is None or one in ("postgres", two) for one, two in said)
-        if any(is_composite(self._columns[one], self._separators) for one in pair) or not (apart or named_alike):
+        if any(is_composite(self._columns[one], self._separators) for one in pair):
+            return
+        if not (apart or named_alike or self._is_of_rds(slot, other)):
             return
         if all(agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
             for one, letter in pair.items():
                 self._escapes[one] = letter
                 self._undecided.pop(one, None)
+
+    def _is_of_rds(self, slot: int, other: int) -> bool:
+        """Whether a client with its port is before a pair and `:[` after it: the prefix of Amazon RDS is fixed."""
+        before, after = self._elements[slot - 1], self._elements[other + 1 : other + 2]
+        client = self._escapes.get(slot - 2) == "r" and before.literal == b":"
+        return client and any(element.literal.startswith(b":[") for element in after)
 
     def result(self) -> Fields:
         """The escapes."""

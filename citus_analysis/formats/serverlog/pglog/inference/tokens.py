@@ -38,7 +38,7 @@ _KINDS: Final = {
     "remote": rf"(?:\[local\]|{ADDRESS_PATTERN}|(?<![\w.-])[A-Za-z0-9][\w.-]*)\([0-9]{{1,5}}\)",
     "unset": r"\[unknown\]",
     "host": rf"\[local\]|(?<![\w.:]){ADDRESS_PATTERN}(?![\w.])",
-    "vxid": rf"(?<![\w./])(?:-1|[0-9]+)/[0-9]+(?![\w./]|-[0-9]{2}-)",
+    "vxid": r"(?<![\w./])(?:-1|[0-9]+)/[0-9]+(?![\w./]|-[0-9]{2}-)",
     "backend": rf"(?<!\w)(?:{'|'.join(map(re.escape, BACKEND_TYPES))})(?!\w)",
     "tag": rf"(?<!\w){TAG_PATTERN}(?!\w)",
     "number": r"(?<![\w.])(?:-(?![0-9]{4}-[0-9]{2}-|[0-9]{10}\.))?[0-9]+(?![\w.])",
