@@ -34,11 +34,25 @@ AWKWARD = [
 ]
 SEPARATORS = [" ", " ", ",", "|", ";", ":", "/", " - ", "-", ", "]
 KEYS = {
-    "u": ["user=", "usr=", "u="], "d": ["db=", "database=", "d="], "a": ["app=", "appli=", "application="],
-    "h": ["client=", "host=", "remote="], "r": ["client=", "rhost=", "remote="], "p": ["pid=", "PID: "], "x": ["xid=", "tx="],
-    "e": ["state=", "code="], "l": ["line="], "v": ["vxid="], "Q": ["qid=", "queryid="], "i": ["cmd="], "b": ["backend="],
-    "c": ["session="], "s": ["start="], "m": ["time="], "t": ["time="], "n": ["ts="],
-}  # fmt: skip
+    "u": ["user=", "usr=", "u="],
+    "d": ["db=", "database=", "d="],
+    "a": ["app=", "appli=", "application="],
+    "h": ["client=", "host=", "remote="],
+    "r": ["client=", "rhost=", "remote="],
+    "p": ["pid=", "PID: "],
+    "x": ["xid=", "tx="],
+    "e": ["state=", "code="],
+    "l": ["line="],
+    "v": ["vxid="],
+    "Q": ["qid=", "queryid="],
+    "i": ["cmd="],
+    "b": ["backend="],
+    "c": ["session="],
+    "s": ["start="],
+    "m": ["time="],
+    "t": ["time="],
+    "n": ["ts="],
+}
 _ESCAPE = re.compile(r"%(-?[0-9]*)(.)|([^%]+)")
 _DETAILS = {"detail": "DETAIL", "hint": "HINT", "context": "CONTEXT", "statement": "STATEMENT"}
 

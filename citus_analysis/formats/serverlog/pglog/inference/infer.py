@@ -10,9 +10,9 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import Element, Prefix
 from citus_analysis.formats.serverlog.pglog.inference.candidates import candidates
-from citus_analysis.formats.serverlog.pglog.inference.fields import Fields, named_fields
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record, is_record, records_of
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
+from citus_analysis.formats.serverlog.pglog.inference.slot_escapes import Fields, named_fields
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Template
 
 __all__ = ["infer_prefix"]

@@ -62,8 +62,10 @@ def tokens(head: str, *, dashed: bool = True) -> list[Token]:
         dashed: whether `-` may be part of a word.
 
     Example:
-        >>> tokens("[7] user=a,db= ")
-        [('literal', '['), ('number', '7'), ('literal', '] user='), ('word', 'a'), ('literal', ',db='), ('empty', ''), ('literal', ' ')]
+        >>> [text for kind, text in tokens("[7] user=a,db= ") if kind == "literal"]
+        ['[', '] user=', ',db=', ' ']
+        >>> [kind for kind, _ in tokens("[7] user=a,db= ") if kind != "literal"]
+        ['number', 'word', 'empty']
     """
     found: list[Token] = []
     literal, place = "", 0

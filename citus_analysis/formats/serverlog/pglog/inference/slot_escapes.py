@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.inference.forms import form_of_values
-from citus_analysis.formats.serverlog.pglog.inference.number_fields import find_lines, find_process, is_state
+from citus_analysis.formats.serverlog.pglog.inference.number_escapes import find_lines, find_process, is_state
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Values
-from citus_analysis.formats.serverlog.pglog.inference.text_fields import (
+from citus_analysis.formats.serverlog.pglog.inference.text_escapes import (
     UNSET,
     agreement,
     escape_of_text,
     host_escape,
     is_composite,
 )
-from citus_analysis.formats.serverlog.pglog.inference.time_fields import second_escapes
+from citus_analysis.formats.serverlog.pglog.inference.time_escapes import second_escapes
 from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
 
 __all__ = ["Fields", "named_fields"]
