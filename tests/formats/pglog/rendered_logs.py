@@ -91,8 +91,13 @@ class Rendered:
 
 
 def renamed(rows: Sequence[Row], chance: random.Random) -> list[Row]:
-    """The records with other users, databases and applications, some of them awkward."""
+    """The records with other users, databases and applications, some of them awkward.
+
+    Without a record of a connection, no one can tell a user `u@host` from a user and a database.
+    """
     names = chance.sample(PLAIN, 9) if chance.random() < 0.4 else chance.sample([*PLAIN, *AWKWARD], 9)
+    if not any("connection authorized" in row["message"] for row in rows):
+        names = [name.replace("@", "") for name in names]
     words: dict[tuple[str, str], str] = {}
 
     def name(kind: str, old: str) -> str:

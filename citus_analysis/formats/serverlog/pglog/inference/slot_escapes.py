@@ -13,7 +13,6 @@ from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Values
 from citus_analysis.formats.serverlog.pglog.inference.text_escapes import (
-    UNSET,
     agreement,
     escape_of_text,
     host_escape,
@@ -172,34 +171,23 @@ class _Slots:
         return len(ends) > 1 and (ends[0][-1:] + ends[1][:1] in _BRACKETS or ends[1][:1] in _CLOSING)
 
     def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
-        """Text, `@` and text are user and database, if nothing says otherwise.
+        """Text, `@` and text are user and database, as a key would say, if no message says otherwise.
 
-        A user may have an `@` in its name, so there must be a record that has neither, or only the user `postgres`,
-        or databases that are named like their users, as they are by default, or the prefix of Amazon RDS.
+        Not where there is another user or database, or where a value may be several fields.
         """
         other = slot + 2
         pair = {slot: "u", other: "d"}
-        if other not in self._escapes or self._elements[slot + 1].literal != b"@":
+        if other not in self._escapes or self._elements[slot + 1].literal != b"@" or slot in self._keys:
             return
-        if slot in self._keys or any(self._escapes[one] not in ("?", letter) for one, letter in pair.items()):
+        named = [self._escapes[one] for one in self._escapes if one not in pair]
+        if any(self._escapes[one] not in ("?", letter) or letter in named for one, letter in pair.items()):
             return
-        said = set(zip(self._columns[slot], self._columns[other], strict=True))
-        apart = any(one in UNSET and two in UNSET for one, two in said)
-        named_alike = all(one is None or two is None or one in ("postgres", two) for one, two in said)
-        if any(is_composite(self._columns[one], self._separators) for one in pair):
-            return
-        if not (apart or named_alike or self._is_of_rds(slot, other)):
+        if any(is_composite(self._columns[one], {"@", *self._separators} - {" "}) for one in pair):
             return
         if all(agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
             for one, letter in pair.items():
                 self._escapes[one] = letter
                 self._undecided.pop(one, None)
-
-    def _is_of_rds(self, slot: int, other: int) -> bool:
-        """Whether a client with its port is before a pair and `:[` after it: the prefix of Amazon RDS is fixed."""
-        before, after = self._elements[slot - 1], self._elements[other + 1 : other + 2]
-        client = self._escapes.get(slot - 2) == "r" and before.literal == b":"
-        return client and any(element.literal.startswith(b":[") for element in after)
 
     def result(self) -> Fields:
         """The escapes."""
