@@ -34,11 +34,25 @@ AWKWARD = [
 ]
 SEPARATORS = [" ", " ", ",", "|", ";", ":", "/", " - ", "-", ", "]
 KEYS = {
-    "u": ["user=", "usr=", "u="], "d": ["db=", "database=", "d="], "a": ["app=", "appli=", "application="],
-    "h": ["client=", "host=", "remote="], "r": ["client=", "rhost=", "remote="], "p": ["pid=", "PID: "], "x": ["xid=", "tx="],
-    "e": ["state=", "code="], "l": ["line="], "v": ["vxid="], "Q": ["qid=", "queryid="], "i": ["cmd="], "b": ["backend="],
-    "c": ["session="], "s": ["start="], "m": ["time="], "t": ["time="], "n": ["ts="],
-}  # fmt: skip
+    "u": ["user=", "usr=", "u="],
+    "d": ["db=", "database=", "d="],
+    "a": ["app=", "appli=", "application="],
+    "h": ["client=", "host=", "remote="],
+    "r": ["client=", "rhost=", "remote="],
+    "p": ["pid=", "PID: "],
+    "x": ["xid=", "tx="],
+    "e": ["state=", "code="],
+    "l": ["line="],
+    "v": ["vxid="],
+    "Q": ["qid=", "queryid="],
+    "i": ["cmd="],
+    "b": ["backend="],
+    "c": ["session="],
+    "s": ["start="],
+    "m": ["time="],
+    "t": ["time="],
+    "n": ["ts="],
+}
 _ESCAPE = re.compile(r"%(-?[0-9]*)(.)|([^%]+)")
 _DETAILS = {"detail": "DETAIL", "hint": "HINT", "context": "CONTEXT", "statement": "STATEMENT"}
 
@@ -77,14 +91,19 @@ class Rendered:
 
 
 def renamed(rows: Sequence[Row], chance: random.Random) -> list[Row]:
-    """The records with other users, databases and applications, some of them awkward."""
+    """The records with other users, databases and applications, some of them awkward.
+
+    Without a record of a connection, no one can tell a user `u@host` from a user and a database.
+    """
     names = chance.sample(PLAIN, 9) if chance.random() < 0.4 else chance.sample([*PLAIN, *AWKWARD], 9)
+    if not any("connection authorized" in row["message"] for row in rows):
+        names = [name.replace("@", "") for name in names]
     words: dict[tuple[str, str], str] = {}
 
     def name(kind: str, old: str) -> str:
         return words.setdefault((kind, old), names[len(words) % len(names)]) if old else ""
 
-    done = []
+    done: list[Row] = []
     for row in rows:
         message = (
             re.sub(

@@ -59,6 +59,5 @@ def test_no_value_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_value_of_many_is_wrong(tmp_path: Path) -> None:
     counts = check(range(1000, 2200), tmp_path)
-    print(dict(counts))
     assert counts["right"] > 0.8 * (counts["right"] + counts["null"])
     assert counts["unread"] <= 0.1 * counts["logs"]

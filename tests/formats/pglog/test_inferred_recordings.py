@@ -28,7 +28,8 @@ def paired(name: str) -> tuple[list[Mapping[str, object]], list[Row]]:
     with Content(path).open() as stream:
         data = stream.read()
     events = records_alone(read(path).events.rows(named=True))
-    texts = [data[event["byte_offset"] :][: event["byte_length"]].decode() for event in events]
+    places = [(int(str(event["byte_offset"])), int(str(event["byte_length"]))) for event in events]
+    texts = [data[begin : begin + length].decode() for begin, length in places]
     rows = true_rows(name)
     said = [f"{row['severity']}:  {row['message'].splitlines()[0]}" for row in rows]
     shifts = [shift for shift in range(-3, 4) if all(_same(texts, said, at, shift) for at in range(len(said)))]

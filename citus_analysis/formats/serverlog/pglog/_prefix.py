@@ -141,7 +141,7 @@ _PATTERNS: Final = {
     "v": r"(?:-?[0-9]{1,9}/[0-9]{1,18})?",
     "x": r"[0-9]{0,18}",
 }
-_UNKNOWN: Final = "?#"
+_UNKNOWN: Final = frozenset("?#")
 _TIMES: Final = frozenset("mnst")
 #: Values that are preferred to other texts.
 LISTS: Final = {"b": BACKEND_TYPES, "i": COMMAND_TAGS}
@@ -362,10 +362,11 @@ def compile_prefix(text: str) -> Prefix:
             flush()
             elements.append(Element(letter, _padding(match[1])))
         else:
+            known = sorted(_PATTERNS.keys() - _UNKNOWN)
             raise UsageError(
                 f"log_line_prefix has an unknown escape %{letter}",
                 place=repr(text),
-                way_out=f"PostgreSQL knows {' '.join('%' + known for known in sorted(_PATTERNS) if known not in _UNKNOWN)} %q %%",
+                way_out=f"PostgreSQL knows {' '.join(f'%{escape}' for escape in known)} %q %%",
             )
     flush()
     if len(elements) >= MAX_ELEMENTS:

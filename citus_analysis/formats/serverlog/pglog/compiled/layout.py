@@ -164,7 +164,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member(
                 "first",
                 "int32_t",
-                "beginning of a literal, or of the words that a text may be; fewest digits; whether a stamp has milliseconds",
+                "beginning of a literal, or of the words that a text may be; fewest digits; whether a stamp has ms",
             ),
             Member("second", "int32_t", "end of a literal, or of these words; most digits"),
             Member("third", "int32_t", "whether a minus may precede digits"),

@@ -48,8 +48,8 @@ class Program:
     """The elements of a prefix, one row of `code` each, and the bytes of its literals.
 
     Columns of `code`: kind, field, padding (-1 after, 1 before), first argument, second, third. Arguments are
-    begin and end in `literals` (of words that a text may be, each has its length before it); fewest and most digits and whether a minus may precede; or whether a stamp has
-    milliseconds.
+    begin and end in `literals` (of words that a text may be, each has its length before it); fewest and most digits
+    and whether a minus may precede; or whether a stamp has milliseconds.
     """
 
     code: npt.NDArray[np.int32]

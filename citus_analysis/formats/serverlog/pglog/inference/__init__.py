@@ -8,7 +8,8 @@ The text before a severity is taken apart by what its fields are, and by how the
 - `template`: a sequence of elements, matched against all records;
 - `candidates`: templates from records whose literals are equal;
 - `session_facts`: what messages say about the session of a record;
-- `time_fields`, `number_fields`, `text_fields`: the escape of each slot, proven or not;
+- `time_escapes`, `number_escapes`, `text_escapes`, `slot_escapes`: the escape of each slot, proven or not;
+- `forms`: what a slot looks like;
 - `infer`: the best template as a prefix.
 
 A slot whose escape is not proven matches lines, but gives no column.

@@ -92,12 +92,12 @@ def _said_words(columns: list[list[Token]]) -> set[int]:
 
     A value can be such a word, too, so there must be several that mean texts.
     """
-    found = {}
+    found: dict[int, str] = {}
     for place, column in enumerate(columns[:-1]):
         kind, text = column[0]
         following = columns[place + 1][0]
         if kind == "word" and len(set(column)) == 1 and text.lower() in KEYS and following[0] == "literal":
-            if following[1].startswith((":", " :", " = ")):
-                found[place] = KEYS[text.lower()]
+            colon = following[1].startswith((":", " :", " = "))
+            found |= {place: KEYS[text.lower()]} if colon else {}
     several = len(set(found.values())) > 1
     return {place for place, letter in found.items() if several or letter not in _OF_TEXTS}

@@ -10,9 +10,9 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import Element, Prefix
 from citus_analysis.formats.serverlog.pglog.inference.candidates import candidates
-from citus_analysis.formats.serverlog.pglog.inference.fields import Fields, named_fields
-from citus_analysis.formats.serverlog.pglog.inference.sample import Record, records_of
+from citus_analysis.formats.serverlog.pglog.inference.sample import Record, is_record, records_of
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
+from citus_analysis.formats.serverlog.pglog.inference.slot_escapes import Fields, named_fields
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Template
 
 __all__ = ["infer_prefix"]
@@ -23,6 +23,8 @@ _MOST: Final = 14
 _DIFFERENT: Final = 200
 _TIMES: Final = frozenset("mtnc")
 _OF_CLIENTS: Final = frozenset("?udahr")
+#: Lines that are searched for the text before records.
+_LOOKED_AT: Final = 400
 _BYTES_OF_ADDRESSES: Final = b"0123456789abcdefABCDEF:.("
 
 
@@ -43,7 +45,7 @@ class _Assessed:
 
 @lru_cache(maxsize=16)
 def infer_prefix(sample: str) -> Prefix | None:
-    """The prefix of the records in a sample; None if they have none that can be told from other text.
+    r"""The prefix of the records in a sample; None if they have none that can be told from other text.
 
     Example:
         >>> inferred = infer_prefix("2026-11-20 21:03:47.877 UTC [7] db=a LOG:  ready\\n")
@@ -59,6 +61,8 @@ def infer_prefix(sample: str) -> Prefix | None:
     prefix = _prefix(best)
     if not any(own_facts(record).client is False for record in records):
         prefix = _with_assumed_part(prefix)
+    if prefix.wrapped and _is_before_all_lines(prefix, sample):
+        return None
     timed = bool(_TIMES & {element.escape for element in best.matched.template.elements})
     return prefix if timed or _is_prefix(prefix) else None
 
@@ -182,6 +186,16 @@ def _is_wrapped(elements: Sequence[Element]) -> bool:
         return True
     begin = first if first.escape else elements[1] if len(elements) > 1 else first
     return begin.escape == "?"
+
+
+def _is_before_all_lines(prefix: Prefix, sample: str) -> bool:
+    """Whether the text that begins the records is also before lines that continue them, or is part of JSON."""
+    times = [place for place, element in enumerate(prefix.elements) if element.escape in _TIMES]
+    lead = prefix.elements[: times[0] if times else 0]
+    if not lead or any(b'"' in element.literal for element in lead):
+        return bool(lead)
+    begins = re.compile("".join(element.pattern(named=False) for element in lead) + r"(?=[\t ]|#011)")
+    return any(begins.match(line) for line in sample.split("\n")[:_LOOKED_AT] if not is_record(line))
 
 
 def _is_prefix(prefix: Prefix) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, SEVERITY_WORDS
 
-__all__ = ["Record", "records_of"]
+__all__ = ["Record", "is_record", "records_of"]
 
 _WORDS: Final = "|".join(SEVERITY_WORDS)
 #: The first severity of a line. Two blanks follow; where copies have one, it must not be part of a longer word.
@@ -39,7 +39,7 @@ class Record:
 
 
 def records_of(sample: str) -> tuple[list[Record], int]:
-    """Records of a sample, in order, and the number of further lines that look like records.
+    r"""Records of a sample, in order, and the number of further lines that look like records.
 
     Lines that begin with a tab continue records. Not all records of a large sample are given: the first ones, those
     whose messages tell something about their session, and some from the rest.
@@ -55,6 +55,11 @@ def records_of(sample: str) -> tuple[list[Record], int]:
         for line, mark in (found[number] for number in chosen)
     ]
     return records, len(found) - len(records)
+
+
+def is_record(line: str) -> bool:
+    """Whether a line has a severity, and does not begin with a tab."""
+    return _mark(line) is not None
 
 
 def _mark(line: str) -> re.Match[str] | None:

@@ -36,9 +36,9 @@ _OF_CLIENT: Final = re.compile(
     r"|duration: [0-9.]+ ms"
 )
 _OF_SERVER: Final = re.compile(
-    r"checkpoint |restartpoint |automatic (?:vacuum|analyze|aggressive vacuum) |database system |listening on |starting "
-    r"PostgreSQL|redo (?:starts|done)|autovacuum launcher|received (?:SIGHUP|fast shutdown|smart shutdown)|shutting down"
-    r"|background worker \"|aborting any active"
+    r"checkpoint |restartpoint |automatic (?:vacuum|analyze|aggressive vacuum) |database system |listening on "
+    r"|starting PostgreSQL|redo (?:starts|done)|autovacuum launcher|received (?:SIGHUP|fast shutdown|smart shutdown)"
+    r"|shutting down|background worker \"|aborting any active"
 )
 
 

@@ -52,7 +52,7 @@ class Template:
     @cached_property
     def _is_unique(self) -> bool:
         """Whether there is at most one text, which can only end at the end of what is left."""
-        return [self.elements[slot].is_text for slot in self.slots].count(True) < 2  # noqa: PLR2004
+        return [self.elements[slot].is_text for slot in self.slots].count(True) < 2
 
     def _latest(self, head: str) -> tuple[str | None, ...]:
         """The values with texts as long as possible, with the optional part if that fits."""

@@ -38,7 +38,7 @@ _KINDS: Final = {
     "remote": rf"(?:\[local\]|{ADDRESS_PATTERN}|(?<![\w.-])[A-Za-z0-9][\w.-]*)\([0-9]{{1,5}}\)",
     "unset": r"\[unknown\]",
     "host": rf"\[local\]|(?<![\w.:]){ADDRESS_PATTERN}(?![\w.])",
-    "vxid": rf"(?<![\w./])(?:-1|[0-9]+)/[0-9]+(?![\w./]|-[0-9]{2}-)",
+    "vxid": r"(?<![\w./])(?:-1|[0-9]+)/[0-9]+(?![\w./]|-[0-9]{2}-)",
     "backend": rf"(?<!\w)(?:{'|'.join(map(re.escape, BACKEND_TYPES))})(?!\w)",
     "tag": rf"(?<!\w){TAG_PATTERN}(?!\w)",
     "number": r"(?<![\w.])(?:-(?![0-9]{4}-[0-9]{2}-|[0-9]{10}\.))?[0-9]+(?![\w.])",
@@ -62,8 +62,10 @@ def tokens(head: str, *, dashed: bool = True) -> list[Token]:
         dashed: whether `-` may be part of a word.
 
     Example:
-        >>> tokens("[7] user=a,db= ")
-        [('literal', '['), ('number', '7'), ('literal', '] user='), ('word', 'a'), ('literal', ',db='), ('empty', ''), ('literal', ' ')]
+        >>> [text for kind, text in tokens("[7] user=a,db= ") if kind == "literal"]
+        ['[', '] user=', ',db=', ' ']
+        >>> [kind for kind, _ in tokens("[7] user=a,db= ") if kind != "literal"]
+        ['number', 'word', 'empty']
     """
     found: list[Token] = []
     literal, place = "", 0

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0xb240f83931a97bb
+#define LAYOUT_HASH 0x9fc31d05f55abe0
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -152,7 +152,7 @@ typedef struct {
     int32_t kind;
     int32_t field; /* the field that it fills */
     int32_t padding; /* spaces: -1 after it, 1 before it */
-    int32_t first; /* beginning of a literal, or of the words that a text may be; fewest digits; whether a stamp has milliseconds */
+    int32_t first; /* beginning of a literal, or of the words that a text may be; fewest digits; whether a stamp has ms */
     int32_t second; /* end of a literal, or of these words; most digits */
     int32_t third; /* whether a minus may precede digits */
 } element_t;

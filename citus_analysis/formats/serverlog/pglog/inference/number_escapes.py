@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -64,13 +65,12 @@ def find_process(
     ]
     proven = [slot for slot in small if _is_ordered(slots[slot], records)]
     chosen = proven or small
+    counted = [slot for slot in chosen if any(_counts(slots[other], slots[slot]) for other in slots if other != slot)]
     if len(chosen) > 1:
-        chosen = [
-            slot for slot in chosen if any(_counts(slots[other], slots[slot]) for other in slots if other != slot)
-        ]
+        chosen = counted
     if len(chosen) != 1:
         return None
-    return chosen[0] if proven or _repeats(slots[chosen[0]]) else None
+    return chosen[0] if proven or counted or _repeats(slots[chosen[0]]) else None
 
 
 def find_lines(slots: Mapping[int, Values], keyed: Mapping[int, str], processes: Values) -> set[int]:
@@ -110,7 +110,7 @@ def _is_ordered(values: Values, records: Sequence[Record]) -> bool | None:
         stage = own_facts(record).stage
         if stage:
             stages[value].append(stage)
-    known = [(one, other) for said in stages.values() for one, other in zip(said, said[1:])]
+    known = [(one, other) for said in stages.values() for one, other in itertools.pairwise(said)]
     follows = {("received", "authorized"), ("authorized", "ended"), ("received", "refused"), ("authorized", "refused")}
     begun = sum(pair in follows for pair in known)
     # A new session may have the number of one that ended, or that was killed.
@@ -141,6 +141,6 @@ def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool
 def _repeats(values: Values) -> bool:
     """Whether values rather repeat from one record to the next than increase by one, as numbers of lines do."""
     said = [int(value) for value in values if value]
-    ones = sum(other == one + 1 for one, other in zip(said, said[1:], strict=False))
-    same = sum(other == one for one, other in zip(said, said[1:], strict=False))
+    ones = sum(other == one + 1 for one, other in itertools.pairwise(said))
+    same = sum(other == one for one, other in itertools.pairwise(said))
     return ones <= same or (ones <= _FEW * len(said) and min(said) > 1)

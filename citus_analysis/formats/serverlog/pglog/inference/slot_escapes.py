@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.inference.forms import form_of_values
-from citus_analysis.formats.serverlog.pglog.inference.number_fields import find_lines, find_process, is_state
+from citus_analysis.formats.serverlog.pglog.inference.number_escapes import find_lines, find_process, is_state
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Values
-from citus_analysis.formats.serverlog.pglog.inference.text_fields import (
-    UNSET,
+from citus_analysis.formats.serverlog.pglog.inference.text_escapes import (
     agreement,
     escape_of_text,
     host_escape,
     is_composite,
 )
-from citus_analysis.formats.serverlog.pglog.inference.time_fields import second_escapes
+from citus_analysis.formats.serverlog.pglog.inference.time_escapes import second_escapes
 from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
 
 __all__ = ["Fields", "named_fields"]
@@ -172,21 +171,18 @@ class _Slots:
         return len(ends) > 1 and (ends[0][-1:] + ends[1][:1] in _BRACKETS or ends[1][:1] in _CLOSING)
 
     def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
-        """Text, `@` and text are user and database, if nothing says otherwise.
+        """Text, `@` and text are user and database, as a key would say, if no message says otherwise.
 
-        A user may have an `@` in its name, so there must be a record that has neither, or only the user `postgres`,
-        or databases that are named like their users, as they are by default.
+        Not where there is another user or database, or where a value may be several fields.
         """
         other = slot + 2
         pair = {slot: "u", other: "d"}
-        if other not in self._escapes or self._elements[slot + 1].literal != b"@":
+        if other not in self._escapes or self._elements[slot + 1].literal != b"@" or slot in self._keys:
             return
-        if slot in self._keys or any(self._escapes[one] not in ("?", letter) for one, letter in pair.items()):
+        named = [self._escapes[one] for one in self._escapes if one not in pair]
+        if any(self._escapes[one] not in ("?", letter) or letter in named for one, letter in pair.items()):
             return
-        said = set(zip(self._columns[slot], self._columns[other], strict=True))
-        apart = any(one in UNSET and two in UNSET for one, two in said)
-        named_alike = all(one is None or two is None or one in ("postgres", two) for one, two in said)
-        if any(is_composite(self._columns[one], self._separators) for one in pair) or not (apart or named_alike):
+        if any(is_composite(self._columns[one], {"@", *self._separators} - {" "}) for one in pair):
             return
         if all(agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
             for one, letter in pair.items():

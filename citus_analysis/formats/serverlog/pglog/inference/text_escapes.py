@@ -106,9 +106,7 @@ def host_escape(values: Values, facts: Sequence[Facts]) -> str | None:
                 return None
             continue
         host, port = known.values["h"], known.values.get("port")
-        if value == f"{host}({port})":
-            found = True
-        elif value == host:
+        if value == f"{host}({port})" or value == host:
             found = True
         elif value:
             return None
