@@ -10,7 +10,7 @@ import numpy as np
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.deliveries.lines import NO_TIME
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 from citus_analysis.formats.deliveries.places import Places
 from citus_analysis.formats.sources.content import Content
 

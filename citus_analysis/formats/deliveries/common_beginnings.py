@@ -23,7 +23,7 @@ from typing import Final
 
 from citus_analysis.formats.deliveries.decoration import ANSI, Decoration
 from citus_analysis.formats.deliveries.known_decorations import KNOWN, Known, described, fits
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Knows
 

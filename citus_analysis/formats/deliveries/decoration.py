@@ -18,7 +18,7 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.deliveries.exports import nanoseconds
 from citus_analysis.formats.deliveries.line_order import Order, joined_lines, picked_lines, sorted_by_time
-from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 from citus_analysis.formats.deliveries.stamps import has_date, time_of_stamp
 from citus_analysis.formats.deliveries.steps import Step
 

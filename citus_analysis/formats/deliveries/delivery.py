@@ -11,7 +11,7 @@ from typing import Final
 from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.encoded import encoded_lines
 from citus_analysis.formats.deliveries.exports import Export
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.places import Places, Stretch, write_undone
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.sources.content import Content

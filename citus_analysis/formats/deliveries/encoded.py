@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.deliveries.lines import Lines, lines_of_blocks, starts_of
+from citus_analysis.formats.deliveries.placed_lines import Lines, lines_of_blocks, starts_of
 from citus_analysis.formats.sources.content import BLOCK_BYTES, LINE_CAP, Content, Reader
 from citus_analysis.formats.sources.encodings import MARKS
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.delivery import Delivery
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN, time_of_stamp
 from citus_analysis.formats.sources.content import Content
 

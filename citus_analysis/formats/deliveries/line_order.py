@@ -16,7 +16,7 @@ import numpy as np
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import InputError
-from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
 __all__ = ["Order", "joined_lines", "picked_lines", "sorted_by_time"]
 

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
 __all__ = ["Places", "Stretch", "write_undone"]
 

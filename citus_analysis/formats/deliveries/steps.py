@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 
 __all__ = ["Knows", "Step"]
 

@@ -10,7 +10,7 @@ import pytest
 from citus_analysis.errors import InputError
 from citus_analysis.formats.api.registry import formats
 from citus_analysis.formats.deliveries.exports import Export, _in_order, any_cut, find_exports
-from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 from citus_analysis.formats.sources.content import HEAD_BYTES, LINE_CAP, Content, Unread
 from tests.formats.deliveries import exported
 from tests.formats.deliveries.exported import NAMED, SECOND, SHAPES, TIMED, Said, plain_texts, said_by_line

@@ -18,7 +18,7 @@ from citus_analysis.formats.deliveries.exports._value_times import nanoseconds, 
 from citus_analysis.formats.deliveries.exports._words import DETAILS, NAMING, TEXTS, TIMES
 from citus_analysis.formats.deliveries.exports.export_step import Export
 from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, value_at
-from citus_analysis.formats.deliveries.lines import NO_TIME
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 from citus_analysis.formats.deliveries.steps import Knows
 
 __all__ = ["SURE", "find_exports"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import InputError
 from citus_analysis.formats.deliveries.exports._columns import Records, bounds_of, joined_records
-from citus_analysis.formats.deliveries.lines import NO_TIME
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
 __all__ = ["HELD_BYTES", "Lateness", "in_time_order", "put_together"]
 

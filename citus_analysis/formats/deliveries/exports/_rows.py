@@ -15,7 +15,7 @@ from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._columns import Records, Vocabulary, ended_by_newline
 from citus_analysis.formats.deliveries.exports._shape import OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
-from citus_analysis.formats.deliveries.lines import NO_TIME
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
 __all__ = ["SEVERITY", "UNSEEN", "Rows", "Table"]
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._columns import bounds_of
-from citus_analysis.formats.deliveries.lines import NO_TIME
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
 __all__ = ["nanoseconds", "states_zone"]
 

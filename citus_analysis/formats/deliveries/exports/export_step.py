@@ -28,7 +28,7 @@ from citus_analysis.formats.deliveries.exports.readers._csv import of_csv
 from citus_analysis.formats.deliveries.exports.readers._documents import of_documents
 from citus_analysis.formats.deliveries.exports.readers._journal import of_journal
 from citus_analysis.formats.deliveries.exports.readers._lines import of_lines
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.steps import Step
 
 __all__ = ["Export", "any_cut"]

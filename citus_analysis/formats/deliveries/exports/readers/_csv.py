@@ -16,7 +16,7 @@ from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports._shape import Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
-from citus_analysis.formats.deliveries.lines import NO_TIME, Lines
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
 __all__ = ["of_csv"]
 

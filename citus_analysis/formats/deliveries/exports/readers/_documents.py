@@ -21,7 +21,7 @@ from citus_analysis.formats.deliveries.exports._shape import ANY, OUTER, Path, S
 from citus_analysis.formats.deliveries.exports.readers._brackets import Brackets
 from citus_analysis.formats.deliveries.exports.readers._json_tables import Decoder, parsed_json, value_at
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 
 __all__ = ["RECORD_CAP", "of_documents"]
 

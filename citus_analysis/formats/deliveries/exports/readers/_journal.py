@@ -16,7 +16,7 @@ from citus_analysis.formats.deliveries.exports._columns import Records
 from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 
 __all__ = ["Entry", "entries_of", "of_journal"]
 

@@ -11,7 +11,7 @@ from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
 from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports.readers._json_tables import Decoder
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 
 __all__ = ["of_lines"]
 

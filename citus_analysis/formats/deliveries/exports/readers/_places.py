@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.deliveries.lines import Lines
+from citus_analysis.formats.deliveries.placed_lines import Lines
 
 __all__ = ["Stretch"]
 
