@@ -22,7 +22,7 @@ from itertools import chain
 from typing import Final
 
 from citus_analysis.formats.deliveries.decoration import ANSI, Decoration
-from citus_analysis.formats.deliveries.known_decorations import KNOWN, Known, described, fits
+from citus_analysis.formats.deliveries.known_decorations import JOURNAL, KNOWN, Known, described, fits
 from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Knows
@@ -38,7 +38,8 @@ _BYTES: Final = 300
 _SHARE: Final = 0.8
 #: Fewer lines have too much in common by chance.
 _FEWEST: Final = 2
-_SURE: Final = 0.9
+#: A format is less sure of a text without the heading that a decoration may have replaced.
+_SURE: Final = 0.8
 #: rsyslog's escape of a tab.
 _ESCAPED_TAB: Final = b"#011"
 #: Different names in the lines that are looked at, at most.
@@ -76,12 +77,16 @@ class _Piece:
     text: str
 
 
-def find_decoration(head: bytes, knows: Knows, *, only_known: bool = False) -> Decoration | None:
+def find_decoration(
+    head: bytes, knows: Knows, whole: Knows | None = None, *, only_known: bool = False
+) -> Decoration | None:
     """The decoration of a text's lines after which a format knows the text; None if there is none.
 
     Args:
         head: the beginning of the text, which no format knows.
         knows: how sure a format is of a text.
+        whole: the same, and that nothing of the text's own lines was taken away; asked where only the lines show what
+            a decoration is.
         only_known: look only for decorations of known programs, which no tool's own lines resemble.
     """
     coloured = b"\x1b[" in head
@@ -96,12 +101,13 @@ def find_decoration(head: bytes, knows: Knows, *, only_known: bool = False) -> D
     for one in known if only_known else chain(known, _candidates(lines)):
         kind = f"{one.kind}, ANSI colours" if coloured else one.kind
         found = Decoration(one.pattern, kind, coloured=coloured, noise=one.noise)
-        views = found.views(iter([Lines.of_file(head, 0)]))
-        undone = (views[0] if len(views) == 1 else found).undone_head(head)
-        if _ESCAPED_TAB in undone and knows(undone.replace(_ESCAPED_TAB, b"\t")) >= _SURE:
-            return replace(found, escaped=True)
-        if knows(undone) >= _SURE:
-            return found
+        asked = whole if whole is not None and one not in KNOWN and one.kind != JOURNAL else knows
+        for view in found.views(iter([Lines.of_file(head, 0)])):
+            undone = view.undone_head(head)
+            if _ESCAPED_TAB in undone and asked(undone.replace(_ESCAPED_TAB, b"\t")) >= _SURE:
+                return replace(found, escaped=True)
+            if asked(undone) >= _SURE:
+                return found
     return None
 
 

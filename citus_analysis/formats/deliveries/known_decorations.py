@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 
-__all__ = ["KNOWN", "Known", "described", "fits"]
+__all__ = ["JOURNAL", "KNOWN", "Known", "described", "fits"]
 
+JOURNAL: Final = "journal or syslog"
 _ISO = r"(?P<stamp>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2}))"
 _NAME = r"(?P<name>[A-Za-z0-9_](?:[\w./@-]*\w)?)"
 #: Blanks at the end of a line are often removed.
@@ -52,12 +53,12 @@ KNOWN: Final = (
         r"\[[^\]\n]+\] (?:Executing task|run:|sudo:|local:|put:|download:)|Done\.|Disconnecting from|\s*$",
     ),
     Known(rf"[^\t\n]+\t[^\t\n]+\t\ufeff?{_ISO}{_END}", "GitHub Actions log"),
-    Known(rf"{_ISO} {_NAME} [\w./-]+(?:\[[0-9]+\])?:{_END}", "journal or syslog", _JOURNAL),
+    Known(rf"{_ISO} {_NAME} [\w./-]+(?:\[[0-9]+\])?:{_END}", JOURNAL, _JOURNAL),
     Known(rf"{_ISO}{_END}", "stamped lines"),
 )
 #: What the beginning of a line looks like -> what people call it, where the lines show what a decoration is.
 _DESCRIBED: Final = (
-    (rf"(?:{STAMP_PATTERN}) [\w./@-]+ [\w./@-]+(?:\[[0-9]+\])?:", "journal or syslog"),
+    (rf"(?:{STAMP_PATTERN}) [\w./@-]+ [\w./@-]+(?:\[[0-9]+\])?:", JOURNAL),
     (rf"(?:{STAMP_PATTERN})", "stamped lines"),
     (r"[0-9]+(?:\t|:| |$)", "numbered lines"),
     (r">", "quoted lines"),
@@ -91,4 +92,4 @@ def described(decorated: str) -> Known:
     """
     shown = decorated.strip()
     kind = next((kind for pattern, kind in _DESCRIBED if re.match(pattern, shown)), "decorated lines")
-    return Known("", kind, _JOURNAL if kind.startswith("journal") else _STERN)
+    return Known("", kind, _JOURNAL if kind == JOURNAL else _STERN)

@@ -62,6 +62,8 @@ _KNOWN: Final = (
     rb" *are supported and installed on your system\.",
     rb"nohup: (?:ignoring input|appending output|redirecting stderr).*",
     rb"Script (?:started|done)\b.*",
+    # The journal.
+    rb"-- (?:Logs begin|Journal begins|Boot|Reboot|No entries)\b.*",
     # Ansible, pssh, tail of several files, and fences of Markdown.
     rb"\S+ \| (?:CHANGED|SUCCESS|FAILED)!?(?: \| rc=[0-9]+)? (?:>>|=> ?.*)",
     rb"(?:PLAY|TASK|RUNNING HANDLER|PLAY RECAP) (?:\[.*\] )?\*{3,}",

@@ -34,11 +34,19 @@ def closest_reading(name: str, head: bytes) -> str:
         head: the first bytes of the text.
     """
     lines = head.splitlines()
-    for reading in (_opening(lines), _server_log(lines), _half_sure(name, head)):
+    for reading in (_psql_cell(lines), _opening(lines), _server_log(lines), _half_sure(name, head)):
         if reading is not None:
             return reading
     first = next((line for line in lines if line.strip()), b"")
     return f"no format knows such text; it begins with {_quoted(first)}"
+
+
+def _psql_cell(lines: Sequence[bytes]) -> str | None:
+    """A text in a cell of psql's aligned output."""
+    ruled = len(lines) > _FEW and set(lines[1].strip()) == {ord("-")}
+    if not ruled or not any(line.startswith(b" ") and line.rstrip().endswith(b"+") for line in lines):
+        return None
+    return "is a text in a table that psql aligned; write it out with psql -At"
 
 
 def _opening(lines: Sequence[bytes]) -> str | None:

@@ -7,6 +7,7 @@ or container is then divided into the outputs of tools in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,6 +23,7 @@ from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.deliveries.exports import find_exports
 from citus_analysis.formats.deliveries.last_times import time_of_last_line
+from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.outputs.finding import MOST_BYTES, Output, find_outputs
 from citus_analysis.formats.outputs.marks import marks_of
@@ -35,6 +37,10 @@ _CERTAIN: Final = 0.9
 _UNCERTAIN: Final = 0.6
 #: A further line of a record as rsyslog stores it.
 _ESCAPED: Final = b"\n #011"
+#: The beginning of a record whose prefix has a time.
+_TIMED: Final = re.compile(rb"[^\n]{0,40}?(?:" + STAMP_PATTERN.encode() + rb")")
+#: A cell of several lines in psql's aligned output: the rule below the heading, and lines that end with a plus.
+_CELL: Final = re.compile(rb"\A[^\n]*\n-{3,}\r?\n(?:[^\n]*\n){0,50}? [^\n]*\+\r?\n")
 _SERVER_LOG: Final = "pglog"
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
@@ -93,6 +99,9 @@ class _Text:
     def best(self, head: bytes) -> tuple[Format | None, float]:
         """The format of a text after a shell's lines, and its confidence: certain if its lines are the tool's own."""
         name, of, text = self.content.path.name, self.forced, head[shell_begin(head) :]
+        if _CELL.match(text):
+            # Padded and marked at the ends of its lines: not the text that was read.
+            return None, 0.0
         of, confidence = best_format(name, text) if of is None else (of, of.detect(name, text))
         if of is None or confidence < _CERTAIN:
             return of, confidence
@@ -116,9 +125,9 @@ class _Text:
         export = find_exports(head, self._decorated)
         if export is not None:
             text = export.undone_head(head)
-            inner = None if self._plain(text) >= _CERTAIN else find_decoration(text, self._plain)
+            inner = None if self._plain(text) >= _CERTAIN else find_decoration(text, self._plain, self._whole)
             return (export,) if inner is None else (export, inner)
-        decoration = find_decoration(head, self._exported)
+        decoration = find_decoration(head, self._exported, self._whole)
         if decoration is None:
             return ()
         text = decoration.undone_head(head)
@@ -130,7 +139,15 @@ class _Text:
 
     def _decorated(self, text: bytes) -> float:
         confidence = self._plain(text)
-        return _CERTAIN if confidence < _CERTAIN and find_decoration(text, self._plain) else confidence
+        decorated = confidence < _CERTAIN and find_decoration(text, self._plain, self._whole)
+        return _CERTAIN if decorated else confidence
+
+    def _whole(self, text: bytes) -> float:
+        """Confidence in a text from which nothing was taken but a decoration: records have their times."""
+        of, confidence = self.best(text)
+        if of is None or of.name != _SERVER_LOG or b"\n\t" in text or _TIMED.match(text):
+            return max(confidence, self._exported(text))
+        return 0.0
 
     def _exported(self, text: bytes) -> float:
         confidence = self._plain(text)

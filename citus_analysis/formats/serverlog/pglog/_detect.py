@@ -37,6 +37,8 @@ _SYSLOG: Final = re.compile(f"(?m){SYSLOG_HEADER}".encode())
 #: A message with its further lines or its details in one line of syslog (`syslog_split_messages = off`).
 _WHOLE: Final = re.compile(f"(?m){SYSLOG_HEADER}[^\\n]*#012(?:#011|[^\\n]*(?:{DETAIL_WORDS}):  )".encode())
 _SHOWN: Final = 160
+#: Among more lines, one may come from another program.
+_FEW_LINES: Final = 5
 
 
 def may_be_log(head: bytes) -> bool:
@@ -106,7 +108,7 @@ def explains(head: bytes, prefix: Prefix) -> bool:
     lines = text.split(b"\n")[:-1] or [text]
     others = sum(1 for line in lines if not goes_on.match(line))
     began = 0 if prefix.syslog else _fitting(text, prefix)
-    return others - began <= (1 - _MOSTLY) * len(lines)
+    return others - began <= max((1 - _MOSTLY) * len(lines), len(lines) > _FEW_LINES)
 
 
 def _is_syslog(head: bytes) -> bool:
