@@ -269,7 +269,7 @@ _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 DERIVATIONS: Final = (
     Derivation(
         "runs",
-        5,
+        6,
         ("clients", "client_metrics", "client_histogram", "outcomes"),
         ("runs", "operation_latencies"),
         _runs,
