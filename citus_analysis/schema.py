@@ -369,6 +369,7 @@ _TABLES: Final = (
             Column("time_limit_s", REAL, "time after which the client had to end; null if none was set"),
             Column("operations_done", INT64, "operations that returned OK"),
             Column("failed_operations", INT64, "operations that returned anything else"),
+            Column("failed_share", REAL, "share of operations that failed, where their number is not known; else null"),
             Column("new_orders_per_min", REAL, "TPC-C: new orders a minute (NOPM, tpmC); null if not printed"),
             Column("reported_errors", INT64, "HammerDB: errors of virtual users that it printed; null for other tools"),
             Column("notes", TEXT, "contradictions within its output, in words; null if there are none"),

@@ -105,7 +105,8 @@ def with_status(runs: pl.DataFrame) -> pl.DataFrame:
         runs: one row per run with `drivers`, `main_clients` (with a log), `incomplete` (of these, without a final
             summary), `threads`, `connected_threads`, `operations` (planned), `attempted`, `failed_operations`,
             `time_limited`, `monitor_operations` (null without a monitor) and `monitor_failed_operations`. If known,
-            also `tool`, `script`, `operations_done`, `throughput_ops_s`, `new_orders_per_min` and `reported_errors`.
+            also `tool`, `script`, `operations_done`, `throughput_ops_s`, `failed_share`, `new_orders_per_min` and
+            `reported_errors`.
     """
     known = runs.with_columns(pl.lit(None, kind).alias(name) for name, kind in _OPTIONAL.items() if name not in runs)
     status = pl.coalesce(*(pl.when(one.holds).then(pl.lit(one.status)) for one in STATUS_RULES), pl.lit("ok"))
@@ -119,6 +120,7 @@ _OPTIONAL: Final = {
     "script": pl.String(),
     "operations_done": pl.Int64(),
     "throughput_ops_s": pl.Float64(),
+    "failed_share": pl.Float64(),
     "new_orders_per_min": pl.Float64(),
     "reported_errors": pl.Int64(),
 }

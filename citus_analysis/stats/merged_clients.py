@@ -44,6 +44,7 @@ MERGE_RULES: Final[dict[str, Rule]] = {
     "operations_planned": "sum",
     "operations_done": "sum",
     "failed_operations": "sum",
+    "failed_share": "max",
     "new_orders_per_min": "sum",
     "reported_errors": "sum",
     "notes": "each",

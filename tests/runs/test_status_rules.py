@@ -109,6 +109,13 @@ def test_rollbacks_that_tpcc_prescribes_are_counted_only(share: float, benchmark
     assert str(failed) in str(found[1])
 
 
+@pytest.mark.parametrize(("share", "status"), [(0.0045, "ok"), (0.007, "degraded"), (0.0, "ok")])
+def test_a_share_decides_where_numbers_are_not_known(share: float, status: str) -> None:
+    found = judged(tool="BenchBase", script="tpcc", failed_share=share)
+    assert found[0] == status
+    assert (found[1] is None) == (share == 0)
+
+
 def test_few_requests_may_have_more_rollbacks_by_chance() -> None:
     facts = {"tool": "BenchBase", "script": "tpcc"}
     assert judged(**facts, failed_operations=3, operations_done=197)[0] == "ok"

@@ -28,6 +28,11 @@ ATTEMPTED: Final = "transactions, failed and skipped ones included"
 
 _NUMBER: Final = r"-?(?:[0-9]{1,15}(?:\.[0-9]+)?|nan|NaN)"
 
+#: Names of values; of numbers of transactions, later versions print further ones.
+_NAMES: Final = (
+    r"scaling factor|partitions|duration|weight|(?:maximum |total )?number of [^=:]{1,60}"
+    r"|latency (?:average|stddev|minimum|maximum)|(?:initial|average) connection time"
+)
 #: Kind -> pattern; the first that matches decides.
 KINDS: Final = {
     "noise": r"^\s*$|^starting vacuum|^vacuuming|^dropping old tables\.|^NOTICE:  |^[0-9]+ (?:of [0-9]+ )?tuples"
@@ -44,8 +49,8 @@ KINDS: Final = {
     "processed": rf"^ - number of transactions actually processed: ({_NUMBER}) \(tps = ({_NUMBER})\)$",
     "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
     "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
-    "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/[0-9]+)?(?: (ms|s)\b)?"
-    rf"(?: \((?:targets )?({_NUMBER}) ?%)?(?:[^=:0-9.eE][^=:]*)?$",
+    "value": rf"^(?: - )?({_NAMES})(?: =|:) ({_NUMBER})(?:/([0-9]{{1,15}}))?(?: (ms|s)\b)?"
+    rf"(?: \((?:targets )?({_NUMBER}) ?%[^()]*\)| \([a-z ]{{1,60}}\))?$",
     "command": rf"^\s+({_NUMBER})\s+(?:([0-9]+)\s+)?(?:([0-9]+)\s+)?([^0-9\s].*)$",
     "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",
 }
@@ -99,8 +104,8 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
     """
     relevant = lines.filter(pl.col("kind").is_in(_METRIC_KINDS))
     frames = [
-        _rows(relevant, "value", _metric(1), 2, unit=_group("value", 3), section=_value_section()),
-        _rows(relevant, "value", _metric(1), 4, unit=pl.lit("%"), section=_value_section()),
+        _rows(relevant, "value", _metric(1), 2, unit=_group("value", 4), section=_value_section()),
+        _rows(relevant, "value", _metric(1), 5, unit=pl.lit("%"), section=_value_section()),
         _rows(relevant, "tps", _tps_name(), 1, section=pl.lit(OVERALL)),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),

@@ -57,6 +57,7 @@ from citus_analysis.formats.clients._pgbench_lines import (
     script_name,
     with_sections,
 )
+from citus_analysis.formats.clients._pgbench_totals import PgbenchTotals
 from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs
@@ -106,7 +107,7 @@ class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -137,6 +138,7 @@ class _Report:
     _values: dict[str, float] = field(default_factory=dict)
     _kinds: set[str] = field(default_factory=set)
     _weights: dict[str, float] = field(default_factory=dict)
+    _totals: PgbenchTotals = field(default_factory=PgbenchTotals)
     _errors: pl.DataFrame = field(default_factory=no_messages)
     _aborted: bool = False
     _once: set[str] = field(default_factory=set)
@@ -200,6 +202,7 @@ class _Report:
         ):
             self._facts.setdefault(kind, text)
         metrics = metric_rows(lines)
+        self._totals.add(metrics, lines)
         weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
         # A weight before the first script belongs to no script.
         self._weights |= dict(weights.select("section", "value").drop_nulls("section").iter_rows())
@@ -252,6 +255,7 @@ class _Report:
             "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
             "operations_done": done,
             "failed_operations": value("number of failed transactions"),
+            "notes": self._totals.notes(self._values),
             "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,
             "start_time": _time(self._start),
             "end_time": _time(self._end),
