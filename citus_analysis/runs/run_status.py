@@ -27,6 +27,7 @@ from citus_analysis.schema import STATUSES
 from citus_analysis.texts.counted_words import counted
 
 __all__ = [
+    "AS_SELECTED",
     "OUTCOME_OF",
     "allowed_statuses",
     "used_notes",
@@ -40,6 +41,10 @@ OUTCOME_OF: Final = {"ok": "verified", "degraded": "degraded", "failed": "failed
 _STATUS_OF: Final = {outcome: status for status, outcome in OUTCOME_OF.items()}
 _SEVERITY: Final = {status: severity for severity, status in enumerate(STATUSES)}
 _BY_SEVERITY: Final = dict(enumerate(STATUSES))
+
+
+#: `allow` of a function that gets runs which were selected before; which may enter was decided then.
+AS_SELECTED: Final = ("degraded",)
 
 
 def worst_status(*statuses: str) -> str:
