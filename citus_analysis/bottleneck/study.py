@@ -34,6 +34,7 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import LOAD, described, with_operations
 from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import check_known, matching
+from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.counted_words import counted
 
@@ -175,9 +176,15 @@ def study_bottleneck(
         run_factors=factors,
         run_variance=_run_variance(factors, level),
         thresholds=limits,
-        warnings=(*_warnings(matrix, sessions), *_unplaced(tables, runs)),
+        warnings=(*_warnings(matrix, sessions), *_unplaced(tables, runs), *_allowed(runs, allow)),
         n=runs.height,
     )
+
+
+def _allowed(runs: pl.DataFrame, allow: str | Collection[str]) -> list[str]:
+    """Words on degraded runs in the factors; the limits are those of all runs."""
+    statuses = allowed_statuses(allow)
+    return used_notes(runs.filter(pl.col("status").is_in(statuses))) if len(statuses) > 1 else []
 
 
 def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:
