@@ -4,6 +4,7 @@ The files are made after reports in the issue trackers of YCSB, pgbench, HammerD
 up. Values that a case does not name are not asserted.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,3 +128,59 @@ def test_an_error_of_a_virtual_user_is_in_the_errors() -> None:
     _, tables = read(CASES / "56-hammerdb-vu-failed" / "input" / "console.log")
     assert tables["client_errors"]["count"].sum() == 2
     assert any("msperclick" in text for text in tables["client_errors"]["message_class"])
+
+
+#: A file, a line of it that is replaced, and the line that no format knows.
+UNKNOWN = {
+    "a result of HammerDB in another form": (
+        "55-hammerdb-order/input/old.log",
+        "Vuser 1:TEST RESULT : System achieved 3370315 PostgreSQL TPM at 1465149 NOPM",
+        "Vuser 1:TEST RESULT : System reached 1465149 new orders a minute (NOPM)",
+    ),
+    "a name that pgbench does not print": (
+        "93-constant-runs/input/a-1.log",
+        "number of threads: 2",
+        "Run: 2",
+    ),
+    "words behind a value of pgbench": (
+        "93-constant-runs/input/a-1.log",
+        "number of threads: 2",
+        "number of threads: 2 of which one was slow",
+    ),
+    "a value of YCSB that is no number": (
+        "46-ycsb-read-failed/input/run.log",
+        "[READ-FAILED], Operations, 7",
+        "[READ-FAILED], Operations, seven",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_line_that_a_format_does_not_know_is_rejected(name: str, tmp_path: Path) -> None:
+    source, known, unknown = UNKNOWN[name]
+    text = (CASES / source).read_text(encoding="utf-8")
+    assert f"{known}\n" in text
+    changed = tmp_path / "changed.log"
+    changed.write_text(text.replace(f"{known}\n", f"{unknown}\n"), encoding="utf-8")
+    _, tables = read(changed)
+    assert unknown in "\n".join(tables["rejects"]["excerpt"])
+    assert not tables["client_metrics"]["metric"].str.contains("^Run$|of which").any()
+
+
+def test_a_result_that_is_not_known_is_none(tmp_path: Path) -> None:
+    source, known, unknown = UNKNOWN["a result of HammerDB in another form"]
+    changed = tmp_path / "changed.log"
+    changed.write_text((CASES / source).read_text(encoding="utf-8").replace(known, unknown), encoding="utf-8")
+    _, tables = read(changed)
+    run = run_of(tables["clients"])
+    assert (run["status"], run["throughput_ops_s"]) == ("failed", None)
+
+
+def test_a_virtual_user_that_ran_transactions_and_failed_makes_the_run_fail(tmp_path: Path) -> None:
+    text = (CASES / "55-hammerdb-order" / "input" / "old.log").read_text(encoding="utf-8")
+    changed = tmp_path / "changed.log"
+    changed.write_text(text.replace("Vuser 4:FINISHED SUCCESS", "Vuser 4:FINISHED FAILED"), encoding="utf-8")
+    _, tables = read(changed)
+    run = run_of(tables["clients"])
+    told = "1 of 8 client threads never connected, or ended early; 1 errors of virtual users were printed"
+    assert (run["status"], run["status_reason"]) == ("failed", told)

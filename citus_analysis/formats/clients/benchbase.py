@@ -53,7 +53,7 @@ from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.number_text import readable
-from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
+from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
 __all__ = ["FORMAT", "SUMMARY_LIMIT_BYTES", "Benchbase"]
 
@@ -88,7 +88,7 @@ _COLUMNS: Final = {
     "90th Percentile Latency": "p90_us",
     "99th Percentile Latency": "p99_us",
 }
-_UNITS: Final = {"microseconds": "us", "milliseconds": "ms", "millisecond": "ms", "nanoseconds": "ns"}
+_UNITS: Final = {"microseconds": "us", "milliseconds": "ms", "millisecond": "ms", "nanoseconds": "ns", "seconds": "s"}
 _HEADING: Final = re.compile(r"^(.*?)(?: \(([a-z/]+)\))?$")
 
 
@@ -215,10 +215,20 @@ def _values(headings: list[str]) -> Iterator[tuple[str, pl.Expr]]:
         column = _COLUMNS.get(name)
         if column is not None:
             value = pl.col("cell").list.get(place).cast(pl.Float64)
-            yield (
-                column,
-                value * US_PER_MS if unit == "ms" else value.cast(pl.Int64) if column == "operations" else value,
-            )
+            if column.endswith("_us") and unit != "us":
+                value = value * _us_per(unit, heading)
+            yield column, value.cast(pl.Int64) if column == "operations" else value
+
+
+def _us_per(unit: str | None, heading: str) -> float:
+    """Microseconds of a unit of a heading.
+
+    Raises:
+        FormatError: it is no unit of time that is known.
+    """
+    if unit not in SECONDS_PER_UNIT:
+        raise FormatError(f"has the column {heading!r}, whose unit is not known")
+    return SECONDS_PER_UNIT[unit] * US_PER_S
 
 
 def _named(heading: str) -> tuple[str, str | None]:
