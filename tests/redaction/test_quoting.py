@@ -23,6 +23,8 @@ HARD = "Q7w\"Z3x'K9v Y2u"
 FORMS: dict[str, Callable[[str], str]] = {
     "json": lambda secret: json.dumps({"user": "bench", "password": secret, "port": 5432}),
     "json, last": lambda secret: json.dumps({"a": [1, {"db.passwd": secret}]}),
+    "json, list": lambda secret: json.dumps({"passwords": [secret, {"old": secret}], "port": 5432}),
+    "json, object": lambda secret: json.dumps({"credentials": {"a": secret, "b": [secret]}, "port": 5432}),
     "sql": lambda secret: f"ALTER USER bench PASSWORD {_sql(secret)} VALID UNTIL 'infinity'",
     "yaml": lambda secret: f"user: bench\npassword: {_sql(secret)}\nport: 5432\n",
     "yaml, block": lambda secret: f"db:\n  password: |-\n    {secret}\n    {secret}\n  port: 5432\n",
