@@ -45,8 +45,7 @@ import polars as pl
 from citus_analysis.core.column_types import TIME
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, count_of
-from citus_analysis.formats.clients._totals import contradictions
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, contradictions, count_of
 from citus_analysis.formats.reading.latency_counts import LatencyCounts
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content

@@ -52,12 +52,12 @@ from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
     KINDS,
     TELLING,
+    PgbenchTotals,
     metric_rows,
     progress_rows,
     script_name,
     with_sections,
 )
-from citus_analysis.formats.clients._pgbench_totals import PgbenchTotals
 from citus_analysis.formats.clients._report_lines import pieces_of
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs

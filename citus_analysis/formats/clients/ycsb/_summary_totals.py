@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from citus_analysis.formats.clients._totals import Total, contradictions
+from citus_analysis.formats.clients._report_lines import Total, contradictions
 from citus_analysis.operations import FAILED, OVERALL
 
 __all__ = ["summary_contradictions"]
