@@ -58,10 +58,9 @@ def _incomplete() -> tuple[StatusRule, ...]:
     missing = pl.col("drivers") - pl.col("main_clients")
     idle = pl.col("threads") - pl.col("connected_threads")
     short = (pl.col("attempted") < pl.col("operations")) & ~pl.col("time_limited")
-    aborted = pl.col("throughput_ops_s").is_not_null()
     ended = (
-        pl.when(aborted)
-        .then(pl.format("aborted: {} of {} clients printed results of an incomplete run", "incomplete", "main_clients"))
+        pl.when(pl.col("throughput_ops_s").is_not_null())
+        .then(pl.format("incomplete results of {} of {} clients: aborted, or cut", "incomplete", "main_clients"))
         .otherwise(pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients"))
     )
     return (

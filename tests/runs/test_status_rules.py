@@ -66,7 +66,7 @@ def judged(**facts: object) -> tuple[str, str | None]:
         (
             {"tool": "pgbench", "incomplete": 1},
             "failed",
-            "aborted: the client printed results of an incomplete run",
+            "incomplete results of the client: aborted, or cut",
         ),
         ({"operations_done": 90, "failed_operations": 1}, "degraded", "1 of 91 operations failed"),
         (
