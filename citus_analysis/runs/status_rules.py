@@ -105,7 +105,7 @@ def _unmeasured() -> tuple[StatusRule, ...]:
             "failed",
             _NOTHING_DONE | at_rest,
             pl.when(_NOTHING_DONE & (_FAILED > 0))
-            .then(pl.format("nothing was measured: all {} operations failed", "failed_operations"))
+            .then(pl.format("nothing was measured: {} of {} operations failed", "failed_operations", "attempted"))
             .otherwise(pl.lit("nothing was measured: no operation was done")),
         ),
         StatusRule(
@@ -146,7 +146,7 @@ def _degradations() -> tuple[StatusRule, ...]:
             "it printed errors of virtual users, the monitor among them",
             "degraded",
             pl.col("reported_errors") > 0,
-            pl.format("{} errors of virtual users were printed", "reported_errors"),
+            pl.format("errors of virtual users that were printed: {}", "reported_errors"),
         ),
     )
 
@@ -168,7 +168,7 @@ def _counted() -> tuple[StatusRule, ...]:
             "transactions were repeated after errors that it ignores (deadlocks, serialization failures)",
             "ok",
             (_FAILED > 0) & _TOLERATED & ~_NOTHING_DONE.fill_null(value=False),
-            pl.format("{} ignored errors, after which transactions were repeated", "failed_operations"),
+            pl.format("ignored errors, after which transactions were repeated: {}", "failed_operations"),
         ),
     )
 

@@ -47,7 +47,7 @@ def judged(**facts: object) -> tuple[str, str | None]:
 @pytest.mark.parametrize(
     ("facts", "status", "reason"),
     [
-        ({"operations_done": 0, "failed_operations": 5}, "failed", "nothing was measured: all 5 operations failed"),
+        ({"operations_done": 0, "failed_operations": 5}, "failed", "nothing was measured: 5 of 5 operations failed"),
         ({"operations_done": 0, "failed_operations": 0}, "failed", "nothing was measured: no operation was done"),
         ({"throughput_ops_s": 0.0}, "failed", "nothing was measured: no operation was done"),
         (
@@ -60,7 +60,7 @@ def judged(**facts: object) -> tuple[str, str | None]:
             "failed",
             "nothing was measured: no new order succeeded",
         ),
-        ({"tool": "HammerDB", "reported_errors": 2}, "degraded", "2 errors of virtual users were printed"),
+        ({"tool": "HammerDB", "reported_errors": 2}, "degraded", "errors of virtual users that were printed: 2"),
         ({"tool": "HammerDB", "new_orders_per_min": 9.0, "reported_errors": 0}, "ok", None),
         ({"incomplete": 1, "throughput_ops_s": None}, "failed", "no final summary: the client ended early"),
         (
@@ -72,12 +72,12 @@ def judged(**facts: object) -> tuple[str, str | None]:
         (
             {"tool": "sysbench", "operations_done": 90, "failed_operations": 20},
             "ok",
-            "20 ignored errors, after which transactions were repeated",
+            "ignored errors, after which transactions were repeated: 20",
         ),
         (
             {"tool": "sysbench", "operations_done": 0, "failed_operations": 20},
             "failed",
-            "nothing was measured: all 20 operations failed",
+            "nothing was measured: 20 of 20 operations failed",
         ),
         ({"tool": "go-tpc", "script": "TPC-C", "operations_done": 9999, "failed_operations": 1}, "degraded", None),
     ],
@@ -128,7 +128,7 @@ def test_the_worst_rule_decides_and_the_reason_names_all() -> None:
     assert status == "degraded"
     assert str(reason).split("; ") == [
         "the monitor client did nothing: no sampled statements",
-        "1 ignored errors, after which transactions were repeated",
+        "ignored errors, after which transactions were repeated: 1",
     ]
     severities = [("failed", "degraded", "ok").index(rule.status) for rule in STATUS_RULES]
     assert severities == sorted(severities)
