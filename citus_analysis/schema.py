@@ -118,7 +118,7 @@ EXECUTED: Final = ("local", "remote", "multi_shard")
 PROTOCOLS: Final = ("simple", "extended")
 CHILD_PROTOCOLS: Final = ("text", "binary")
 
-#: `runs.status`, from the best to the worst; the rule is in `citus_analysis.runs.run_status`.
+#: `runs.status`, from the best to the worst; the rules are in `citus_analysis.runs.status_rules`.
 STATUSES: Final = ("ok", "degraded", "failed")
 PHASES: Final = ("load", "run")
 #: Reasons why a counter's growth is not known exactly (`server_counters.note`).
@@ -350,9 +350,16 @@ _TABLES: Final = (
             Column("monitor_operations", INT64, "operations that succeeded, monitor client; null if there was none"),
             Column("monitor_failed_operations", INT64, "operations that failed, monitor client"),
             Column(
-                "status", one_of(STATUSES), "ok, degraded or failed; by default only ok runs are used in statistics"
+                "status",
+                one_of(STATUSES),
+                "ok, degraded or failed; only ok runs are used in statistics, unless degraded ones are allowed",
             ),
-            Column("status_reason", TEXT, "why the run is not ok, in words; null when it is"),
+            Column(
+                "status_reason",
+                TEXT,
+                "why the run is not ok, in words; of one that is, the failures that were counted only; else null",
+            ),
+            Column("notes", TEXT, "contradictions within its clients' outputs, in words; null if there are none"),
             Column("start_time", TIME, "first status line of a main client; client clock"),
             Column("end_time", TIME, "last status line of a main client; client clock"),
             Column("measured_from", TIME, "begin of the time in which all main clients ran; null if unknown"),
@@ -402,6 +409,10 @@ _TABLES: Final = (
             Column("time_limit_s", REAL, "time after which the client had to end; null if none was set"),
             Column("operations_done", INT64, "operations that returned OK"),
             Column("failed_operations", INT64, "operations that returned anything else"),
+            Column("failed_share", REAL, "share of operations that failed, where their number is not known; else null"),
+            Column("new_orders_per_min", REAL, "TPC-C: new orders a minute (NOPM, tpmC); null if not printed"),
+            Column("reported_errors", INT64, "HammerDB: errors of virtual users that it printed; null for other tools"),
+            Column("notes", TEXT, "contradictions within its output, in words; null if there are none"),
             Column("measurement_type", TEXT, "histogram, hdrhistogram, timeseries, raw ..."),
             Column("script", TEXT, "script of pgbench, or several with their weights; null for YCSB"),
             Column("scale_factor", INT64, "pgbench's scaling factor; null for YCSB"),

@@ -6,6 +6,7 @@ averages since boot, is excluded.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,7 @@ from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import described, with_operations
 from citus_analysis.runs.run_selection import check_known, matching
+from citus_analysis.runs.run_status import allowed_statuses, used_notes
 
 __all__ = ["ResourceStudy", "study_resources"]
 
@@ -89,31 +91,34 @@ class ResourceStudy:
 
 
 def study_resources(
-    dataset: TableSource, resources: str = "*", *, detail: str = "", iteration: int = 0
+    dataset: TableSource,
+    resources: str = "*",
+    *,
+    detail: str = "",
+    iteration: int = 0,
+    allow: str | Collection[str] = (),
 ) -> ResourceStudy:
     """Summaries of all chosen resources, and one run over time.
 
     Args:
         dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `process_samples`, `pressure_samples`,
             `checkpoints`, `perf_symbols`, `perf_stacks`, `activity_samples` and `throttle_samples`.
-        resources: glob patterns, separated by commas. Runs that failed or lost operations are left out.
+        resources: glob patterns, separated by commas. Runs that are not ok are left out.
         detail: resource that is shown over time; empty: the resource with the most checkpoints within its runs, or
             with the busiest device.
         iteration: its iteration; 0: the iteration with the most checkpoints, or the first with samples.
+        allow: `degraded` to include degraded runs.
 
     Raises:
+        UsageError: another status cannot be allowed.
         InsufficientDataError: the chosen resources have no samples at all.
         UnknownNameError: no run is of a resource that a pattern matches, or the resource or iteration for the detail
             has no samples.
     """
-    table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
-    check_known(table, resources)
-    settings = as_polars(dataset.table("settings"))
-    runs = described(matching(table, resources).filter(pl.col("status") == "ok"), settings)
+    runs = _runs_of(dataset, resources, allow)
     samples = {name: _chosen(dataset, name, runs) for name in _SAMPLES}
     cpu = _within(samples["cpu_samples"], runs, by=("node",))
-    single = samples["device_samples"].filter(~pl.col("is_group").fill_null(value=False))
-    devices = _within(single, runs, by=("node", "device"))
+    devices = _within(samples["device_samples"].remove(pl.col("is_group")), runs, by=("node", "device"))
     stacks = _chosen(dataset, "perf_stacks", runs)
     symbols = _with_symbols_of_stacks(_chosen(dataset, "perf_symbols", runs), stacks)
     programs = program_loads(samples["process_samples"], runs)
@@ -140,13 +145,20 @@ def study_resources(
         connections=_connections(_chosen(dataset, "activity_samples", runs), runs, shown),
         throttling=throttling_over_time(_chosen(dataset, "throttle_samples", runs), runs),
         detail=shown,
-        warnings=tuple(unplaced),
+        warnings=(*used_notes(runs), *unplaced),
     )
+
+
+def _runs_of(dataset: TableSource, resources: str, allow: str | Collection[str]) -> pl.DataFrame:
+    table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
+    check_known(table, resources)
+    chosen = matching(table, resources).filter(pl.col("status").is_in(allowed_statuses(allow)))
+    return described(chosen, as_polars(dataset.table("settings")))
 
 
 def _way_out(unplaced: list[str], runs: pl.DataFrame) -> str:
     if runs.is_empty():
-        return "the runs failed or lost operations, and such runs enter only the report bottleneck"
+        return "the runs failed or lost operations: see the table runs; degraded ones can be allowed (allow=degraded)"
     tables = f"see the tables {', '.join(_SAMPLES)} and perf_symbols"
     return " ".join(unplaced).removesuffix(".") or tables
 

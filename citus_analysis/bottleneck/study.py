@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +34,7 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import LOAD, described, with_operations
 from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import check_known, matching
+from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.counted_words import counted
 
@@ -126,10 +127,12 @@ def study_bottleneck(
     *,
     thresholds: Thresholds | Mapping[str, float] | None = None,
     level: float = LEVEL,
+    allow: str | Collection[str] = (),
 ) -> BottleneckStudy:
     """Determine the limit of the throughput of each configuration of a dataset.
 
-    Failed runs are included, because a server that refuses connections makes runs fail.
+    Failed and degraded runs are included, because a server that refuses connections makes runs fail; the factors of
+    differences between runs are those of runs that are ok.
 
     Args:
         dataset: a dataset, or another source of its tables.
@@ -137,6 +140,7 @@ def study_bottleneck(
         thresholds: values from which on a measurement is a sign of a limit; a mapping needs only the names that differ
             from the defaults.
         level: confidence level of the intervals over runs.
+        allow: `degraded` to include degraded runs in the factors as well.
 
     Raises:
         InsufficientDataError: there is no run.
@@ -154,11 +158,10 @@ def study_bottleneck(
     matrix = matrix_of(measured, runs, CONFIGURATION, level, tables["sources"])
     programs = program_loads(tables["process_samples"], runs, CONFIGURATION)
     splits = _balances(sessions, tables["nodes"], runs)
-    statements = _statements(dataset, runs)
-    loads = node_loads(tables, statements, runs)
+    loads = node_loads(tables, statements := _statements(dataset, runs), runs)
     # Runs of which nothing says what they did repeat nothing.
-    repeated = runs.drop_nulls("operation")
-    factors = run_factors(repeated, measured, sessions, autovacuum, tables["settings"], CONFIGURATION)
+    known = runs.drop_nulls("operation")
+    factors = run_factors(known, measured, sessions, autovacuum, tables["settings"], CONFIGURATION, allow)
     return BottleneckStudy(
         verdicts=tuple(_verdicts(matrix, programs, splits, runs, limits)),
         matrix=matrix,
@@ -173,9 +176,15 @@ def study_bottleneck(
         run_factors=factors,
         run_variance=_run_variance(factors, level),
         thresholds=limits,
-        warnings=(*_warnings(matrix, sessions), *_unplaced(tables, runs)),
+        warnings=(*_warnings(matrix, sessions), *_unplaced(tables, runs), *_allowed(runs, allow)),
         n=runs.height,
     )
+
+
+def _allowed(runs: pl.DataFrame, allow: str | Collection[str]) -> list[str]:
+    """Words on degraded runs in the factors; the limits are those of all runs."""
+    statuses = allowed_statuses(allow)
+    return used_notes(runs.filter(pl.col("status").is_in(statuses))) if len(statuses) > 1 else []
 
 
 def configured_runs(dataset: TableSource, resources: str = "*") -> pl.DataFrame:

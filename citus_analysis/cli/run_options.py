@@ -13,6 +13,7 @@ from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UsageError
 
 __all__ = [
+    "ALLOW",
     "AS_JSON",
     "METRICS_OPTION",
     "METRIC_OPTION",
@@ -57,6 +58,9 @@ POOL: Final = click.option(
 ONLY: Final = click.option(
     "--only", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value; repeatable."
 )
+ALLOW: Final = click.option(
+    "--allow", multiple=True, type=click.Choice(["degraded"]), help="Use degraded runs as well; their number is stated."
+)
 AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 METRIC_OPTION: Final = click.option("--metric", default=METRIC, show_default=True, help=f"{_COLUMN}.")
 METRICS_OPTION: Final = click.option(
@@ -67,6 +71,7 @@ _OPTIONS: Final = (
     click.option("--within", multiple=True, metavar="COLUMN", help=_WITHIN),
     POOL,
     ONLY,
+    ALLOW,
     click.option(
         "--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored."
     ),
@@ -79,12 +84,13 @@ class Chosen(TypedDict):
     """Selection of the runs to be compared, and the strictness: arguments of `compare_runs`, `gate` and `scale_runs`.
 
     `within` are the columns that identify configurations, `pool` the columns that are omitted from them, `only` the
-    values that rows must have.
+    values that rows must have, `allow` the statuses beside ok.
     """
 
     within: tuple[str, ...] | None
     pool: tuple[str, ...]
     only: dict[str, object]
+    allow: tuple[str, ...]
     margin: float
     level: float
 
@@ -101,6 +107,7 @@ def over_configurations(command: Callable[..., _Result]) -> Callable[..., _Resul
         within: Sequence[str],
         pool: Sequence[str],
         only: Sequence[str],
+        allow: Sequence[str],
         margin: float,
         level: float,
         **others: object,
@@ -109,6 +116,7 @@ def over_configurations(command: Callable[..., _Result]) -> Callable[..., _Resul
             "within": column_names(within) or None,
             "pool": column_names(pool),
             "only": column_values(only),
+            "allow": tuple(allow),
             "margin": margin,
             "level": level,
         }

@@ -1,7 +1,8 @@
 """Secrets are replaced before anything is stored, shown or put into a message.
 
 Every text from a file, a name or a user passes through here. Forms define where a secret begins and ends
-(:mod:`._forms`). If the end is unclear, the rest is hidden too: a text may lose more than its secret, never less.
+(:mod:`._forms`); layers of quoting and encoding around them are undone first (:mod:`._views`). If the end is unclear,
+the rest is hidden too: a text may lose more than its secret, never less.
 docs/datasets.md lists the forms for users.
 
 Example:
@@ -11,6 +12,8 @@ Example:
     'postgresql://bench:***@worker1/ycsb'
     >>> redact("ALTER USER bench PASSWORD 's3cret'")
     "ALTER USER bench PASSWORD '***'"
+    >>> redact('{""user"": ""bench"", ""password"": ""s3cret""}')
+    '{""user"": ""bench"", ""password"": ""***""}'
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from typing import Final, TypeVar
 
 from citus_analysis.redaction._forms import FORMS
 from citus_analysis.redaction._names import MARKERS, SUSPICIOUS, is_suspicious, names_secret
-from citus_analysis.redaction._values import MASK
+from citus_analysis.redaction._values import MASK, Span
+from citus_analysis.redaction._views import inner_views
 
 __all__ = [
     "MARKERS",
@@ -40,7 +44,7 @@ __all__ = [
 Key = TypeVar("Key")
 
 #: Incremented whenever the rules hide more or less; sources are then parsed again.
-VERSION: Final = 2
+VERSION: Final = 3
 
 
 def redact(text: str) -> str:
@@ -52,11 +56,19 @@ def redact(text: str) -> str:
         return text
     pieces: list[str] = []
     shown = 0
-    for begin, end in sorted(chain.from_iterable(form(text) for form in FORMS)):
+    for begin, end in sorted(_spans(text)):
         if begin > shown or not pieces:
             pieces += [text[shown:begin], MASK]
         shown = max(shown, end)
     return "".join((*pieces, text[shown:]))
+
+
+def _spans(text: str) -> Iterator[Span]:
+    """Beginning and end of each secret, as the text reads and without each of its layers of quoting and encoding."""
+    yield from chain.from_iterable(form(text) for form in FORMS)
+    for view in inner_views(text):
+        for begin, end in chain.from_iterable(form(view.text) for form in FORMS):
+            yield view.origins[begin], view.origins[end]
 
 
 def redact_name(name: str) -> str:

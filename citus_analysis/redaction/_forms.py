@@ -55,9 +55,33 @@ def named_values(text: str) -> Iterator[Span]:
         stop = _stop(match, context[:begin], context[begin:])
         if stop is None or not names_secret(context[begin:] + text[match.start() : match.end("rest")]):
             continue
-        span = value_span(text, place, stop, quotes.before(match.start()))
+        enclosing = quotes.before(match.start())
+        block = _BLOCK_SCALAR.match(text, place) if stop is AT_LINE_END else None
+        span = _indented(text, match.start(), block) if block else value_span(text, place, stop, enclosing)
         place = max(place, span[1])
         yield from _shown(span)
+
+
+#: `password: |` or `>-` of YAML, whose value is in the lines below.
+_BLOCK_SCALAR: Final = re.compile(r"[|>][+\-0-9]{0,2}[ \t]*(?:#[^\r\n]*)?\r?\n")
+_INDENTATION: Final = re.compile(r"[ \t]*")
+
+
+def _indented(text: str, name: int, heading: re.Match[str]) -> Span:
+    """The lines below a heading that are indented more than the line with a name, and blank ones between them."""
+    line_begin = text.rfind("\n", 0, name) + 1
+    own = _INDENTATION.match(text, line_begin)
+    depth = len(own[0]) if own else 0
+    place = end = heading.end()
+    while place < len(text):
+        found = _INDENTATION.match(text, place)
+        line_end = text.find("\n", place)
+        line_end = len(text) if line_end < 0 else line_end
+        if text[place:line_end].strip() and (found is None or len(found[0]) <= depth):
+            break
+        place = line_end + 1
+        end = line_end
+    return heading.end(), end
 
 
 def _stop(match: re.Match[str], before: str, name: str) -> re.Pattern[str] | None:

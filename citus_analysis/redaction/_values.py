@@ -49,7 +49,9 @@ _CLOSED: Final = re.compile(r"[\s,;:.)\]}\"']|$")
 #: Text adjacent to a literal, as shells allow, belongs to the same value.
 _GLUED: Final = re.compile(r"[\w\"'`\\$]")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/@&=+%*?!#^~|-]+(?<![:;,])")
-_BRACKETED: Final = re.compile(r"[()\"'`\\]")
+_BRACKETED: Final = re.compile(r"[()\[\]{}\"'`\\]")
+_OPENING: Final = frozenset("([{")
+_LISTS: Final = frozenset("[{")
 
 
 def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = "") -> Span:
@@ -65,7 +67,11 @@ def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = ""
         return masked.span()
     opening = _LITERAL.match(text, place)
     if opening is None:
-        return place, _run_end(text, place, stop, enclosing)
+        end = _run_end(text, place, stop, enclosing)
+        # Lists and objects of JSON hold several secrets.
+        return place, max(end, _bracket_end(text, place)) if stop is AT_JSON and text[
+            place : place + 1
+        ] in _LISTS else end
     end = _literal_end(text, opening)
     while joint := _JOINT.match(text, end) or _GLUED.match(text, end):
         following = _LITERAL.match(text, joint.end() if joint.re is _JOINT else end)
@@ -115,8 +121,8 @@ def _bracket_end(text: str, place: int) -> int:
     depth = 0
     while match := _BRACKETED.search(text, place):
         place = match.end()
-        if match[0] in "()":
-            depth += 1 if match[0] == "(" else -1
+        if match[0] in "()[]{}":
+            depth += 1 if match[0] in _OPENING else -1
             if depth == 0:
                 return place
         elif match[0] == "\\":

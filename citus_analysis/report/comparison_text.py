@@ -22,6 +22,7 @@ from citus_analysis.plots import plot_ratios
 from citus_analysis.report.sentence_parts import stated_at_ingest
 from citus_analysis.runs import comparability, setting_text
 from citus_analysis.runs.run_selection import Selection
+from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
 from citus_analysis.texts.counted_words import listed
 from citus_analysis.texts.natural_order import natural_key
@@ -148,7 +149,7 @@ def comparison_panels(
     compared = runs.filter(pl.col("variant").is_in(list(met))).join(ratios.select(_CELL).unique(), on=_CELL, how="semi")
     shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
     groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
-    means = summarise_runs(shown, METRIC, by=groups, level=level)
+    means = summarise_runs(shown, METRIC, by=groups, level=level, allow=AS_SELECTED)
     return ComparisonPanels(start, found, means, ratios, in_order(set(names) - met), margin)
 
 
@@ -170,7 +171,7 @@ def in_order(names: Collection[str]) -> tuple[str, ...]:
 def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> RunComparison:
     """The result of `compare DIR --by variant --base BASE --pool ...`; empty if no cell has two variants."""
     try:
-        return compare_runs(runs, METRIC, "variant", base, pool=POOLED, level=level, margin=margin)
+        return compare_runs(runs, METRIC, "variant", base, pool=POOLED, level=level, margin=margin, allow=AS_SELECTED)
     except InsufficientDataError:
         return RunComparison((), "variant", METRIC, comparability(runs, "variant", POOLED).strata, POOLED, (), runs)
 

@@ -19,6 +19,7 @@ from citus_analysis.errors import UnknownNameError
 from citus_analysis.report.scaling_views import scaling_figures, scaling_table
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
+from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.scaling import ScalePoint, ScalingCurve, ScalingStudy, scale_runs
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
@@ -224,7 +225,7 @@ def scaling_panels(
     runs = _placed(selection.runs).drop_nulls("operation").filter(pl.col(axis) > 0)
     study = ScalingStudy(axis, METRIC, ())
     if base in (0, *runs[axis]) and not runs.is_empty():
-        study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level)
+        study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level, allow=AS_SELECTED)
     panels = tuple(_panels(study, axis))
     usual = base if base and panels else _usual_base(panels)
     return ScalingPanels(axis, study, usual, panels, _means(_runs(panels, axis), axis, level, method))
@@ -305,7 +306,7 @@ def _runs(panels: Sequence[Panel], axis: Axis) -> pl.DataFrame:
 def _means(runs: pl.DataFrame, axis: Axis, level: float, method: MeanMethod) -> pl.DataFrame:
     if runs.is_empty():
         return pl.DataFrame(schema={**_PLACE, axis: pl.Int32(), **_MEANS})
-    means = summarise_runs(runs, METRIC, by=[*_PLACE, axis], level=level, method=method)
+    means = summarise_runs(runs, METRIC, by=[*_PLACE, axis], level=level, method=method, allow=AS_SELECTED)
     order = runs.select(*_PLACE).unique(maintain_order=True)
     return order.join(means, on=list(_PLACE), how="left", maintain_order="left_right")
 

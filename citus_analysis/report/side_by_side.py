@@ -24,6 +24,7 @@ from citus_analysis.report.sentence_parts import range_of, times_of
 from citus_analysis.runs import CONFIGURATION, LOAD, VARIANT
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
+from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile import profiled_statements
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
@@ -118,7 +119,9 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
     if runs["system"].n_unique() < 2:
         return _nothing("operation", "system")
     keys = [name for name in CONFIGURATION if name in runs.columns] + ["operation"]
-    means = summarise_runs(runs, METRIC, by=list(dict.fromkeys(["system", "variant", *keys])), level=level)
+    means = summarise_runs(
+        runs, METRIC, by=list(dict.fromkeys(["system", "variant", *keys])), level=level, allow=AS_SELECTED
+    )
     best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
     bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
     names = [pl.lit("").alias("panel"), pl.col("operation").alias("x"), pl.col("system").alias("group")]
@@ -142,7 +145,7 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
     named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
     first = ["operation", "variant", *_SIZE]
     rest = [name for name in apart if name not in named_elsewhere]
-    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method)
+    means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method, allow=AS_SELECTED)
     ordered = means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
     bounded = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")
     return ordered.with_columns(operations=bounded) if "operations" in rest else ordered
@@ -173,7 +176,7 @@ def hardware_by_size(selection: Selection, *, level: float = LEVEL) -> SideBySid
     variant = pl.when(pl.col("hardware").is_in(several.implode())).then(pl.format(", {}", "variant"))
     kept = kept.with_columns(group=pl.col("hardware").replace(names) + variant.otherwise(pl.lit("")))
     load = [name for name in LOAD if name in kept.columns and name != "operation"]
-    means = summarise_runs(kept, METRIC, by=["operation", "workers", *load, "group"], level=level)
+    means = summarise_runs(kept, METRIC, by=["operation", "workers", *load, "group"], level=level, allow=AS_SELECTED)
     met = means.filter(pl.col("group").n_unique().over("operation", "workers", *load) > 1)
     if met.is_empty():
         return _nothing("workers", "hardware")
@@ -210,7 +213,7 @@ def monitoring_overhead(selection: Selection, *, level: float = LEVEL, margin: f
     if runs["monitored"].n_unique() < 2:
         return None
     try:
-        found = compare_runs(runs, METRIC, "monitored", base=False, level=level, margin=margin)
+        found = compare_runs(runs, METRIC, "monitored", base=False, level=level, margin=margin, allow=AS_SELECTED)
     except InsufficientDataError:
         return None
     return found if found.comparisons else None
@@ -289,7 +292,7 @@ def intensity_table(
     runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
     if runs.is_empty():
         return pl.DataFrame(schema={"operation": pl.String()})
-    means = summarise_runs(runs, METRIC, by=[*keys, *_INTENSITY], level=level).with_row_index("cell")
+    means = summarise_runs(runs, METRIC, by=[*keys, *_INTENSITY], level=level, allow=AS_SELECTED).with_row_index("cell")
     cells = runs.join(means.select("cell", *keys, *_INTENSITY), on=[*keys, *_INTENSITY], nulls_equal=True)
     where = cells.select("run_id", "resource", "cell")
     found = means.join(_server(selection, dataset, where, skip_first), on="cell", how="left")

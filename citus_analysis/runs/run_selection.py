@@ -7,6 +7,7 @@ they do not split a series.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -15,6 +16,7 @@ import polars as pl
 
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, with_operations
 
 __all__ = ["Selection", "check_known", "matching", "select_runs"]
@@ -27,15 +29,18 @@ class Selection:
     """The runs of a report, and the runs left out.
 
     Attributes:
-        runs: runs with status ok, with the columns `operation` (null if phase and workload are unknown), `family`,
-            `limit`, `settings`, `variant`, `entry` and `hardware` (as the resource's description states it) added.
+        runs: runs that are ok (or degraded and allowed), with the columns `operation` (null if phase and workload are
+            unknown), `family`, `limit`, `settings`, `variant`, `entry` and `hardware` (as the resource's description
+            states it) added.
         left_out: resource, iteration, phase, threads, workers, status, reason of every other run.
         hardware: the hardware as the resources' descriptions state it; usually one text.
+        notes: words on runs that were allowed, and on those whose clients contradict themselves.
     """
 
     runs: pl.DataFrame
     left_out: pl.DataFrame
     hardware: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def _patterns(resources: str) -> list[str]:
@@ -70,7 +75,13 @@ def check_known(runs: pl.DataFrame, resources: str, workload: str = "") -> None:
         raise UnknownNameError("workload", workload, workloads)
 
 
-def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", workload: str = "") -> Selection:
+def select_runs(
+    dataset: TableSource,
+    resources: str = "*",
+    phase: str = "all",
+    workload: str = "",
+    allow: str | Collection[str] = (),
+) -> Selection:
     """The runs of the chosen resources, with their set-up.
 
     Args:
@@ -78,10 +89,12 @@ def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", 
         resources: glob patterns, separated by commas.
         phase: `load`, `run` or `all`.
         workload: one workload's name; empty: all. The load phase is not filtered by it.
+        allow: `degraded` to select degraded runs as well.
 
     Raises:
         UnknownNameError: a pattern matches no resource, or no run has the workload.
-        InsufficientDataError: no matching run is ok.
+        UsageError: another status cannot be allowed.
+        InsufficientDataError: no matching run is ok (or allowed).
     """
     table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(table, resources, workload)
@@ -91,15 +104,17 @@ def select_runs(dataset: TableSource, resources: str = "*", phase: str = "all", 
         runs = runs.filter(pl.col("phase") == phase)
     if workload:
         runs = runs.filter((pl.col("workload") == workload) | (pl.col("phase") == "load"))
-    ok = runs.filter((pl.col("status") == "ok") & pl.col("throughput_ops_s").is_not_null())
+    statuses = allowed_statuses(allow)
+    ok = runs.filter(pl.col("status").is_in(statuses) & pl.col("throughput_ops_s").is_not_null())
     if ok.is_empty():
         raise InsufficientDataError(
-            f"no run with status ok among {runs.height} of resources {resources!r}, phase {phase!r}, "
-            f"workload {workload or 'any'!r}",
-            way_out="see the table runs",
+            f"no run with status {' or '.join(statuses)} among {runs.height} of resources {resources!r}, "
+            f"phase {phase!r}, workload {workload or 'any'!r}",
+            way_out="see the table runs; allow=degraded takes degraded runs in",
         )
     left_out = runs.join(ok.select("run_id", "resource"), on=["run_id", "resource"], how="anti")
-    return Selection(_with_setup(ok, dataset, settings), _reasons(left_out), _hardware(settings, ok))
+    chosen = _with_setup(ok, dataset, settings)
+    return Selection(chosen, _reasons(left_out), _hardware(settings, ok), tuple(used_notes(ok)))
 
 
 def _with_setup(runs: pl.DataFrame, dataset: TableSource, settings: pl.DataFrame) -> pl.DataFrame:

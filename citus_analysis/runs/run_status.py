@@ -1,7 +1,9 @@
-"""The status of a run (ok, degraded or failed) and its reason, by the same rule in the runner and in `ingest`.
+"""The status of a run (ok, degraded or failed) and its reason, by the same rules in the runner and in `ingest`.
 
-:func:`with_status` judges the load generators' outputs, :func:`with_verdicts` adds the verdicts of the runner, which
-detects failures that these outputs do not show. The status of a run is the worse of the two.
+:data:`citus_analysis.runs.status_rules.STATUS_RULES` is the one table of the rules. :func:`with_status` judges the load
+generators' outputs by it, :func:`with_verdicts` adds the verdicts of the runner, which detects failures that these
+outputs do not show. The status of a run is the worse of the two. Statistics take runs that are ok, and degraded ones
+where a user allows it (:func:`allowed_statuses`).
 
 Example:
     >>> import polars as pl
@@ -14,19 +16,35 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.errors import UsageError
+from citus_analysis.runs.status_rules import STATUS_RULES
 from citus_analysis.schema import STATUSES
+from citus_analysis.texts.counted_words import counted
 
-__all__ = ["OUTCOME_OF", "with_status", "with_verdicts", "worst_status"]
+__all__ = [
+    "AS_SELECTED",
+    "OUTCOME_OF",
+    "allowed_statuses",
+    "used_notes",
+    "with_status",
+    "with_verdicts",
+    "worst_status",
+]
 
 #: Status -> the word for it in `outcomes.csv` and in the runner's journal.
 OUTCOME_OF: Final = {"ok": "verified", "degraded": "degraded", "failed": "failed"}
 _STATUS_OF: Final = {outcome: status for status, outcome in OUTCOME_OF.items()}
 _SEVERITY: Final = {status: severity for severity, status in enumerate(STATUSES)}
 _BY_SEVERITY: Final = dict(enumerate(STATUSES))
+
+
+#: `allow` of a function that gets runs which were selected before; which may enter was decided then.
+AS_SELECTED: Final = ("degraded",)
 
 
 def worst_status(*statuses: str) -> str:
@@ -39,58 +57,78 @@ def worst_status(*statuses: str) -> str:
     return max(statuses, key=_SEVERITY.__getitem__, default="ok")
 
 
-def with_status(runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs with `status` and `status_reason`, judged by the outputs of their clients.
+def allowed_statuses(allow: str | Collection[str] = ()) -> tuple[str, ...]:
+    """The statuses of the runs that enter a statistic.
 
-    The status is `failed` if a main client left no log or no final summary, if client threads never connected, or if
-    fewer operations were attempted than planned (unless a time limit was set); `degraded` if operations failed, if the
-    monitor's operations failed, or if it had none; else `ok`. The first condition that is true determines the status;
-    the reason names all that are true.
+    Args:
+        allow: `degraded`, to take degraded runs in as well; as one text or several, also separated by commas.
+
+    Raises:
+        UsageError: another word; runs that failed measured nothing that could be used.
+
+    Example:
+        >>> allowed_statuses(), allowed_statuses("degraded")
+        (('ok',), ('ok', 'degraded'))
+    """
+    texts = [allow] if isinstance(allow, str) else allow
+    words = [word.strip() for text in texts for word in str(text).split(",") if word.strip()]
+    if unknown := [word for word in words if word not in STATUSES[:2]]:
+        raise UsageError(
+            f"runs with the status {unknown[0]!r} cannot be allowed", way_out="allow 'degraded', or nothing"
+        )
+    return tuple(status for status in STATUSES if status == STATUSES[0] or status in words)
+
+
+def used_notes(runs: pl.DataFrame) -> list[str]:
+    """Words on runs that are used although they are not ok, and on those whose clients contradict themselves.
+
+    Args:
+        runs: rows of the table `runs`; a table without `status` and `notes` has no words.
+
+    Example:
+        >>> used_notes(pl.DataFrame({"status": ["ok", "degraded"], "notes": ["a total is wrong", None]}))
+        ['1 degraded run of 2 used, as allowed', "1 run of 2 has a client's output that contradicts itself (notes)"]
+    """
+    texts = []
+    of = f"of {runs.height}"
+    if "status" in runs.columns and (n := int((runs["status"].cast(pl.String) == "degraded").sum())):
+        texts.append(f"{counted(n, 'degraded run')} {of} used, as allowed")
+    if "notes" in runs.columns and (n := runs.height - runs["notes"].null_count()):
+        texts.append(
+            f"{counted(n, 'run')} {of} {'has' if n == 1 else 'have'} a client's output that contradicts itself (notes)"
+        )
+    return texts
+
+
+def with_status(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs with `status` and `status_reason`, judged by the outputs of their clients (:mod:`.status_rules`).
+
+    The first rule that holds determines the status; the reason names all that hold. A run for which none holds is ok,
+    without a reason.
 
     Args:
         runs: one row per run with `drivers`, `main_clients` (with a log), `incomplete` (of these, without a final
             summary), `threads`, `connected_threads`, `operations` (planned), `attempted`, `failed_operations`,
-            `time_limited`, `monitor_operations` (null without a monitor) and `monitor_failed_operations`.
+            `time_limited`, `monitor_operations` (null without a monitor) and `monitor_failed_operations`. If known,
+            also `tool`, `script`, `operations_done`, `throughput_ops_s`, `failed_share`, `new_orders_per_min` and
+            `reported_errors`.
     """
-    rules = (*_failures(), *_degradations())
-    status = pl.coalesce(*(pl.when(holds).then(pl.lit(word)) for holds, word, _ in rules), pl.lit("ok"))
-    words = pl.concat_list(pl.when(holds).then(text) for holds, _, text in rules).list.drop_nulls()
+    known = runs.with_columns(pl.lit(None, kind).alias(name) for name, kind in _OPTIONAL.items() if name not in runs)
+    status = pl.coalesce(*(pl.when(one.holds).then(pl.lit(one.status)) for one in STATUS_RULES), pl.lit("ok"))
+    words = pl.concat_list(pl.when(one.holds).then(one.reason) for one in STATUS_RULES).list.drop_nulls()
     reason = pl.when(words.list.len() > 0).then(words.list.join("; "))
-    return runs.with_columns(status=status, status_reason=reason)
+    return runs.with_columns(known.select(status=status, status_reason=reason).get_columns())
 
 
-_Rule = tuple[pl.Expr, str, pl.Expr]
-
-
-def _failures() -> tuple[_Rule, ...]:
-    missing = pl.col("drivers") - pl.col("main_clients")
-    idle = pl.col("threads") - pl.col("connected_threads")
-    short = (pl.col("attempted") < pl.col("operations")) & ~pl.col("time_limited")
-    ended_early = pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients")
-    never = pl.format("{} of {} client threads never connected, or ended early", idle, "threads")
-    return (
-        (missing > 0, "failed", pl.format("no log of {} of {} main clients", missing, "drivers")),
-        (
-            pl.col("incomplete") > 0,
-            "failed",
-            ended_early.str.replace("1 of 1 clients", "the client", literal=True),
-        ),
-        (idle > 0, "failed", never),
-        (short, "failed", pl.format("{} of {} planned operations attempted", "attempted", "operations")),
-    )
-
-
-def _degradations() -> tuple[_Rule, ...]:
-    done, failed = pl.col("monitor_operations"), pl.col("monitor_failed_operations").fill_null(0)
-    return (
-        (
-            pl.col("failed_operations") > 0,
-            "degraded",
-            pl.format("{} of {} operations failed", "failed_operations", "attempted"),
-        ),
-        (failed > 0, "degraded", pl.format("{} of {} operations of the monitor failed", failed, done + failed)),
-        (done + failed == 0, "degraded", pl.lit("the monitor client did nothing: no sampled statements")),
-    )
+_OPTIONAL: Final = {
+    "tool": pl.String(),
+    "script": pl.String(),
+    "operations_done": pl.Int64(),
+    "throughput_ops_s": pl.Float64(),
+    "failed_share": pl.Float64(),
+    "new_orders_per_min": pl.Float64(),
+    "reported_errors": pl.Int64(),
+}
 
 
 def with_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:

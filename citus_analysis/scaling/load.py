@@ -12,6 +12,7 @@ from citus_analysis.operations import is_operation
 from citus_analysis.runs import comparability
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
+from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.stats import summarise_runs
 
 __all__ = ["latency_by_load"]
@@ -55,7 +56,7 @@ def latency_by_load(
     section = pl.format(", {}", "section") if several else pl.lit("")
     joined = _named(joined, keys).with_columns(pl.col("series") + section)
     by = ["operation", "series", _LOAD]
-    means = summarise_runs(joined, metric, by=by, level=level)
+    means = summarise_runs(joined, metric, by=by, level=level, allow=AS_SELECTED)
     return means.join(joined.group_by(by).agg(pl.col(METRIC).mean()), on=by, maintain_order="left")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -39,7 +39,7 @@ def scale_runs(
     margin: float = MARGIN,
     level: float = LEVEL,
     resamples: int = FIT_RESAMPLES,
-    statuses: Sequence[str] = ("ok",),
+    allow: str | Collection[str] = (),
 ) -> ScalingStudy:
     """Speedup, efficiency, psi and model fits over a numeric column of a table of runs.
 
@@ -59,10 +59,11 @@ def scale_runs(
         margin: relative difference that is considered equivalent.
         level: confidence level.
         resamples: bootstrap resamples per fit.
-        statuses: statuses of the runs to include.
+        allow: `degraded` to include degraded runs; a warning gives their number.
 
     Raises:
         UnknownNameError: no such column, metric, model or base size.
+        UsageError: another status cannot be allowed.
         InsufficientDataError: no run is left.
 
     Example:
@@ -75,8 +76,8 @@ def scale_runs(
     check_columns(frame, (x, *(within or ()), *pool))
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
-    _, notes = measured_runs(frame, metric, statuses, only)
-    runs, _ = measured_runs(frame, metric, statuses)
+    _, notes = measured_runs(frame, metric, allow, only)
+    runs, _ = measured_runs(frame, metric, allow)
     measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
     if measured.is_empty():
         raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")

@@ -44,6 +44,11 @@ MERGE_RULES: Final[dict[str, Rule]] = {
     "operations_planned": "sum",
     "operations_done": "sum",
     "failed_operations": "sum",
+    "failed_share": "max",
+    "new_orders_per_min": "sum",
+    "reported_errors": "sum",
+    "notes": "each",
+    "tool": "each",
     "start_time": "min",
     "end_time": "max",
     "completed": "all",
@@ -277,7 +282,8 @@ def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
     """One row per client and section; values are null if nothing was measured, because tools then print sentinels."""
     measures = summary_measures()
     fields = [name for name in TABLES["operation_latencies"].names() if name in MERGE_RULES]
-    in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=1.0)
+    # A latency in a unit that is not known is not known.
+    in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=None)
     long = metrics.filter(
         pl.col("metric").is_in(list(measures)),
         pl.col("unit").fill_null("") != "%",

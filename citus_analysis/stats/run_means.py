@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -12,6 +12,7 @@ from citus_analysis.core.defaults import LEVEL, METRIC
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.runs import described, setting_text
+from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
 
 __all__ = [
@@ -47,19 +48,21 @@ def lower_is_better(metric: str) -> bool:
 def runs_with_metric(
     source: TableSource | Frame,
     metric: str,
-    statuses: Sequence[str] = ("ok",),
+    allow: str | Collection[str] = (),
     only: Mapping[str, object] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Runs of the given statuses that have the metric, with their set-up, and notes on the runs that were left out.
+    """Runs that are ok and have the metric, with their set-up, and notes on the runs that were left out.
 
     A metric that the table `runs` lacks is looked up in `operation_latencies` if a dataset is given; each operation
     then is a separate configuration. `only` keeps the runs whose columns have the given values, compared as text.
+    `allow="degraded"` takes degraded runs in, with a note.
 
     Raises:
         UnknownNameError: there is no such metric or column.
+        UsageError: another status cannot be allowed.
         InsufficientDataError: no run is left.
     """
-    return measured_runs(runs_of(source, metric), metric, statuses, only)
+    return measured_runs(runs_of(source, metric), metric, allow, only)
 
 
 def runs_of(source: TableSource | Frame, metric: str) -> pl.DataFrame:
@@ -78,15 +81,16 @@ def runs_of(source: TableSource | Frame, metric: str) -> pl.DataFrame:
 
 
 def measured_runs(
-    runs: pl.DataFrame, metric: str, statuses: Sequence[str], only: Mapping[str, object] | None = None
+    runs: pl.DataFrame, metric: str, allow: str | Collection[str], only: Mapping[str, object] | None = None
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The runs with one of the statuses, the values of `only` and the metric; see :func:`runs_with_metric`."""
+    """The runs that are ok or allowed, with the values of `only` and the metric; see :func:`runs_with_metric`."""
+    statuses = allowed_statuses(allow)
     frame = with_values(runs, only or {})
     notes = []
-    kept = frame
+    kept, left_out = frame, frame.clear()
     if "status" in frame.columns:
-        kept = frame.filter(pl.col("status").cast(pl.String).is_in(list(statuses)))
-        left_out = frame.filter(~pl.col("status").cast(pl.String).is_in(list(statuses)))
+        kept = frame.filter(pl.col("status").cast(pl.String).is_in(statuses))
+        left_out = frame.filter(~pl.col("status").cast(pl.String).is_in(statuses))
         counts = left_out["status"].cast(pl.String).value_counts(sort=True).rows()
         notes += [f"{n} run{'s' if n > 1 else ''} left out: status {status}" for status, n in counts]
     measured = kept.filter(pl.col(metric).is_not_null() & pl.col(metric).cast(pl.Float64).is_finite())
@@ -94,8 +98,16 @@ def measured_runs(
         notes.append(f"{missing} run{'s' if missing > 1 else ''} left out: no {metric}")
     if measured.is_empty():
         where = "".join(f", {name}={value}" for name, value in (only or {}).items())
-        raise InsufficientDataError(f"no run with status {' or '.join(statuses)}{where} has a {metric}")
-    return measured, tuple(notes)
+        raise InsufficientDataError(
+            f"no run with status {' or '.join(statuses)}{where} has a {metric}", way_out=_way_to_allow(left_out)
+        )
+    return measured, (*notes, *used_notes(measured))
+
+
+def _way_to_allow(left_out: pl.DataFrame) -> str | None:
+    if "status" not in left_out.columns or not (left_out["status"].cast(pl.String) == "degraded").any():
+        return None
+    return "look at status_reason in the table runs; --allow degraded (allow='degraded' in Python) uses degraded runs"
 
 
 def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
@@ -133,13 +145,13 @@ def summarise_runs(
     *,
     level: float = LEVEL,
     method: MeanMethod | None = None,
-    statuses: Sequence[str] = ("ok",),
+    allow: str | Collection[str] = (),
 ) -> pl.DataFrame:
     """Mean over iterations with its interval, per configuration.
 
     Columns: those of `by`, then n, mean, sd, low, high, level, method, warnings; low and high are null for a single
     run. By default the interval is on the log scale unless a value is negative, because rates and times are positive
-    (:func:`citus_analysis.stats.estimate.intervals.mean_method`).
+    (:func:`citus_analysis.stats.estimate.intervals.mean_method`). `allow="degraded"` takes degraded runs in.
 
     Raises:
         UnknownNameError: no such column or metric.
@@ -151,7 +163,7 @@ def summarise_runs(
         >>> summarise_runs(runs, by=["workers"])["mean"].to_list()
         [11.0, 21.0]
     """
-    runs, _ = runs_with_metric(source, metric, statuses)
+    runs, _ = runs_with_metric(source, metric, allow)
     for name in by:
         if name not in runs.columns:
             raise UnknownNameError("column", name, runs.columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,7 @@ def track(
     pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
     alpha: float = CHANGE_ALPHA,
+    allow: str | Collection[str] = (),
 ) -> Track:
     """Find changes of metrics over runs of several datasets, and other changes near them.
 
@@ -52,9 +53,10 @@ def track(
         pool: columns that do not separate series (such as `family`, if experiments have different names).
         only: column -> value; only runs with this value.
         alpha: probability of a false alarm in one series.
+        allow: `degraded` to track degraded runs as well; a warning gives their number.
 
     Raises:
-        UsageError: no dataset.
+        UsageError: no dataset, or another status is to be allowed.
         UnknownNameError: no such metric or column.
         InsufficientDataError: no run has a metric.
     """
@@ -67,7 +69,7 @@ def track(
     notes: list[str] = []
     series: list[TrackedSeries] = []
     for metric in names:
-        runs, said = _history(sources, metric, only)
+        runs, said = _history(sources, metric, only, allow)
         notes += said
         better = not lower_is_better(metric)
         series += [_tracked(metric, key, part, settings, alpha, better) for key, part in _parts(runs, pool)]
@@ -95,14 +97,14 @@ def _named(datasets: Sequence[TableSource] | Mapping[str, TableSource]) -> dict[
 
 
 def _history(
-    sources: Mapping[str, TableSource], metric: str, only: Mapping[str, object] | None
+    sources: Mapping[str, TableSource], metric: str, only: Mapping[str, object] | None, allow: str | Collection[str]
 ) -> tuple[pl.DataFrame, list[str]]:
     """The runs of all datasets in the order of time, each with its dataset and its other measures."""
     parts: list[pl.DataFrame] = []
     notes: list[str] = []
     for name, source in sources.items():
         try:
-            runs, said = runs_with_metric(source, metric, only=only)
+            runs, said = runs_with_metric(source, metric, allow, only)
         except InsufficientDataError as error:
             notes.append(f"{name}: {error.problem}")
             continue

@@ -145,3 +145,19 @@ def test_metrics_that_are_none_are_refused_or_empty(tmp_path: Path, text: str) -
     else:
         with pytest.raises(FormatError, match="holds no views as JSON"):
             next(reading)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("microseconds", 1), ("milliseconds", 1000), ("seconds", 1_000_000)])
+def test_latencies_of_windows_are_in_the_unit_of_their_heading(unit: str, factor: int, tmp_path: Path) -> None:
+    text = (RECORDED / "tpcc-2023.samples.csv").read_text(encoding="utf-8")
+    samples = tmp_path / "tpcc.samples.csv"
+    samples.write_text(text.replace("(microseconds)", f"({unit})"), encoding="utf-8")
+    assert parsed(samples)["client_series"]["p99_us"][0] == 122803 * factor
+
+
+def test_a_heading_with_another_unit_is_refused(tmp_path: Path) -> None:
+    text = (RECORDED / "tpcc-2023.samples.csv").read_text(encoding="utf-8")
+    samples = tmp_path / "tpcc.samples.csv"
+    samples.write_text(text.replace("(microseconds)", "(fortnights)"), encoding="utf-8")
+    with pytest.raises(FormatError, match="whose unit is not known"):
+        parsed(samples)

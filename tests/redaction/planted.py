@@ -35,6 +35,8 @@ FORMS: Final = (
     f"INSERT INTO users (id, passwd) VALUES (1, '{NEEDLE}')",
     f"Key (id, passwd)=(1, {NEEDLE}) already exists.",
     json.dumps({"password": f'{NEEDLE}" {NEEDLE}', "user": "u"}),
+    f'{{""user"": ""u"", ""password"": ""{NEEDLE} {NEEDLE}""}}",,,7',
+    f"config=%7B%22password%22%3A+%22{NEEDLE}+{NEEDLE}%22%7D&x=1",
     f"ALTER USER bench PASSWORD '{NEEDLE} {NEEDLE}",
 )
 _SNAPSHOTS: Final = _DATA / "snapshots"

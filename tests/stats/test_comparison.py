@@ -1,5 +1,6 @@
 """Comparisons: verdicts, their direction, and agreement with scipy, statsmodels and R."""
 
+import itertools
 import math
 
 import numpy as np
@@ -55,6 +56,24 @@ def test_rank_statistics_are_those_of_the_textbook() -> None:
     assert comparison.shift.estimate == pytest.approx(0.305)
     assert (comparison.shift.low, comparison.shift.high) == pytest.approx((-0.15, 0.76))
     assert comparison.cliffs_delta == pytest.approx(2 * 35 / 50 - 1)
+
+
+def test_constant_runs_have_the_smallest_rank_p_that_their_number_allows() -> None:
+    comparison = stats.compare([1100.0] * 3, [1000.0] * 3, level=0.95)
+    assert comparison.p_mann_whitney == pytest.approx(2 / math.comb(6, 3))
+    assert any("smallest p 0.1" in warning for warning in comparison.warnings)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rank_p_with_ties_is_that_of_all_divisions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 4, 4 + seed // 2).astype(float)
+    first = 1 + seed % 3
+    ranks = scipy.stats.rankdata(values)
+    sums = np.array([sum(chosen) for chosen in itertools.combinations(ranks, first)])
+    seen = ranks[:first].sum()
+    expected = min(1.0, 2 * min((sums <= seen).mean(), (sums >= seen).mean()))
+    assert stats.mann_whitney_p(values[:first], values[first:]) == pytest.approx(expected)
 
 
 def test_overhead_of_monitoring_in_the_study_is_inconclusive() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.spans.analyse.tail import autovacuum_intervals
 
 __all__ = ["FACTORS", "run_factors", "run_variance"]
@@ -33,8 +34,9 @@ def run_factors(
     autovacuum: pl.DataFrame,
     settings: pl.DataFrame,
     configuration: Sequence[str],
+    allow: str | Collection[str] = (),
 ) -> pl.DataFrame:
-    """The runs with status `ok`, with a number for each factor; null if it is not known.
+    """The runs that are ok or allowed, with a number for each factor; null if it is not known.
 
     Args:
         runs: the runs, with the columns of `configuration`.
@@ -43,13 +45,14 @@ def run_factors(
         autovacuum: records of kind `autovacuum`, rows of `log_events`.
         settings: the table `settings`.
         configuration: columns that identify a configuration.
+        allow: `degraded` to include degraded runs.
 
     Returns:
         `configuration`, `run_id`, `throughput_ops_s`, `order` (rank of the begin within the configuration),
         `checkpoint` (per cent of the run with a checkpoint under way, mean of the nodes), `autovacuum` (its seconds
         during the run, sum of the nodes), `balance` (Jain's index of the clients' sessions over nodes).
     """
-    done = runs.filter((pl.col("status") == "ok") & (pl.col("throughput_ops_s") > 0))
+    done = runs.filter(pl.col("status").is_in(allowed_statuses(allow)) & (pl.col("throughput_ops_s") > 0))
     ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
     shares = (
         measured.filter(pl.col("metric") == _UNDER_WAY)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
-from citus_analysis.cli.run_options import AS_JSON, SHARE
+from citus_analysis.cli.run_options import ALLOW, AS_JSON, SHARE
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.texts.urls import place_of
 
@@ -17,18 +17,19 @@ __all__ = ["command"]
 @click.command("runs")
 @click.argument("folder", metavar="DIR", type=place_of)
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@ALLOW
 @AS_JSON
-def command(folder: Path | str, level: float, as_json: bool) -> None:
+def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: bool) -> None:
     """List the configurations of a dataset, one per line.
 
     Each line has the number of runs, the numbers of ok, degraded and failed runs, and the mean throughput of the runs
-    that are ok. Values that all configurations share are printed above the list.
+    that are ok (or allowed). Values that all configurations share are printed above the list.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import format_configurations, list_configurations
 
-    found = list_configurations(open_dataset(folder), level=level)
+    found = list_configurations(open_dataset(folder), level=level, allow=allow)
     if as_json:
         print_json(found.to_dicts())
     else:
-        click.echo(format_configurations(found))
+        click.echo(format_configurations(found, allow))

@@ -22,7 +22,7 @@ def command(folder: Path | str, x: str, metric: str, base: float | None, chosen:
     """Speedup, efficiency, psi and scalability models per configuration.
 
     Runs form a curve if the rest of their set-up is equal. Numbers and verdicts are those of `compare`.
-    Only runs with the status ok are used.
+    Runs with the status ok are used; --allow degraded adds those.
     """
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import format_scaling, scale_runs

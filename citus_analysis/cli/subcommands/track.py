@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json, printable
-from citus_analysis.cli.run_options import AS_JSON, METRICS_OPTION, ONLY, POOL, SHARE, column_names, column_values
+from citus_analysis.cli.run_options import (
+    ALLOW,
+    AS_JSON,
+    METRICS_OPTION,
+    ONLY,
+    POOL,
+    SHARE,
+    column_names,
+    column_values,
+)
 from citus_analysis.core.defaults import CHANGE_ALPHA
 
 __all__ = ["command"]
@@ -19,6 +29,7 @@ __all__ = ["command"]
 @METRICS_OPTION
 @POOL
 @ONLY
+@ALLOW
 @click.option(
     "--alpha",
     default=CHANGE_ALPHA,
@@ -33,6 +44,7 @@ def command(
     metrics: tuple[str, ...],
     pool: tuple[str, ...],
     only: tuple[str, ...],
+    allow: tuple[str, ...],
     alpha: float,
     out: Path | None,
     as_json: bool,
@@ -46,13 +58,22 @@ def command(
     from citus_analysis.tracking import format_track, track
 
     datasets = [open_dataset(folder) for folder in folders]
-    found = track(datasets, metrics, pool=column_names(pool), only=column_values(only), alpha=alpha)
+    columns, values = column_names(pool), column_values(only)
+    found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow)
     if as_json:
         print_json(found.to_dict())
     else:
         click.echo(printable_lines(format_track(found)))
     if out is not None:
-        _report(folders, out, metrics, pool, only, alpha, quiet=as_json)
+        parameters = {
+            "datasets": ",".join(map(str, folders)),
+            "metrics": ",".join(metrics),
+            "pool": ",".join(columns),
+            "only": ",".join(only),
+            "allow": ",".join(allow),
+            "alpha": alpha,
+        }
+        _report(folders[-1], out, parameters, quiet=as_json)
 
 
 def printable_lines(text: str) -> str:
@@ -60,24 +81,8 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def _report(
-    folders: tuple[Path | str, ...],
-    out: Path,
-    metrics: tuple[str, ...],
-    pool: tuple[str, ...],
-    only: tuple[str, ...],
-    alpha: float,
-    *,
-    quiet: bool,
-) -> None:
+def _report(newest: Path | str, out: Path, parameters: Mapping[str, object], *, quiet: bool) -> None:
     from citus_analysis.report import render_report
 
-    parameters = {
-        "datasets": ",".join(map(str, folders)),
-        "metrics": ",".join(metrics),
-        "pool": ",".join(column_names(pool)),
-        "only": ",".join(only),
-        "alpha": alpha,
-    }
-    result = render_report("track", folders[-1], out, parameters)
+    result = render_report("track", newest, out, parameters)
     click.echo(printable(str(result.html)), err=quiet)

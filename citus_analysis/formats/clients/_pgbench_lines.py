@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.clients._report_lines import contradictions
 from citus_analysis.units import US_PER_MS
 
 __all__ = [
@@ -15,6 +18,7 @@ __all__ = [
     "KINDS",
     "OVERALL",
     "TELLING",
+    "PgbenchTotals",
     "metric_rows",
     "progress_rows",
     "script_name",
@@ -28,12 +32,11 @@ ATTEMPTED: Final = "transactions, failed and skipped ones included"
 
 _NUMBER: Final = r"-?(?:[0-9]{1,15}(?:\.[0-9]+)?|nan|NaN)"
 
-#: What the names of values begin with; other texts before a number (`Run: 2`) are not pgbench's.
+#: Names of values; of numbers of transactions, later versions print further ones.
 _NAMES: Final = (
-    r"(?:scaling factor|partitions|duration|weight|(?:maximum |total )?number of |latency "
-    r"|(?:initial|average) connection)"
+    r"scaling factor|partitions|duration|weight|(?:maximum |total )?number of [^=:]{1,60}"
+    r"|latency (?:average|stddev|minimum|maximum)|(?:initial|average) connection time"
 )
-
 #: Kind -> pattern; the first that matches decides.
 KINDS: Final = {
     "noise": r"^\s*$|^starting vacuum|^vacuuming|^dropping old tables\.|^NOTICE:  |^[0-9]+ (?:of [0-9]+ )?tuples"
@@ -50,8 +53,8 @@ KINDS: Final = {
     "processed": rf"^ - number of transactions actually processed: ({_NUMBER}) \(tps = ({_NUMBER})\)$",
     "tps": rf"^tps = ({_NUMBER})(?: (\(.*\)))?$",
     "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
-    "value": rf"^(?: - )?({_NAMES}[^=:]*?)(?: =|:) ({_NUMBER})(?:/[0-9]+)?(?: (ms|s)\b)?"
-    rf"(?: \((?:targets )?({_NUMBER}) ?%)?(?:[^=:0-9.eE][^=:]*)?$",
+    "value": rf"^(?: - )?({_NAMES})(?: =|:) ({_NUMBER})(?:/([0-9]{{1,15}}))?(?: (ms|s)\b)?"
+    rf"(?: \((?:targets )?({_NUMBER}) ?%[^()]*\)| \([a-z ]{{1,60}}\))?$",
     "command": rf"^\s+({_NUMBER})\s+(?:([0-9]+)\s+)?(?:([0-9]+)\s+)?([^0-9\s].*)$",
     "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",
 }
@@ -105,8 +108,8 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
     """
     relevant = lines.filter(pl.col("kind").is_in(_METRIC_KINDS))
     frames = [
-        _rows(relevant, "value", _metric(1), 2, unit=_group("value", 3), section=_value_section()),
-        _rows(relevant, "value", _metric(1), 4, unit=pl.lit("%"), section=_value_section()),
+        _rows(relevant, "value", _metric(1), 2, unit=_group("value", 4), section=_value_section()),
+        _rows(relevant, "value", _metric(1), 5, unit=pl.lit("%"), section=_value_section()),
         _rows(relevant, "tps", _tps_name(), 1, section=pl.lit(OVERALL)),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),
@@ -208,3 +211,62 @@ def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
             for column, word in _COUNTED.items()
         },
     )
+
+
+_PROCESSED = "number of transactions actually processed"
+_FAILED = "number of failed transactions"
+_SKIPPED = "number of transactions skipped"
+_LIMIT = "number of transactions above "
+
+
+@dataclass
+class PgbenchTotals:
+    """Sums over the scripts of a report, and the numbers that counts refer to.
+
+    Attributes:
+        scripts: transactions that the scripts processed; None without a report by script.
+        attempted: their transactions with failed and skipped ones (version 18).
+        measured: transactions of which those above the latency limit are a part.
+    """
+
+    scripts: float | None = None
+    attempted: float | None = None
+    measured: float | None = None
+
+    def add(self, metrics: pl.DataFrame, lines: pl.DataFrame) -> None:
+        """Take the values of further lines.
+
+        Args:
+            metrics: their rows of `client_metrics`.
+            lines: the lines with their `kind`.
+        """
+        own = metrics.filter(pl.col("unit").is_null(), pl.col("section").ne_missing(OVERALL))
+        self.scripts = _added(self.scripts, own.filter(metric="transactions"))
+        self.attempted = _added(self.attempted, own.filter(metric=ATTEMPTED))
+        limited = lines.filter(pl.col("kind") == "value", pl.col("text").str.starts_with(_LIMIT))
+        if self.measured is None and limited.height:
+            self.measured = limited["text"].str.extract(KINDS["value"], 3).cast(pl.Float64)[0]
+
+    def notes(self, values: Mapping[str, float]) -> str | None:
+        """The totals that are not the sums of their parts, in words.
+
+        Args:
+            values: metric -> its value of the whole run.
+        """
+        done = values.get(_PROCESSED)
+        lost = values.get(_FAILED, 0.0) + values.get(_SKIPPED, 0.0)
+        if done is None:
+            return None
+        # Some versions count skipped transactions among those that could have been late.
+        late = done if self.measured is None else min(max(self.measured, done), done + lost)
+        return contradictions(
+            [
+                (_PROCESSED, done, [self.scripts], 0.5),
+                ("transactions of all scripts", self.attempted, [done, lost], 0.5),
+                ("transactions with a latency", self.measured, [late], 0.5),
+            ]
+        )
+
+
+def _added(before: float | None, rows: pl.DataFrame) -> float | None:
+    return before if rows.is_empty() else (before or 0.0) + float(rows["value"].sum())

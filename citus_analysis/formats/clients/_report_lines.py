@@ -1,8 +1,9 @@
-"""Lines of a load generator's report by kind, for tools that print one report per run."""
+"""Lines of a load generator's report by kind, for tools that print one report per run, and the totals in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 import numpy as np
@@ -12,8 +13,9 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.texts.number_text import readable
 
-__all__ = ["MAX_CLIENTS", "MAX_COUNT", "Report", "count_of", "judged", "pieces_of"]
+__all__ = ["MAX_CLIENTS", "MAX_COUNT", "Report", "Total", "contradictions", "count_of", "judged", "pieces_of"]
 
 MAX_COUNT: Final = 10**15
 MAX_CLIENTS: Final = 2**31 - 1
@@ -86,3 +88,33 @@ def count_of(value: float | None, most: int = MAX_COUNT) -> int | None:
         (3, None, None)
     """
     return int(value) if value is not None and 0 <= value <= most else None
+
+
+#: What is printed, its value, the values of its parts, and the difference that rounding explains.
+Total = tuple[str, float | None, Iterable[float | None], float]
+
+
+def contradictions(totals: Iterable[Total]) -> str | None:
+    """The totals that are not the sums of their parts, in words; None if all are, or if a number is not known.
+
+    The sentence belongs into `clients.notes`; which of the numbers is wrong is not known.
+
+    Example:
+        >>> contradictions([("committed", 100, [60, 39], 0.5), ("tpmC", 10.0, [10.04], 0.05)])
+        'committed: 100 printed, but its parts add up to 99'
+    """
+    said = []
+    for what, total, values, tolerance in totals:
+        parts = list(values)
+        if total is None or not parts or any(part is None for part in parts):
+            continue
+        added = math.fsum(part for part in parts if part is not None)
+        # A total that is not a number (NaN) contradicts, too.
+        if not abs(total - added) <= tolerance:
+            said.append(f"{what}: {_exact(total)} printed, but its parts add up to {_exact(added)}")
+    return "; ".join(said) or None
+
+
+def _exact(value: float) -> str:
+    """All digits of a count; digits that matter of another number."""
+    return f"{value:.0f}" if float(value).is_integer() else readable(value)

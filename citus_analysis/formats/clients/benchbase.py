@@ -18,6 +18,8 @@ Conversion:
   times the elapsed time. Goodput also counts successful requests of the warm-up, which the summary does not mention:
   with a warm-up, more requests may have failed, and if Goodput is larger than Throughput, the number is null. No other
   number includes the warm-up. `Start timestamp` is before it and therefore a metric, not the `start_time`;
+- summaries before November 2023 state no number of requests: it is Throughput times the elapsed time. Where this is not
+  stated either, `operations_done` and `runtime_ms` are null, and `failed_share` is the share of requests that failed;
 - in the raw file, the time (in seconds, contrary to its heading) is the beginning of the request. `client_histogram`
   counts its latencies to the microsecond: percentiles of `operation_latencies` come from all requests of each
   transaction, and files of several BenchBase processes merge exactly;
@@ -44,13 +46,14 @@ from citus_analysis.core.column_types import TIME
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, count_of
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, contradictions, count_of
 from citus_analysis.formats.reading.latency_counts import LatencyCounts
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
 from citus_analysis.schema import TABLES
-from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
+from citus_analysis.texts.number_text import readable
+from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
 __all__ = ["FORMAT", "SUMMARY_LIMIT_BYTES", "Benchbase"]
 
@@ -59,12 +62,20 @@ _ALL: Final = "all transactions"
 _RAW: Final = b"Transaction Type Index,Transaction Name,Start Time (microseconds),Latency (microseconds)"
 _SAMPLES: Final = b"Time (seconds),Requests,Throughput (requests/second),"
 _RESULTS: Final = b"Time (seconds),Throughput (requests/second),"
-_SUMMARY: Final = re.compile(rb'\A\s*\{(?=[\s\S]*"Measured Requests")(?=[\s\S]*"Latency Distribution")')
+#: Summaries before November 2023 have no "Measured Requests", and those of OLTPBench no "Goodput".
+_SUMMARY: Final = re.compile(
+    rb'\A\s*\{(?=[\s\S]*"Latency Distribution"\s*:\s*\{)(?=[\s\S]*"Benchmark Type"\s*:)'
+    rb'(?=[\s\S]*"Throughput \(requests/second\)"\s*:)'
+)
 _N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({_N}),([0-9]{{1,15}}),([0-9]{{1,9}}),[0-9]{{1,9}}$"
 _WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{_N}){{9,12}}$"
 #: The summary's names, used for number, mean and extremes of each transaction's latencies in the raw file.
 _RAW_METRICS: Final = ("Measured Requests", "Average Latency", "Minimum Latency", "Maximum Latency")
+_ENDED: Final = "EXIT"
+_ROUNDED: Final = 1e-6
+#: Factor by which the warm-up's requests per second may exceed those of the measured time.
+_WARM_UP_FACTOR: Final = 3.0
 _UNKNOWN: Final = "not a line of this file of BenchBase"
 _TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
 #: Headings of a window -> column of `client_series`.
@@ -77,7 +88,7 @@ _COLUMNS: Final = {
     "90th Percentile Latency": "p90_us",
     "99th Percentile Latency": "p99_us",
 }
-_UNITS: Final = {"microseconds": "us", "milliseconds": "ms", "millisecond": "ms", "nanoseconds": "ns"}
+_UNITS: Final = {"microseconds": "us", "milliseconds": "ms", "millisecond": "ms", "nanoseconds": "ns", "seconds": "s"}
 _HEADING: Final = re.compile(r"^(.*?)(?: \(([a-z/]+)\))?$")
 
 
@@ -85,7 +96,7 @@ class Benchbase(Format):
     """Results of BenchBase: summary, raw latencies, samples and results by window."""
 
     name: ClassVar[str] = "benchbase"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = (
         *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
     )
@@ -214,10 +225,20 @@ def _values(headings: list[str]) -> Iterator[tuple[str, pl.Expr]]:
         column = _COLUMNS.get(name)
         if column is not None:
             value = pl.col("cell").list.get(place).cast(pl.Float64)
-            yield (
-                column,
-                value * US_PER_MS if unit == "ms" else value.cast(pl.Int64) if column == "operations" else value,
-            )
+            if column.endswith("_us") and unit != "us":
+                value = value * _us_per(unit, heading)
+            yield column, value.cast(pl.Int64) if column == "operations" else value
+
+
+def _us_per(unit: str | None, heading: str) -> float:
+    """Microseconds of a unit of a heading.
+
+    Raises:
+        FormatError: it is no unit of time that is known.
+    """
+    if unit not in SECONDS_PER_UNIT:
+        raise FormatError(f"has the column {heading!r}, whose unit is not known")
+    return SECONDS_PER_UNIT[unit] * US_PER_S
 
 
 def _named(heading: str) -> tuple[str, str | None]:
@@ -257,27 +278,53 @@ def _client(summary: Mapping[str, object], numbers: Mapping[str, float], request
     nanoseconds = numbers.get("Elapsed Time (nanoseconds)")
     rate, good = (numbers.get(f"{name} (requests/second)") for name in ("Throughput", "Goodput"))
     seconds = None if nanoseconds is None else nanoseconds * SECONDS_PER_UNIT["ns"]
-    failed = _failed(rate, good, seconds)
+    counted = requests
+    if counted is None and rate is not None and seconds is not None and rate * seconds <= MAX_COUNT:
+        counted = round(rate * seconds)
+    failed = _failed(rate, good, counted)
     facts = {
         "tool": "BenchBase",
         "throughput_ops_s": rate,
         "runtime_ms": None if seconds is None else seconds * 1000,
         "threads": _whole(summary.get("terminals"), MAX_CLIENTS),
         "scale_factor": _whole(summary.get("scalefactor"), MAX_COUNT),
-        "operations_done": count_of(None if requests is None else requests - (failed or 0)),
+        "operations_done": count_of(None if counted is None else counted - (failed or 0)),
         "failed_operations": failed,
+        "failed_share": 1 - good / rate if failed is None and rate and good is not None and good <= rate else None,
+        "notes": _notes(numbers, requests),
         "measurement_type": "raw",
         "script": str(summary["Benchmark Type"]) if isinstance(summary.get("Benchmark Type"), str) else None,
-        "completed": summary.get("Final State") == "EXIT" and rate is not None,
+        "completed": summary.get("Final State", _ENDED) == _ENDED and rate is not None,
     }
     return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
 
 
-def _failed(rate: float | None, good: float | None, seconds: float | None) -> int | None:
-    """Number of failed requests, from the rates of all and of successful ones; None if they do not determine it."""
-    if rate is None or good is None or seconds is None or good > rate:
+def _notes(numbers: Mapping[str, float], requests: float | None) -> str | None:
+    """Contradictions of the summary, in words."""
+    seconds = numbers.get("Elapsed Time (nanoseconds)", 0.0) * SECONDS_PER_UNIT["ns"]
+    rate, good = (numbers.get(f"{name} (requests/second)", 0.0) for name in ("Throughput", "Goodput"))
+    begin, end = (
+        numbers.get(f"{name} (milliseconds)", 0.0) / 1000 for name in ("Start timestamp", "Current Timestamp")
+    )
+    if not rate or not seconds:
         return None
-    return count_of(round((rate - good) * seconds)) if (rate - good) * seconds <= MAX_COUNT else None
+    rounding = 1 + _ROUNDED * (requests or 0)
+    told = contradictions([("Measured Requests", requests, [rate * seconds], rounding)])
+    # Requests of the warm-up are good, too, but there cannot be many more of them than its time allows.
+    more = (good - rate) * seconds
+    if not begin or more <= rounding + _WARM_UP_FACTOR * rate * max(end - begin - seconds, 0.0):
+        return told
+    words = (
+        f"Goodput: {readable(good)}/s printed, but Throughput is {readable(rate)}/s, and there was no time to warm up"
+    )
+    return f"{told}; {words}" if told else words
+
+
+def _failed(rate: float | None, good: float | None, requests: float | None) -> int | None:
+    """Number of failed requests, from the rates of all and of successful ones; None if they do not determine it."""
+    if not rate or good is None or requests is None or good > rate:
+        return None
+    return count_of(round(requests * (1 - good / rate)))
 
 
 def _whole(value: object, most: int) -> int | None:

@@ -36,7 +36,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import count_of, judged, pieces_of
+from citus_analysis.formats.clients._report_lines import contradictions, count_of, judged, pieces_of
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
@@ -58,7 +58,8 @@ _STYLES: Final = Styles(
         *("99.9th(ms)", "Max(ms)"),
     ),
 )
-_TOTAL: Final = rf"^tpmC: ({_N}), tpmTotal: ({_N}), efficiency: ({_N})%$"
+#: Releases of 2019 print `tpmC` alone.
+_TOTAL: Final = rf"^tpmC: ({_N})(?:, tpmTotal: ({_N}))?(?:, efficiency: ({_N})%)?$"
 _TOTAL_TABLE: Final = rf"^\| +({_N}) +\| +({_N}) +\| +({_N})% +\|$"
 _TOTAL_JSON: Final = r'^\[?\{"efficiency":".*","tpmC":".*","tpmTotal":".*"\}\]?$'
 #: Kind -> pattern; the first that matches decides.
@@ -95,13 +96,17 @@ _FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
 _UNKNOWN: Final = "not a line of go-tpc"
 _SECOND: Final = "output of a second run in the same file; put each run's output into a file of its own"
 _S_PER_MIN: Final = 60
+_NEW_ORDER: Final = "NEW_ORDER"
+#: Largest difference of a printed rate from its value, and the share by which rates fall until the totals are computed.
+_ROUNDED: Final = 0.0501
+_LATER: Final = 0.001
 
 
 class GoTpc(Format):
     """Output of go-tpc: TPC-C and other benchmarks of databases, in Go."""
 
     name: ClassVar[str] = "go_tpc"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, frames and headings of tables, progress of `prepare`"
     measures: ClassVar[Mapping[str, str]] = MEASURES
@@ -172,11 +177,24 @@ class _Report:
             "operations_done": count_of(done) if counts else None,
             "failed_operations": count_of(max(failed, self._failures)) if counts else None,
             "measurement_type": "histogram",
-            "script": "TPC-C" if "tpmC" in self._totals else None,
-            "completed": bool(rates) and self._finished > 0,
+            "new_orders_per_min": self._totals.get("tpmC", rates.get(_NEW_ORDER)),
+            "notes": self._contradictions(rates),
+            "script": "TPC-C" if "tpmC" in self._totals or _NEW_ORDER in rates else None,
+            # The summary is printed at the end only.
+            "completed": bool(rates),
         }
         client = TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
         return Parsed({"clients": client, "client_errors": self._errors}, 0)
+
+    def _contradictions(self, rates: Mapping[str, float]) -> str | None:
+        own = [rate for section, rate in rates.items() if is_counted_once(section)]
+        tpmc = self._totals.get("tpmC")
+        return contradictions(
+            [
+                ("tpmC", tpmc, [rates.get(_NEW_ORDER)], 2 * _ROUNDED + _LATER * (tpmc or 0.0)),
+                ("tpmTotal", self._totals.get("tpmTotal"), own, (len(own) + 1) * _ROUNDED + _LATER * sum(own)),
+            ]
+        )
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         frame = judged(lines, _KINDS, _UNKNOWN).with_columns(

@@ -42,7 +42,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import pieces_of
+from citus_analysis.formats.clients._report_lines import contradictions, pieces_of
 from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_runs
@@ -95,6 +95,7 @@ _SECTION_NAME: Final = (
 )
 _UNKNOWN: Final = "not a line of go-ycsb"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
+_HALF: Final = 0.5
 _MAX_COUNT: Final = 10**15
 _MAX_CLIENTS: Final = 2**31 - 1
 
@@ -103,7 +104,7 @@ class GoYcsb(Format):
     """Output of go-ycsb, the YCSB client in Go."""
 
     name: ClassVar[str] = "go_ycsb"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = (
         *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "client_errors"),
     )
@@ -262,6 +263,7 @@ class _Report:
             "operations_planned": next((n for name in planned if (n := self._whole(name, _MAX_COUNT))), None),
             "operations_done": min(int(done), _MAX_COUNT) if counts else None,
             "failed_operations": min(int(failed), _MAX_COUNT) if counts else None,
+            "notes": contradictions([("TOTAL", counts.get(OVERALL), [printed], _HALF)]),
             "measurement_type": self._properties.get("measurementtype"),
             "completed": runtime_s is not None and bool(counts),
         }

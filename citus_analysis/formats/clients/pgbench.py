@@ -53,6 +53,7 @@ from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
     KINDS,
     TELLING,
+    PgbenchTotals,
     metric_rows,
     progress_rows,
     script_name,
@@ -153,6 +154,7 @@ class _Report:
     _values: dict[str, float] = field(default_factory=dict)
     _kinds: set[str] = field(default_factory=set)
     _weights: dict[str, float] = field(default_factory=dict)
+    _totals: PgbenchTotals = field(default_factory=PgbenchTotals)
     _errors: pl.DataFrame = field(default_factory=no_messages)
     _aborted: bool = False
     _once: set[str] = field(default_factory=set)
@@ -216,6 +218,7 @@ class _Report:
         ):
             self._facts.setdefault(kind, text)
         metrics = metric_rows(lines)
+        self._totals.add(metrics, lines)
         weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
         # A weight before the first script belongs to no script.
         self._weights |= dict(weights.select("section", "value").drop_nulls("section").iter_rows())
@@ -268,6 +271,7 @@ class _Report:
             "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
             "operations_done": done,
             "failed_operations": value("number of failed transactions"),
+            "notes": self._totals.notes(self._values),
             "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,
             "start_time": _time(self._start),
             "end_time": _time(self._end),

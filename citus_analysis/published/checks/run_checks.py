@@ -51,13 +51,27 @@ _FEW: Final = 3
 
 
 def run_status(tables: RunTables) -> Iterator[Weighted]:
-    """List runs that failed or lost operations, which are left out of the statistics."""
+    """List runs that failed or lost operations, which are left out of the statistics unless they are allowed."""
     for run in tables.runs.iter_rows(named=True):
         if run["status"] != "ok":
-            text = f"{run['status']}: not part of any statistic"
+            unless = " that does not allow it" if run["status"] == "degraded" else ""
+            text = f"{run['status']}: not part of any statistic{unless}"
             yield about("amber", "run_status", run, "ok", run["status_reason"] or run["status"] or "unknown", text)
         else:
-            yield about("green", "run_status", run, "ok", "ok", "every planned operation succeeded")
+            text = run["status_reason"] or "every planned operation succeeded"
+            yield about("green", "run_status", run, "ok", "ok", text)
+
+
+def client_totals(tables: RunTables) -> Iterator[Weighted]:
+    """The totals that a client prints are the sums of the parts that it prints."""
+    expected = "totals that are the sums of their parts"
+    for run in tables.runs.iter_rows(named=True):
+        if run["notes"]:
+            text = "the client's output contradicts itself"
+            yield about("amber", "client_totals", run, expected, run["notes"], text)
+        else:
+            text = "no total contradicts its parts"
+            yield about("green", "client_totals", run, expected, "no contradiction", text)
 
 
 def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
@@ -309,6 +323,7 @@ def _configuration(cells: Cells) -> str:
 #: Checks of runs, in the order in which findings are listed.
 RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
     "run_status": run_status,
+    "client_totals": client_totals,
     "throughput_identity": throughput_identity,
     "parts_add_up": parts_add_up,
     "littles_law": littles_law,

@@ -22,7 +22,8 @@ _WORDS: Final = {
 }
 #: Check of runs -> the remedy for a finding that is not green.
 ADVICE: Final = {
-    "run_status": "Left out of all numbers. The table client_errors has the errors; run them again.",
+    "run_status": "Left out of all numbers, or taken in by allow=degraded. The table client_errors has the errors.",
+    "client_totals": "Read the client's output: some of its numbers are wrong, and which ones is not known.",
     "throughput_identity": "Use the throughput that follows from operations and time; start load generators together.",
     "parts_add_up": "Look for a load generator whose log is missing or is read twice.",
     "littles_law": "Measure longer, so that start-up weighs less, or look for a client that waits for itself.",

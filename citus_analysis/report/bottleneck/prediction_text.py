@@ -69,6 +69,7 @@ def network_predictions(
     workload: str = "",
     level: float = LEVEL,
     changes: bool = False,
+    allow: str = "",
 ) -> Predictions:
     """Predictions for the set-ups of a dataset, as far as a page shows them.
 
@@ -81,9 +82,10 @@ def network_predictions(
         workload: one workload of the run phase; empty: all.
         level: confidence level.
         changes: also predict the effects of changes.
+        allow: `degraded` to use degraded runs as well.
     """
     content = open_dataset(dataset).content_hash
-    found, curves = _networks(dataset, content, resources, phase, workload, level)
+    found, curves = _networks(dataset, content, resources, phase, workload, level, allow)
     effects = what_if_changes(found) if changes else []
     sentences = what_if_sentences(effects) if changes else []
     return Predictions(curve_sentences(found), sentences, what_if_table(effects), curves.clone())
@@ -97,9 +99,10 @@ def _networks(
     phase: str,
     workload: str,
     level: float,
+    allow: str,
 ) -> tuple[tuple[WhatIf, ...], pl.DataFrame]:
     """The networks and curves, which two reports show; a process that makes both computes them once."""
-    found = predictions(open_dataset(dataset), resources, phase=phase, workload=workload, level=level)
+    found = predictions(open_dataset(dataset), resources, phase=phase, workload=workload, level=level, allow=allow)
     return found, curve_table(found, level=level)
 
 

@@ -21,6 +21,7 @@ from citus_analysis.report.engine.notebooks import Scalar, report_parameters
 from citus_analysis.report.over_time.track_text import column_values, tracked_datasets
 from citus_analysis.report.scalability import Axis, check_base
 from citus_analysis.runs.run_selection import Selection, check_known, select_runs
+from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.serverlogs import LogWindow, WindowedLogs, with_log_runs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
 
@@ -70,7 +71,9 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
 
 
 def _selection(dataset: TableSource, values: Values) -> Selection:
-    return select_runs(dataset, values.text("resources"), values.text("phase"), values.text("workload"))
+    return select_runs(
+        dataset, values.text("resources"), values.text("phase"), values.text("workload"), values.text("allow")
+    )
 
 
 def _scalability(dataset: Dataset, values: Values) -> None:
@@ -96,6 +99,7 @@ def _resources(dataset: Dataset, values: Values) -> None:
     resources, detail, iteration = values.text("resources"), values.text("detail"), values.whole("iteration")
     if detail or iteration or resources != "*":
         study_resources(dataset, resources, detail=detail, iteration=iteration)
+    allowed_statuses(values.text("allow"))
 
 
 def _server(dataset: Dataset, values: Values) -> None:
@@ -113,11 +117,13 @@ def _published(_dataset: Dataset, values: Values) -> None:
 
 def _bottleneck(dataset: Dataset, values: Values) -> None:
     check_known(with_log_runs(dataset).table("runs"), values.text("resources"))
+    allowed_statuses(values.text("allow"))
 
 
 def _track(dataset: Dataset, values: Values) -> None:
     tracked_datasets(fspath(dataset.path), values.text("datasets"))
     column_values(values.text("only"))
+    allowed_statuses(values.text("allow"))
 
 
 _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {

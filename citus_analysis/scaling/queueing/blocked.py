@@ -7,7 +7,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, TableSource, as_polars, tables_of
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import comparability, described, within_measured
+from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.scaling.queueing._structures import PARTS
 from citus_analysis.scaling.queueing.laws import little_runs
 from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT, what_if
@@ -49,6 +50,7 @@ def blocked_time(
     threads: int | None = None,
     tolerated_percent: float = TOLERATED_PERCENT,
     level: float = LEVEL,
+    allow: str | Collection[str] = (),
 ) -> tuple[WhatIf, ...]:
     """Blocked-time analysis of every set-up that has traced statements and client latencies, over its thread counts.
 
@@ -68,15 +70,17 @@ def blocked_time(
         threads: thread count of the gains; by default each set-up's largest.
         tolerated_percent: largest error of throughput at a thread count that was left out.
         level: confidence level.
+        allow: `degraded` to use degraded runs as well.
 
     Raises:
+        UsageError: another status cannot be allowed.
         InsufficientDataError: no run has both traced statements and client latencies.
     """
     tables = tables_of(source, ("runs", "operation_latencies", "statements"))
     settings = _optional(source, "settings")
     parts = _parts(within_measured(tables["statements"], tables["runs"]).rows, skip_first)
     measured = little_runs(tables).select(*_KEY, "response_time_us")
-    runs = described(tables["runs"], settings).filter(pl.col("status").cast(pl.String) == "ok")
+    runs = described(tables["runs"], settings).filter(pl.col("status").cast(pl.String).is_in(allowed_statuses(allow)))
     joined = runs.join(parts, on=_KEY).join(measured, on=_KEY).filter(pl.col("threads") > 0)
     if joined.is_empty():
         raise InsufficientDataError("no run has both traced statements and client latencies")

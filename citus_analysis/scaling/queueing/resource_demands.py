@@ -7,6 +7,7 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import polars as pl
@@ -66,7 +67,13 @@ def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFra
 
 
 def predictions(
-    dataset: TableSource, resources: str = "*", *, phase: str = "all", workload: str = "", level: float = LEVEL
+    dataset: TableSource,
+    resources: str = "*",
+    *,
+    phase: str = "all",
+    workload: str = "",
+    level: float = LEVEL,
+    allow: str | Collection[str] = (),
 ) -> tuple[WhatIf, ...]:
     """Predictions of :func:`citus_analysis.scaling.queueing.blocked.blocked_time`; none if runs lack traces.
 
@@ -76,6 +83,7 @@ def predictions(
         phase: `load`, `run` or `all`.
         workload: one workload of the run phase; empty: all.
         level: confidence level.
+        allow: `degraded` to use degraded runs as well.
     """
     tables = {name: matching(as_polars(dataset.table(name)), resources) for name in _PREDICTED_FROM}
     if tables["operation_latencies"].is_empty():
@@ -86,7 +94,7 @@ def predictions(
     of_workload = (pl.col("phase").cast(pl.String) == "load") | (pl.col("workload") == workload)
     tables["runs"] = tables["runs"].filter(wanted & (of_workload if workload else pl.lit(value=True)))
     try:
-        return blocked_time(tables, level=level)
+        return blocked_time(tables, level=level, allow=allow)
     except InsufficientDataError:
         return ()
 

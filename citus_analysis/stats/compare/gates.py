@@ -13,7 +13,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -23,6 +23,7 @@ from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.core.frames import Frame, TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs import change_words, setting_changes, stratum_text
+from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.gate_results import Gate, GateCheck, GateVerdict
@@ -50,6 +51,7 @@ def gate(
     pool: Sequence[str] = (),
     only: Mapping[str, object] | None = None,
     level: float = LEVEL,
+    allow: str | Collection[str] = (),
 ) -> Gate:
     """Judge the runs of a dataset by those of another, configuration by configuration.
 
@@ -62,9 +64,11 @@ def gate(
         pool: columns of the configuration that need not be equal.
         only: column -> value; selects checks (or runs, for a column that is not held equal).
         level: confidence level; the tests use 1 - level.
+        allow: `degraded` to judge degraded runs of both datasets as well; a warning gives their number.
 
     Raises:
         UnknownNameError: no such column or metric.
+        UsageError: another status cannot be allowed.
         InsufficientDataError: a side has no run with the metric, or the two have no configuration in common.
 
     Example:
@@ -81,7 +85,7 @@ def gate(
         tables.append(_both_sides(candidate, baseline, metric))
         better = not lower_is_better(metric)
         question = Question(metric, _SIDE, "baseline", (), tuple(pool), margin, level, better)
-        asked.append(_asked(tables[-1], question, within, only))
+        asked.append(_asked(tables[-1], question, within, only, allow))
     found = [(one, c) for one in asked for c in unadjusted(one.runs, one.question)]
     # One family over all configurations and metrics: the gate fails if one of them does.
     adjusted = compare_many([replace(c, family="gate") for _, c in found], level=level)
@@ -123,15 +127,22 @@ def _both_sides(candidate: TableSource | Frame, baseline: TableSource | Frame, m
 
 
 def _asked(
-    table: pl.DataFrame, question: Question, within: Sequence[str] | None, only: Mapping[str, object] | None
+    table: pl.DataFrame,
+    question: Question,
+    within: Sequence[str] | None,
+    only: Mapping[str, object] | None,
+    allow: str | Collection[str],
 ) -> Asked:
+    statuses = allowed_statuses(allow)
     for side in _SIDES:
         usable = table.filter(pl.col(_SIDE) == side)
         if "status" in table.columns:
-            usable = usable.filter(pl.col("status").cast(pl.String) == "ok")
+            usable = usable.filter(pl.col("status").cast(pl.String).is_in(statuses))
         if usable[question.metric].drop_nulls().is_empty():
-            raise InsufficientDataError(f"the {side} has no run with status ok and a {question.metric}")
-    return ask(table, question, within, only)
+            raise InsufficientDataError(
+                f"the {side} has no run with status {' or '.join(statuses)} and a {question.metric}"
+            )
+    return ask(table, question, within, only, allow)
 
 
 def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:

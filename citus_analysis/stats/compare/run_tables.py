@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -101,7 +101,7 @@ def compare_runs(
     only: Mapping[str, object] | None = None,
     margin: float = MARGIN,
     level: float = LEVEL,
-    statuses: Sequence[str] = ("ok",),
+    allow: str | Collection[str] = (),
     higher_is_better: bool | None = None,
 ) -> RunComparison:
     """Compare the levels of one column of a table of runs, like with like.
@@ -121,11 +121,12 @@ def compare_runs(
         only: column -> value; selects comparisons (or runs, for a column that is not held equal).
         margin: relative difference that counts as none.
         level: confidence level.
-        statuses: statuses of the runs to compare.
+        allow: `degraded` to compare degraded runs as well; a warning gives their number.
         higher_is_better: by default derived from the metric's name: lower times and numbers of failures are better.
 
     Raises:
         UnknownNameError: no such column, metric or base level.
+        UsageError: another status cannot be allowed.
         InsufficientDataError: no run is left, or no two levels have runs that agree in all columns to hold equal.
 
     Example:
@@ -135,7 +136,7 @@ def compare_runs(
     """
     better = not lower_is_better(metric) if higher_is_better is None else higher_is_better
     question = Question(metric, by, base, (), tuple(pool), margin, level, better)
-    asked = ask(runs_of(source, metric), question, within, only, statuses)
+    asked = ask(runs_of(source, metric), question, within, only, allow)
     runs, question = asked.runs, asked.question
     found = compare_levels(runs, question)
     nothing = () if found else (_nothing_to_compare(runs, question),)
@@ -169,7 +170,7 @@ def ask(
     question: Question,
     within: Sequence[str] | None = None,
     only: Mapping[str, object] | None = None,
-    statuses: Sequence[str] = ("ok",),
+    allow: str | Collection[str] = (),
 ) -> Asked:
     """Select the runs to compare, and the columns to hold equal; see :func:`compare_runs`.
 
@@ -178,7 +179,7 @@ def ask(
         question: the question without its strata; its base is a value as displayed.
         within: columns to hold equal, instead of the whole configuration.
         only: column -> value.
-        statuses: statuses of the runs to compare.
+        allow: `degraded` to compare degraded runs as well; a warning gives their number.
 
     Raises:
         UnknownNameError: no such column or base level.
@@ -186,8 +187,8 @@ def ask(
     """
     metric, by = question.metric, question.by
     check_columns(frame, (by, *(within or ()), *question.pool))
-    _, notes = measured_runs(frame, metric, statuses, only)
-    runs, _ = measured_runs(frame.filter(pl.col(by).is_not_null()), metric, statuses)
+    _, notes = measured_runs(frame, metric, allow, only)
+    runs, _ = measured_runs(frame.filter(pl.col(by).is_not_null()), metric, allow)
     held = comparability(runs, by, question.pool)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)

@@ -1,4 +1,4 @@
-"""Files that HammerDB (4 to 6) writes about a run: console or log, counter, time profile, `hammer.DB` and JSON.
+"""Files that HammerDB (2 to 6) writes about a run: console or log, counter, time profile, `hammer.DB` and JSON.
 
 Tables: `clients` (one row, of a source with a result), `client_metrics`, `client_series` (the transaction
 counter), `client_errors`. For example::
@@ -25,7 +25,8 @@ The same values, in the same tables, come from
 Conversion:
 
 - NOPM (new orders a minute) and TPM (transactions a minute, as the database counts them) are metrics of `OVERALL`
-  under their own names; `throughput_ops_s` is TPM / 60. TPM of different databases count different things: compare
+  under their own names, also where version 3 and earlier print `27661 PostgreSQL TPM at 12014 NOPM`;
+  `throughput_ops_s` is TPM / 60. TPM of different databases count different things: compare
   their NOPM;
 - the run time is the timed minutes, without the ramp-up; HammerDB prints no number of transactions: `operations_done`
   is null;
@@ -40,6 +41,8 @@ Conversion:
   `operation_latencies.percentile_source` says so;
 - the transaction counter becomes the series; without a time (`tcset timestamps`), `elapsed_s` is null. Times in JSON
   and `hammer.DB` are the host's local ones: state its zone with `--meta timezone=`;
+- errors of virtual users are counted by class, and `reported_errors` is their number; users other than the first, which
+  only measures, that end with `FINISHED FAILED` are missing from `connected_threads`;
 - the points of the counter that a job report marks as its shutdown are not in the series; their number is the metric
   `points of the shutdown`;
 - for TPROC-H, each `query N completed in S seconds` is a metric of `OVERALL`. A job report of it is a run without a

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["KINDS", "NUMBER", "RESULTS", "SIGN", "SIGN_WORDS", "UNKNOWN"]
+__all__ = ["FAILED_USER", "KINDS", "NUMBER", "RESULTS", "SIGN", "SIGN_WORDS", "STRANGE", "UNKNOWN", "UNKNOWN_RESULT"]
 
 NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _USER: Final = r"^(?:Vuser [0-9]+: ?)?"
@@ -13,12 +13,21 @@ _USER: Final = r"^(?:Vuser [0-9]+: ?)?"
 _TEXT: Final = r'^(?: *"|Vuser [0-9]+: ?)?'
 _DATE: Final = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [A-Z]{3,4} [0-9]{4}"
 _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+#: Kind of a line with a result in a form that is not known.
+STRANGE: Final = "strange"
 #: Kind -> pattern; the first that matches decides.
 KINDS: Final = {
     "version": r"^HammerDB CLI v([0-9][0-9.]{0,9})$",
-    "result": rf'{_TEXT}TEST RESULT : System achieved ([0-9]{{1,15}}) NOPM from ([0-9]{{1,15}}) (.+?) TPM(?:",?)?$',
+    # Version 3 and earlier print the two numbers in the other order.
+    "result": rf"{_TEXT}TEST RESULT : System achieved "
+    r"(?:(?P<nopm>[0-9]{1,15}) NOPM from (?P<tpm>[0-9]{1,15}) .+? TPM"
+    rf"|(?P<old_tpm>[0-9]{{1,15}}) .+? TPM at (?P<old_nopm>[0-9]{{1,15}}) NOPM)"
+    r'(?:",?)?$',
+    STRANGE: r"TEST RESULT :",
     "setting": rf"{_USER}(Beginning rampup time of|Timing test period of) ([0-9]{{1,9}}) (?:in )?minutes?$",
     "users": rf'{_TEXT}([0-9]{{1,9}}) Active (?:Virtual Users|Sessions) configured(?:",?)?$',
+    # Version 2 counts the monitor, too.
+    "all_users": rf"{_USER}([0-9]{{1,9}}) Virtual Users configured$",
     "query": rf"{_USER}query ([0-9]{{1,3}}) completed in ({NUMBER}) seconds$",
     "queries": rf"{_USER}(?:Completed ([0-9]{{1,9}}) query set\(s\) in ({NUMBER}) seconds"
     rf"|Geometric mean .* is ({NUMBER}))$",
@@ -42,8 +51,11 @@ KINDS: Final = {
     r"|^TRANSACTION (?:RESPONSE TIMES|COUNT)$|^HAMMERDB RESULT$|^ *[\[\]{}]+,?$"
     r'|^ *\{?"[^"]{0,1000}"(?:: (?:\{|"[^"]{0,1000}"))?,?$',
 }
+#: The number of a virtual user that ended with an error.
+FAILED_USER: Final = r"^Vuser ([0-9]{1,9}): ?FINISHED FAILED"
 SIGN: Final = re.compile(
-    rb"TEST RESULT : System achieved [0-9]+ NOPM from [0-9]+ |^Hammerdb (?:Transaction Counter )?Log @ "
+    rb"TEST RESULT : System achieved [0-9]+ (?:NOPM from [0-9]+|[^\n]{1,40} TPM at [0-9]+ NOPM)"
+    rb"|^Hammerdb (?:Transaction Counter )?Log @ "
     rb"|^[A-Za-z0-9]+ Hammerdb Time Profile Report @ |^HammerDB CLI v[0-9]|^Vuser 1:Beginning rampup time of [0-9]+ min"
     rb"|^Vuser 1:(?:RUNNING|Executing Query [0-9]+)\r?$",
     re.MULTILINE,
@@ -52,7 +64,8 @@ SIGN: Final = re.compile(
 SIGN_WORDS: Final = (b"TEST RESULT : ", b"Hammerdb ", b"HammerDB CLI v", b"Vuser 1:")
 #: Kinds of lines with values.
 RESULTS: Final = (
-    *("version", "result", "setting", "users", "query", "queries", "counter", "listed", "user", "summary"),
+    *("version", "result", "setting", "users", "all_users", "query", "queries", "counter", "listed", "user", "summary"),
     *("procedure", "values", "timed", "timing"),
 )
 UNKNOWN: Final = "not a line of HammerDB"
+UNKNOWN_RESULT: Final = "a result of HammerDB in a form that is not known"

@@ -12,7 +12,15 @@ from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged
-from citus_analysis.formats.clients.hammerdb._lines import KINDS, NUMBER, RESULTS, UNKNOWN
+from citus_analysis.formats.clients.hammerdb._lines import (
+    FAILED_USER,
+    KINDS,
+    NUMBER,
+    RESULTS,
+    STRANGE,
+    UNKNOWN,
+    UNKNOWN_RESULT,
+)
 from citus_analysis.formats.clients.hammerdb._timings import Row, Timings, named
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Block
@@ -47,6 +55,8 @@ class Facts:
         query_seconds: TPROC-H: time of all queries.
         queries: TPROC-H: queries of all sets.
         others: further values of `OVERALL`.
+        errors: errors of virtual users that were printed; None if the source does not contain such lines.
+        failed_users: virtual users that ended with an error, the monitor (user 1) among them.
     """
 
     version: str | None = None
@@ -58,6 +68,8 @@ class Facts:
     query_seconds: float | None = None
     queries: float | None = None
     others: list[Row] = field(default_factory=list)
+    errors: int | None = None
+    failed_users: set[int] = field(default_factory=set)
 
     def rows(self) -> list[Row]:
         """The facts as metrics of `OVERALL`."""
@@ -83,6 +95,9 @@ class Facts:
             "throughput_ops_s": None if self.tpm is None else self.tpm / _S_PER_MIN,
             "runtime_ms": self.timed * _MS_PER_MIN if self.tpm is not None and self.timed else None,
             "threads": count_of(self.users, MAX_CLIENTS),
+            "connected_threads": self._lasting_users(),
+            "new_orders_per_min": self.nopm,
+            "reported_errors": self.errors,
             "time_limit_s": None if self.timed is None else self.timed * _S_PER_MIN,
             "script": "TPROC-C",
             "completed": self.tpm is not None,
@@ -101,6 +116,11 @@ class Facts:
             "script": "TPROC-H",
             "completed": True,
         }
+
+    def _lasting_users(self) -> int | None:
+        """Users that ran transactions to the end, if some did not; the first user is the monitor."""
+        ended = len(self.failed_users - {1})
+        return count_of((self.users or 0) - ended, MAX_CLIENTS) if ended and self.users else None
 
 
 def metrics_of(facts: Facts, timings: Timings) -> pl.DataFrame:
@@ -141,6 +161,8 @@ class Report:
     _procedure: str | None = None
     _start: float | None = None
     _listed: list[tuple[str, str]] = field(default_factory=list)
+    _printed: int = 0
+    _ended: int = 0
     errors: pl.DataFrame = field(default_factory=no_messages)
 
     def block(self, block: Block) -> Parsed:
@@ -148,6 +170,8 @@ class Report:
         # The console begins its lines with a carriage return.
         text = line_frame(block.data, block.offset).with_columns(pl.col("text").str.strip_chars_start("\r"))
         lines = judged(text, KINDS, UNKNOWN)
+        strange = pl.col("reason").is_null() & (pl.col("kind") == STRANGE)
+        lines = lines.with_columns(reason=pl.when(strange).then(pl.lit(UNKNOWN_RESULT)).otherwise("reason"))
         good = lines.filter(pl.col("reason").is_null())
         self.take(good)
         noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
@@ -172,7 +196,14 @@ class Report:
         """Take the values of lines: their `kind`, `text` and `offset`."""
         results = good.filter(pl.col("kind").is_in(RESULTS))
         self.recognised |= not results.is_empty()
-        self.errors = add_messages(self.errors, count_messages(good.filter(pl.col("kind") == "error")))
+        errors = good.filter(pl.col("kind") == "error")
+        self.errors = add_messages(self.errors, count_messages(errors))
+        ended = errors["text"].str.extract(FAILED_USER).cast(pl.Int64)
+        self.facts.failed_users |= set(ended.drop_nulls())
+        # The line that a user failed follows that of its error.
+        self._ended += errors.height - ended.null_count()
+        self._printed += ended.null_count()
+        self.facts.errors = self._printed or self._ended
         # Few lines of a report are not of the counter, so this loop is short.
         for kind, text in results.filter(pl.col("kind") != "counter").select("kind", "text").iter_rows():
             found = re.search(KINDS[kind], text)
@@ -185,13 +216,15 @@ class Report:
             case "version":
                 facts.version = found[1]
             case "result":
-                facts.nopm, facts.tpm = float(found[1]), float(found[2])
+                facts.nopm, facts.tpm = (float(found[name] or found[f"old_{name}"]) for name in ("nopm", "tpm"))
             case "setting" if found[1] == _RAMP_UP:
                 facts.ramp_up = float(found[2])
             case "setting":
                 facts.timed = float(found[2])
             case "users":
                 facts.users = float(found[1])
+            case "all_users":
+                facts.users = max(float(found[1]) - 1, 0.0)
             case "query":
                 facts.others.append((OVERALL, f"query {found[1]}", "s", float(found[2])))
             case "queries":

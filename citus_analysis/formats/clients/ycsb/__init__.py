@@ -45,7 +45,7 @@ __all__ = ["FORMAT", "Ycsb"]
 _SIGNS: Final = Signs(
     re.compile(
         rb"^YCSB Client \d"
-        rb"|^\[OVERALL\], (?:RunTime|Throughput)\("
+        rb"|^\[OVERALL\], ?(?:RunTime|Throughput)\("
         rb"|^\[[A-Za-z_-]+\], (?:Operations|AverageLatency\(us\)|Return=\w+), "
         rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3} -?\d+ sec: \d+ operations; "
         rb"|^ ?\d+ sec: \d+ operations; \d[\d.,]* current ops/sec"
@@ -57,7 +57,7 @@ _SIGNS: Final = Signs(
     ),
     (
         b"YCSB Client ",
-        b"[OVERALL], ",
+        b"[OVERALL],",
         b"], Operations, ",
         b"], AverageLatency(us), ",
         b"], Return=",
@@ -80,7 +80,7 @@ class Ycsb(JoinableFormat):
     """Output of YCSB clients, versions 0.1 to 0.18."""
 
     name: ClassVar[str] = "ycsb"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     tables: ClassVar[tuple[str, ...]] = (
         "clients",
         "client_metrics",

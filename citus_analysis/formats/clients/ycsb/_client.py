@@ -11,6 +11,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.clients.ycsb._summary_totals import summary_contradictions
 from citus_analysis.operations import COMPOUND, FAILED, is_counted_once
 
 __all__ = ["Client", "client_rows", "totals"]
@@ -106,6 +107,7 @@ class Client:
             "time_limit_s": self.time_limit_s or _number(properties.get("maxexecutiontime")) or None,
             "operations_done": done,
             "failed_operations": failed,
+            "notes": summary_contradictions(self.values, done, failed) if self._completed else None,
             "measurement_type": properties.get("measurementtype") or next(iter(self.measured), None),
             "start_time": self.start_time,
             "end_time": self.end_time,

@@ -40,6 +40,8 @@ STATUS: Final = rf"^ ?(?:({_CLOCK}) )?(-?[0-9]{{1,9}}) sec: (-?[0-9]{{1,15}}) op
 #: `Maximum execution time specified as: 600 secs`.
 LIMIT: Final = r"^Maximum execution time specified as: ([0-9]+) secs$"
 
+#: Version 0.1 prints no blank before the name of a value of `OVERALL`.
+_WITHOUT_BLANK: Final = re.compile(rb"^\[[^\]\n]+\],[^ \t\r\n]", re.MULTILINE)
 _COMMAND: Final = r"^Command line: "
 _LAUNCH: Final = r"^[\w/.~-]*java\s.*\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b"
 _VERSION: Final = r"^YCSB Client \S+$"
@@ -137,9 +139,10 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     `kind` is one of noise, status, summary, raw, json, command, launch, version, limit, continuation, error, or null.
     """
     # Large files consist mainly of these two kinds of lines, so they skip the search for other kinds.
-    lines = line_frame(data, offset).select(
-        "offset", "length", "text", glued=pl.lit(value=False), kind=_kind_of("raw", "summary")
-    )
+    frame = line_frame(data, offset)
+    if _WITHOUT_BLANK.search(data):
+        frame = frame.with_columns(pl.col("text").str.replace(r"^(\[[^\]]+\]),(\S)", "$1, $2"))
+    lines = frame.select("offset", "length", "text", glued=pl.lit(value=False), kind=_kind_of("raw", "summary"))
     known = lines["kind"].is_not_null()
     others = lines.filter(~known).with_columns(kind=_kind_of(*_COMMON), suspect=may_be_glued())
     if others["suspect"].any():

@@ -1,0 +1,207 @@
+"""The rules of status: what makes a run failed or degraded, and what is counted without changing its status.
+
+docs/statistics.md shows the table :data:`STATUS_RULES`; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+__all__ = ["STATUS_RULES", "StatusRule", "status_markdown"]
+
+#: TPC-C 2.4.1.4 has 1 % of the new orders rolled back; by 5.2.3, at most 45 % of all transactions are new orders.
+_PRESCRIBED_SHARE: Final = 0.01 * 0.45
+#: Standard deviations by which chance may exceed the prescribed number.
+_CHANCE: Final = 4
+#: Factor by which a share of an unknown number of operations may exceed it.
+_UNCOUNTED: Final = 1.25
+_TPCC: Final = r"(?i)\btpc-?c\b"
+
+
+@dataclass(frozen=True)
+class StatusRule:
+    """A condition that decides the status of a run.
+
+    Attributes:
+        tools: tools to which it applies, in words; those that print what it needs.
+        meaning: the condition in words.
+        status: the status of a run for which it holds.
+        holds: the condition, over the columns that :func:`with_status` describes.
+        reason: what is said of the run.
+    """
+
+    tools: str
+    meaning: str
+    status: str
+    holds: pl.Expr
+    reason: pl.Expr
+
+
+_FAILED: Final = pl.col("failed_operations")
+_SHARE: Final = pl.col("failed_share")
+#: Operations failed: how many, or, if that is not known, which share.
+_LOST: Final = (_FAILED > 0) | (_FAILED.is_null() & (_SHARE > 0))
+_HOW_MANY: Final = (
+    pl.when(_FAILED.is_not_null())
+    .then(pl.format("{} of {}", "failed_operations", "attempted"))
+    .otherwise(pl.format("{} % of the", (_SHARE * 100).round(2)))
+)
+_NOTHING_DONE: Final = (pl.col("operations_done") == 0) & (pl.col("incomplete") == 0) & (pl.col("main_clients") > 0)
+
+
+def _incomplete() -> tuple[StatusRule, ...]:
+    """Runs that were not measured to their end."""
+    missing = pl.col("drivers") - pl.col("main_clients")
+    idle = pl.col("threads") - pl.col("connected_threads")
+    short = (pl.col("attempted") < pl.col("operations")) & ~pl.col("time_limited")
+    ended = (
+        pl.when(pl.col("throughput_ops_s").is_not_null())
+        .then(pl.format("incomplete results of {} of {} clients: aborted, or cut", "incomplete", "main_clients"))
+        .otherwise(pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients"))
+    )
+    return (
+        StatusRule(
+            "all",
+            "a main client left no log",
+            "failed",
+            missing > 0,
+            pl.format("no log of {} of {} main clients", missing, "drivers"),
+        ),
+        StatusRule(
+            "all",
+            "a main client printed no final summary (it was ended, or its output is cut), or that it aborted its run",
+            "failed",
+            pl.col("incomplete") > 0,
+            ended.str.replace("1 of 1 clients", "the client", literal=True),
+        ),
+        StatusRule(
+            "YCSB, pgbench, HammerDB",
+            "client threads (virtual users) never connected, or ended early",
+            "failed",
+            idle > 0,
+            pl.format("{} of {} client threads never connected, or ended early", idle, "threads"),
+        ),
+        StatusRule(
+            "YCSB, go-ycsb, pgbench",
+            "fewer operations were attempted than planned, without a time limit",
+            "failed",
+            short,
+            pl.format("{} of {} planned operations attempted", "attempted", "operations"),
+        ),
+    )
+
+
+def _unmeasured() -> tuple[StatusRule, ...]:
+    """Runs to their end in which nothing succeeded."""
+    at_rest = (pl.col("throughput_ops_s") == 0) & pl.col("operations_done").is_null() & (pl.col("incomplete") == 0)
+    return (
+        StatusRule(
+            "all",
+            "nothing was measured: every operation failed, or there was none",
+            "failed",
+            _NOTHING_DONE | at_rest,
+            pl.when(_NOTHING_DONE & (_FAILED > 0))
+            .then(pl.format("nothing was measured: {} of {} operations failed", "failed_operations", "attempted"))
+            .otherwise(pl.lit("nothing was measured: no operation was done")),
+        ),
+        StatusRule(
+            "HammerDB, go-tpc",
+            "TPC-C without a new order (0 NOPM or tpmC), which is what it measures",
+            "failed",
+            (pl.col("new_orders_per_min") == 0) & (pl.col("incomplete") == 0),
+            pl.lit("nothing was measured: no new order succeeded"),
+        ),
+    )
+
+
+def _is_prescribed() -> pl.Expr:
+    """Whether no more requests failed than TPC-C has rolled back; other tools do not count these as failures."""
+    expected = pl.col("attempted") * _PRESCRIBED_SHARE
+    chance = _CHANCE * (expected * (1 - _PRESCRIBED_SHARE)).sqrt()
+    is_tpcc = (pl.col("tool") == "BenchBase") & pl.col("script").str.contains(_TPCC)
+    few = (expected + chance >= _FAILED) | (_FAILED.is_null() & (_SHARE <= _PRESCRIBED_SHARE * _UNCOUNTED))
+    return (is_tpcc & few).fill_null(value=False)
+
+
+_PRESCRIBED: Final = _is_prescribed()
+_TOLERATED: Final = (pl.col("tool") == "sysbench").fill_null(value=False)
+
+
+def _degradations() -> tuple[StatusRule, ...]:
+    """Runs to their end in which operations failed."""
+    return (
+        StatusRule(
+            "all",
+            "operations failed, except those that the last two rows count",
+            "degraded",
+            _LOST & ~_PRESCRIBED & ~_TOLERATED & ~_NOTHING_DONE.fill_null(value=False),
+            pl.format("{} operations failed", _HOW_MANY),
+        ),
+        StatusRule(
+            "HammerDB",
+            "it printed errors of virtual users, the monitor among them",
+            "degraded",
+            pl.col("reported_errors") > 0,
+            pl.format("errors of virtual users that were printed: {}", "reported_errors"),
+        ),
+    )
+
+
+def _counted() -> tuple[StatusRule, ...]:
+    """Failures that are counted, and do not change the status."""
+    return (
+        StatusRule(
+            "BenchBase",
+            "TPC-C: not more requests failed than it has rolled back, 1 % of the new orders, which are at most 45 % of "
+            f"all transactions, and {_CHANCE} standard deviations for chance (if only their share is known, "
+            f"{100 * _PRESCRIBED_SHARE * _UNCOUNTED:.2f} %)",
+            "ok",
+            _LOST & _PRESCRIBED & ~_NOTHING_DONE.fill_null(value=False),
+            pl.format("{} operations were rolled back, as TPC-C prescribes", _HOW_MANY),
+        ),
+        StatusRule(
+            "sysbench",
+            "transactions were repeated after errors that it ignores (deadlocks, serialization failures)",
+            "ok",
+            (_FAILED > 0) & _TOLERATED & ~_NOTHING_DONE.fill_null(value=False),
+            pl.format("ignored errors, after which transactions were repeated: {}", "failed_operations"),
+        ),
+    )
+
+
+def _of_monitor() -> tuple[StatusRule, ...]:
+    done, failed = pl.col("monitor_operations"), pl.col("monitor_failed_operations").fill_null(0)
+    return (
+        StatusRule(
+            "the monitor",
+            "operations of the sampled client failed",
+            "degraded",
+            failed > 0,
+            pl.format("{} of {} operations of the monitor failed", failed, done + failed),
+        ),
+        StatusRule(
+            "the monitor",
+            "the sampled client did nothing",
+            "degraded",
+            done + failed == 0,
+            pl.lit("the monitor client did nothing: no sampled statements"),
+        ),
+    )
+
+
+#: All rules, in the order in which they are applied.
+STATUS_RULES: Final = (*_incomplete(), *_unmeasured(), *_degradations(), *_of_monitor(), *_counted())
+
+
+def status_markdown() -> str:
+    """The table of rules as Markdown; a test compares it with docs/statistics.md."""
+    rows = [(f"*{one.status}*", one.tools, one.meaning) for one in STATUS_RULES]
+    return _table((("status", "tools", "if"), ("---", "---", "---"), *rows))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
