@@ -30,7 +30,7 @@ _OF_OTHERS: Final[Mapping[str, frozenset[str]]] = {
 }
 #: Folder of the corpus, by its end, -> formats of its files; a resource has three files, `truth` what was launched.
 _OF_CORPUS: Final[Mapping[str, frozenset[str]]] = {
-    "": frozenset({"config", "pg_dist_node", "pg_dist_shard"}),
+    "": frozenset({"config", "pg_dist_node", "pg_dist_shard", "pglog"}),
     "explain": frozenset({"explain"}),
     "general": frozenset({"iostat", "iostat_json", "vmstat"}),
     "perf": _OF_OTHERS["perf"],
@@ -78,7 +78,6 @@ def test_no_file_of_other_people_is_taken_for_another_tools() -> None:
         "pgbench": 5,
         "pgbench_log": 5,
         "pgcsvlog": 2,
-        "pgjsonlog": 1,
         "pglog": 11,
         "pidstat": 5,
         "sadf_csv": 2,
@@ -99,11 +98,11 @@ def test_no_file_of_the_corpus_is_taken_for_another_tools() -> None:
         "perf_report": 16,
         "perf_script": 4,
         "perf_stat": 8,
-        "pg_dist_node": 66,
+        "pg_dist_node": 67,
         "pg_dist_shard": 66,
         "pgbench": 18,
         "pgbench_log": 28,
-        "pglog": 267,
+        "pglog": 271,
         "vmstat": 107,
         "ycsb": 208,
     }

@@ -19,6 +19,8 @@ _END = r"(?: |\r?$)"
 _SHARE: Final = 0.8
 _COMPOSE = r"Attaching to |Gracefully stopping|(?:Stopping|Killing|Aborting) |\S+ exited with code [0-9]+"
 _JOURNAL = r"-- (?:Logs begin|Journal begins|Boot|Reboot|No entries|cursor)"
+#: The database's attachment, and the numbers of the message and of its piece.
+_LOGPLEX = r"\[\w+\] \[[0-9]+-[0-9]+\] {1,2}"
 #: stern tells which containers it follows.
 _STERN = r"[+-] \S+ \u203a "
 
@@ -51,6 +53,12 @@ KNOWN: Final = (
         rf"\[{_NAME}\] (?:out|err):{_END}",
         "Fabric",
         r"\[[^\]\n]+\] (?:Executing task|run:|sudo:|local:|put:|download:)|Done\.|Disconnecting from|\s*$",
+    ),
+    Known(rf"{_ISO} app\[postgres\.[0-9]+\]: {_LOGPLEX}", "Heroku logs", r".* app\[heroku-postgres\]: "),
+    Known(
+        rf"(?:[0-9]+ )?<[0-9]{{1,3}}>1 {_ISO} \S+ app postgres\.[0-9]+ - - {_LOGPLEX}",
+        "logplex",
+        r"(?:[0-9]+ )?<[0-9]{1,3}>1 \S+ \S+ app heroku-postgres - - ",
     ),
     Known(rf"[^\t\n]+\t[^\t\n]+\t\ufeff?{_ISO}{_END}", "GitHub Actions log"),
     Known(rf"{_ISO} {_NAME} [\w./-]+(?:\[[0-9]+\])?:{_END}", JOURNAL, _JOURNAL),

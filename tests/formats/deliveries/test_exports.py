@@ -58,7 +58,7 @@ def test_a_text_of_lines_comes_back(shape: Shape, tool: str) -> None:
     text = plain_texts()[tool]
     data = shape(said_by_line(text))
     (view,) = views_of(data)
-    assert view.words == SHAPES[shape]
+    assert view.words.partition(" of ")[0] == SHAPES[shape]
     assert text_of(undone(view, data)) == text
     assert text_of(undone(view, data, size=len(data))) == text
 

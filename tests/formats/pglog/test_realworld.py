@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats import Content, Hints, detect_format
+from citus_analysis.formats import Content, Hints
+from citus_analysis.formats.recognition.sources_of_file import recognise_sources
 
 from .logs import gathered
 
@@ -19,13 +20,13 @@ OF_OTHERS = {"darold__pgbadger__t_fixtures_pg_rawcsv.log": 55}
 @pytest.mark.realworld
 @pytest.mark.skipif(not FILES, reason="the folder of recordings made by others is absent")
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
-def test_everything_is_read(path: Path) -> None:
-    content = Content(path)
-    found = detect_format(content)
-    assert found is not None
-    log = gathered(list(found.parse(content, Hints(path.name))))
-    with content.open() as stream:
-        size = len(stream.read())
+def test_everything_is_read(path: Path, tmp_path: Path) -> None:
+    (source,) = recognise_sources(Content(path))
+    assert source.format is not None
+    undone = tmp_path / path.name
+    places = source.delivery.write(Content(path), undone)
+    log = gathered(list(source.format.parse(Content(undone), Hints(path.name))))
+    size = places.text_bytes
     assert log.accounted == size
     assert log.parsed >= 0.9999 * (size - OF_OTHERS.get(path.name, 0))
     assert log.events.height > 0
