@@ -20,7 +20,7 @@ _MOST: Final = 4_194_304
 _NO_ERROR: Final = "00000"
 #: Share of steps by one among the lines of processes. Lines of extracts are missing, so it counts with a key only.
 _MOSTLY: Final = 0.5
-#: Share of steps by one that processes have which are started one after the other.
+#: Share of steps by one that processes have which are started one after the other; of lines that are there twice.
 _FEW: Final = 0.3
 _LOCK: Final = re.compile(r"process ([0-9]+) (?:still waiting|acquired|avoided deadlock|detected deadlock)")
 
@@ -124,7 +124,7 @@ def _is_ordered(values: Values, records: Sequence[Record]) -> bool | None:
 def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool:
     """Whether the values of each process increase, mostly by one; `unknown` if no process has two of them."""
     last: dict[str, int] = {}
-    steps = ones = 0
+    steps = ones = back = 0
     for value, process in zip(values, processes, strict=True):
         if value is None or process is None or not value.isdecimal():
             continue
@@ -132,9 +132,10 @@ def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool
         if process in last:
             steps += 1
             ones += number == last[process] + 1
-            if number <= last[process] and number != 1:
-                return False
+            back += number <= last[process] and number != 1
         last[process] = number
+    if back > (_FEW * steps if unknown else 0):
+        return False
     return ones >= _MOSTLY * steps or unknown if steps else unknown
 
 
