@@ -13,7 +13,7 @@ from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 
-__all__ = ["find_lines", "find_process", "is_state"]
+__all__ = ["find_lines", "find_process", "is_state", "is_virtual_transaction"]
 
 #: Largest process number of Linux; numbers of other systems are used where a key or `%c` says what they are.
 _MOST: Final = 4_194_304
@@ -86,6 +86,14 @@ def find_lines(slots: Mapping[int, Values], keyed: Mapping[int, str], processes:
         for slot, values in slots.items()
         if keyed.get(slot, "l") == "l" and _are_positive(values) and _counts(values, processes, unknown=slot in keyed)
     }
+
+
+def is_virtual_transaction(values: Values) -> bool:
+    """Whether numbers around a slash are backend and transaction, not process and line."""
+    said = [value for value in values if value]
+    backends = [value.partition("/")[0] for value in said]
+    numbers: Values = [value.partition("/")[2] for value in said]
+    return "0" in numbers or "" in values or not _counts(numbers, [*backends])
 
 
 def _are_positive(values: Values) -> bool:
