@@ -33,4 +33,5 @@ def _note(logs: int, prefix: str, undecided: str | None) -> str:
     if undecided is None:
         return f"{said}; {_COMPARE}"
     option = shlex.quote(f"log_line_prefix={prefix}")
-    return f"{said}; ambiguous and therefore without a column: {undecided}; {_COMPARE} and state it: --meta {option}"
+    way_out = f"{_COMPARE} and state it, with an escape for each %?: --meta {option}"
+    return f"{said}; ambiguous and therefore without a column: {undecided}; {way_out}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,23 @@ def test_a_recorded_log_says_what_the_servers_own_log_says(name: str) -> None:
     assert found["byte_length"].sum() == len(data)
     assert own["statement_fingerprint"].drop_nulls().n_unique() == 14
     assert Counter(found.select(SAID).rows()) == Counter(own.select(SAID).rows())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        r"<134>\1 \2[\3]:",
+        r"<134>1 2026-11-20T10:00:00.123456+01:00 \2 \3 - -",
+        r'<134>1 2026-11-20T10:00:00Z \2 \3 PG [origin@1 ip="[::1]"][x]',
+    ],
+)
+def test_a_header_of_another_form_says_the_same(tmp_path: Path, form: str) -> None:
+    data = (RECORDED / "numbered.syslog").read_bytes()
+    header = re.compile(rb"(?m)^(\S+ +(?:\S+ +\S+ )?)(\S+ [^ \[]+)\[([0-9]+)\]:")
+    path = written(tmp_path, header.sub(form.replace("\\1 ", "\\1").encode(), data), "other.syslog")
+    found, prefix = path.read_bytes(), find_prefix(Content(path), None)
+    assert prefix.syslog
+    assert_frame_equal(rows(found, prefix).select(*SAID, "pid"), rows(data, prefix).select(*SAID, "pid"))
 
 
 @pytest.mark.parametrize("name", ["numbered", "unnumbered"])

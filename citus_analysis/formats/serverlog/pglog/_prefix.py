@@ -119,7 +119,7 @@ ADDRESS_PATTERN: Final = (
 #: `?` and `#` are inferred fields of which it is not known what they are: a text, and a number.
 _PATTERNS: Final = {
     "?": _TEXT,
-    "#": r"-?[0-9]{0,20}",
+    "#": r"-?[0-9]{1,20}",
     "a": _TEXT,
     "b": _TEXT,
     "c": r"[0-9a-f]{1,16}\.[0-9a-f]{1,7}",
@@ -167,17 +167,20 @@ STRAY_PATTERN: Final = rf"^[ \r](?:[^\n]*[^A-Za-z])?{_SEVERITY}:  "
 
 
 _CLOCK = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
-#: The time of syslog, `Nov 20 21:03:47` or in RFC 3339's form, the host, and the program.
+#: The priority of syslog's line, if it was kept, its time, `Nov 20 21:03:47` or in RFC 3339's form, the host, and the
+#: program.
 _SYSLOG_SENDER = (
-    rf"(?:[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK}"
+    rf"(?:<[0-9]{{1,3}}>(?:1 )?)?(?:[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK}"
     rf"|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}(?:\.[0-9]{{1,6}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})) "
-    r"[^ ]+ [^ \[]+"
+    r"[^ ]+ [^ \[]+[ \[]"
 )
+#: What follows the process: `]:`, or (RFC 5424) an identifier and structured data.
+_SYSLOG_END = r"(?:\]:| [^ ]+ (?:-|\[[^\n]*?\])) "
 #: Syslog writes its header before each line of a record. PostgreSQL's numbers of message and piece follow, or the
 #: number of the piece alone (`syslog_sequence_numbers = off`).
-_SYSLOG = rf"{_SYSLOG_SENDER}\[(?P<p>[0-9]{{1,9}})\]: \[(?:(?P<l>[0-9]{{1,18}})-[0-9]+|[0-9]{{1,18}})\] "
+_SYSLOG = rf"{_SYSLOG_SENDER}(?P<p>[0-9]{{1,9}}){_SYSLOG_END}\[(?:(?P<l>[0-9]{{1,18}})-[0-9]+|[0-9]{{1,18}})\] "
 SYSLOG_HEADER: Final = rf"^(?P<head>{_SYSLOG})"
-_SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_SENDER}\[[0-9]+\]: \[[0-9]+(?:-[0-9]+)?\] "
+_SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_SENDER}[0-9]+{_SYSLOG_END}\[[0-9]+(?:-[0-9]+)?\] "
 
 
 class Heads(Protocol):

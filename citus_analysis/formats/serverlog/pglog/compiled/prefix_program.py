@@ -34,7 +34,7 @@ _FIELD_OF: Final = {
     "e": "state",
 }
 #: Escape of digits -> fewest, most, and whether a minus may precede them.
-_DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1), "#": (0, 20, 1)}
+_DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1), "#": (1, 20, 1)}
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)
 
 #: One row per severity word: its length, then its bytes.

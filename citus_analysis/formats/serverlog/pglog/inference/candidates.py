@@ -96,7 +96,13 @@ def _said_words(columns: list[list[Token]]) -> set[int]:
     for place, column in enumerate(columns[:-1]):
         kind, text = column[0]
         following = columns[place + 1][0]
-        if kind == "word" and len(set(column)) == 1 and text.lower() in KEYS and following[0] == "literal":
+        if (
+            kind == "word"
+            and len(text) > 1
+            and len(set(column)) == 1
+            and text.lower() in KEYS
+            and following[0] == "literal"
+        ):
             colon = following[1].startswith((":", " :", " = "))
             found |= {place: KEYS[text.lower()]} if colon else {}
     several = len(set(found.values())) > 1

@@ -17,7 +17,9 @@ STATE: Final = re.compile(r"[0-9A-Z]{5}")
 _FORMS: Final[dict[frozenset[str], str]] = {
     **{frozenset({kind}): escape for kind, escape in (("ms", "m"), ("second", "t"), ("epoch", "n"), ("session", "c"))},
     **{frozenset({"vxid", *more}): "v" for more in ((), (EMPTY,))},
-    **{frozenset({"number", *more}): "#" for more in ((), (EMPTY,))},
+    frozenset({"number"}): "#",
+    # Of all numbers, only the leader of a parallel group may be absent.
+    frozenset({"number", EMPTY}): "P",
     **{frozenset({"remote", *more}): "r" for more in ((), (EMPTY,), ("host",))},
     **{frozenset({"host", *more}): "h" for more in ((), (EMPTY,))},
     **{frozenset({"backend", *more}): "b" for more in ((), ("tag",))},

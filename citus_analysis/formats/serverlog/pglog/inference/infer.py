@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import Element, Prefix
@@ -52,7 +53,8 @@ def infer_prefix(sample: str) -> Prefix | None:
         >>> inferred.text
         '%m [%p] db=%d '
     """
-    records, _ = records_of(sample)
+    # Records that are there twice say nothing about how numbers behave.
+    records = [record for record, _ in groupby(records_of(sample)[0])]
     if not records:
         return None
     best = _best(records)

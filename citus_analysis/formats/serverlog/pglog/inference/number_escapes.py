@@ -13,14 +13,14 @@ from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 
-__all__ = ["find_lines", "find_process", "is_state"]
+__all__ = ["find_lines", "find_process", "is_state", "is_virtual_transaction"]
 
 #: Largest process number of Linux; numbers of other systems are used where a key or `%c` says what they are.
 _MOST: Final = 4_194_304
 _NO_ERROR: Final = "00000"
 #: Share of steps by one among the lines of processes. Lines of extracts are missing, so it counts with a key only.
 _MOSTLY: Final = 0.5
-#: Share of steps by one that processes have which are started one after the other.
+#: Share of steps by one that processes have which are started one after the other; of lines that are there twice.
 _FEW: Final = 0.3
 _LOCK: Final = re.compile(r"process ([0-9]+) (?:still waiting|acquired|avoided deadlock|detected deadlock)")
 
@@ -88,6 +88,14 @@ def find_lines(slots: Mapping[int, Values], keyed: Mapping[int, str], processes:
     }
 
 
+def is_virtual_transaction(values: Values) -> bool:
+    """Whether numbers around a slash are backend and transaction, not process and line."""
+    said = [value for value in values if value]
+    backends = [value.partition("/")[0] for value in said]
+    numbers: Values = [value.partition("/")[2] for value in said]
+    return "0" in numbers or "" in values or not _counts(numbers, [*backends])
+
+
 def _are_positive(values: Values) -> bool:
     said = [value for value in values if value is not None]
     return bool(said) and all(value.isdecimal() and len(value) < 10 and int(value) > 0 for value in said)
@@ -124,7 +132,7 @@ def _is_ordered(values: Values, records: Sequence[Record]) -> bool | None:
 def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool:
     """Whether the values of each process increase, mostly by one; `unknown` if no process has two of them."""
     last: dict[str, int] = {}
-    steps = ones = 0
+    steps = ones = back = 0
     for value, process in zip(values, processes, strict=True):
         if value is None or process is None or not value.isdecimal():
             continue
@@ -132,9 +140,10 @@ def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool
         if process in last:
             steps += 1
             ones += number == last[process] + 1
-            if number <= last[process] and number != 1:
-                return False
+            back += number <= last[process] and number != 1
         last[process] = number
+    if back > (_FEW * steps if unknown else 0):
+        return False
     return ones >= _MOSTLY * steps or unknown if steps else unknown
 
 

@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from citus_analysis.formats.serverlog.pglog._prefix import Element
 from citus_analysis.formats.serverlog.pglog.inference.forms import form_of_values
-from citus_analysis.formats.serverlog.pglog.inference.number_escapes import find_lines, find_process, is_state
+from citus_analysis.formats.serverlog.pglog.inference.number_escapes import (
+    find_lines,
+    find_process,
+    is_state,
+    is_virtual_transaction,
+)
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts, facts_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Values
@@ -27,6 +33,9 @@ _KEY: Final = re.compile(r"([A-Za-z_][\w-]*)\s*[=:]\s*[\"'(\[{<]?$")
 _BRACKET_OR_WORD: Final = re.compile(rb"[\[\](){}<>\w]")
 _BRACKETS: Final = frozenset({b"[]", b"()", b"{}", b"<>"})
 _CLOSING: Final = frozenset({b"]", b")", b"}"})
+#: A key with a bracket that is not closed, and what follows.
+_OPEN: Final = re.compile(rb"\w=[\[({<]([^\])}>]*)$")
+_OPENING: Final = frozenset({b"[", b"(", b"{"})
 _NAMES: Final = {"u": "user", "d": "database", "a": "application", "h": "client"}
 _LARGE: Final = 2**32
 
@@ -93,12 +102,12 @@ class _Slots:
         return {slot: values for slot, values in self._columns.items() if self._escapes[slot] == escape}
 
     def name_numbers(self) -> None:
-        """Process, line and SQLSTATE."""
-        for slot, values in self._of("e").items():
-            if self._keys.get(slot, "e") not in ("e", "") or not is_state(values, self._records):
-                self._escapes[slot] = "?"
+        """Process, line, SQLSTATE and virtual transaction."""
         numbers, sessions = self._of("#"), list(self._of("c").values())
-        process = find_process(numbers, self._keys, sessions, self._records)
+        apart = {
+            slot: values for slot, values in numbers.items() if slot in self._keys or not self._is_beside_slash(slot)
+        }
+        process = find_process(numbers if sessions else apart, self._keys, sessions, self._records)
         if process is not None:
             self._escapes[process] = "p"
             for slot, values in numbers.items():
@@ -111,6 +120,25 @@ class _Slots:
             self._escapes[slot] = "l"
         for slot, values in self._of("#").items():
             self._name_other_number(slot, values)
+        self._check_forms(known=process is not None or bool(sessions))
+
+    def _check_forms(self, *, known: bool) -> None:
+        """Leave SQLSTATE and virtual transaction undecided where keys or values say otherwise."""
+        for slot, values in self._of("e").items():
+            if self._keys.get(slot, "e") not in ("e", "") or not is_state(values, self._records):
+                self._escapes[slot] = "?"
+        for slot, values in self._of("v").items():
+            if self._keys.get(slot, "v") not in ("v", "") or not (known or is_virtual_transaction(values)):
+                self._escapes[slot] = "?"
+
+    def _is_beside_slash(self, slot: int) -> bool:
+        """Whether a number is one of several around slashes, which may be a virtual transaction."""
+        elements = self._elements
+        return any(
+            elements[between].literal == b"/" and elements[other].escape == "#"
+            for between, other in ((slot - 1, slot - 2), (slot + 1, slot + 2))
+            if 0 <= other < len(elements)
+        )
 
     def _name_other_number(self, slot: int, values: Values) -> None:
         """Transaction, query, leader: they give no column, so it does not matter which of them it is."""
@@ -140,18 +168,21 @@ class _Slots:
             self._name_text(slot, facts)
         for slot in sorted(texts):
             self._name_pair(slot, facts)
+        for slot in sorted(texts):
+            self._doubt_interrupted(slot, facts)
 
     def _name_text(self, slot: int, facts: Sequence[Facts]) -> None:
         values, key, form = self._columns[slot], self._keys.get(slot), self._escapes[slot]
-        if all(value is None for value in values):
+        if all(value is None for value in values) or self._is_cut(slot):
             self._escapes[slot] = "?"
+            self._undecided[slot] = "part of a text"
             return
         composite = is_composite(values, () if self._is_enclosed(slot) else self._separators)
         escape = escape_of_text(values, facts, key or None, composite=composite)
         known = key in (None, "", "h") and host_escape(values, facts) is not None and not composite
         if escape == "?" and form in "hr" and known:
             # An address after the beginning of the prefix is the client's, not the server's own.
-            escape = form if slot > 1 else "?"
+            escape = form if slot > 1 and not self._ends_bracket(slot) else "?"
         self._escapes[slot] = escape
         if escape == "?" and any(values):
             may = [
@@ -164,11 +195,42 @@ class _Slots:
         else:
             self._undecided.pop(slot, None)
 
+    def _is_cut(self, slot: int) -> bool:
+        """Whether a slot is one of several in brackets that have one key: their whole text is one value."""
+        before = b"\0".join(element.literal for element in self._elements[:slot])
+        found = _OPEN.search(before)
+        following = self._elements[slot + 1].literal if slot + 1 < len(self._elements) else b""
+        return found is not None and (b"\0" in found[1] or following[:1] not in _CLOSING)
+
+    def _ends_bracket(self, slot: int) -> bool:
+        """Whether a bracket that began before another text is closed behind a slot: it may be part of that text."""
+        inside = not self._is_enclosed(slot) or self._elements[slot - 1].literal[-1:] not in _OPENING
+        after = self._elements[slot + 1 : slot + 2]
+        return slot > 1 and inside and any(element.literal[:1] in _CLOSING for element in after)
+
+    def _is_open(self, slot: int, last: int) -> bool:
+        """Whether a bracket before a slot is not closed directly behind the last of several."""
+        before, after = self._elements[slot - 1].literal, self._elements[last + 1 : last + 2]
+        return before[-1:] in _OPENING and not any(element.literal[:1] in _CLOSING for element in after)
+
     def _is_enclosed(self, slot: int) -> bool:
         """Whether a slot is alone in brackets."""
         sides = self._elements[slot - 1 : slot] + self._elements[slot + 1 : slot + 2]
         ends = [side.literal for side in sides]
         return len(ends) > 1 and (ends[0][-1:] + ends[1][:1] in _BRACKETS or ends[1][:1] in _CLOSING)
+
+    def _doubt_interrupted(self, slot: int, facts: Sequence[Facts]) -> None:
+        """An address without a key among fields with keys may be the end of the text before it."""
+        before = slot - 2
+        between = any(one > slot for one in self._keys) and before in self._keys and slot not in self._keys
+        if self._escapes[slot] in "hr" and between and not host_escape(self._columns[slot], facts):
+            for one in {slot, before} & self._named_texts:
+                self._escapes[one] = "?"
+                self._undecided[one] = "part of a text"
+
+    @property
+    def _named_texts(self) -> set[int]:
+        return {slot for slot, escape in self._escapes.items() if escape in "udahr"}
 
     def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
         """Text, `@` and text are user and database, as a key would say, if no message says otherwise.
@@ -179,10 +241,12 @@ class _Slots:
         pair = {slot: "u", other: "d"}
         if other not in self._escapes or self._elements[slot + 1].literal != b"@" or slot in self._keys:
             return
+        if self._elements[other + 1 : other + 2] == (Element(literal=b"-"),) or self._is_open(slot, other):
+            return
         named = [self._escapes[one] for one in self._escapes if one not in pair]
         if any(self._escapes[one] not in ("?", letter) or letter in named for one, letter in pair.items()):
             return
-        if any(is_composite(self._columns[one], {"@", *self._separators} - {" "}) for one in pair):
+        if any(is_composite(self._columns[one], {"@", *self._separators}) for one in pair):
             return
         if all(agreement(self._columns[one], facts, letter) is not False for one, letter in pair.items()):
             for one, letter in pair.items():

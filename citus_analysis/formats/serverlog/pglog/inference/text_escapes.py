@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from citus_analysis.formats.serverlog.pglog._prefix import ADDRESS_PATTERN
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, tokens
@@ -16,6 +18,8 @@ UNSET: Final = ("[unknown]", "")
 _LETTERS: Final = "uda"
 _TELLING: Final = frozenset({"ms", "second", "epoch", "session", "remote", "vxid"})
 _HALF: Final = 0.5
+#: An address beside other text, with which it is two fields; an application may have one after a blank.
+_ADDRESS: Final = re.compile(rf"(?<! ){ADDRESS_PATTERN}(?:\([0-9]+\))?")
 
 
 def escape_of_text(values: Values, facts: Sequence[Facts], key: str | None, *, composite: bool) -> str:
@@ -54,6 +58,8 @@ def is_composite(values: Values, separators: Collection[str]) -> bool:
     said -= {""}
     if not said or UNSET[0] in said:
         return False
+    if any(_ADDRESS.search(value) and not _ADDRESS.fullmatch(value) for value in said):
+        return True
     if any(all(separator in value for value in said) for separator in separators):
         return True
     several = sum(len(found) > 1 and any(_is_telling(one) for one in found) for found in map(tokens, said))

@@ -34,7 +34,7 @@ _KINDS: Final = {
     "second": rf"{SECOND_PATTERN} {ZONE_PATTERN}",
     "epoch": rf"{_ALONE}[0-9]{{10}}\.[0-9]{{3}}{_ENDS}",
     "session": rf"{_ALONE}[0-9a-f]{{8}}\.[0-9a-f]{{1,7}}{_ENDS}",
-    "literal": r"[A-Za-z_][\w-]*=",
+    "literal": r"(?<!\w)[A-Za-z_]\w*=",
     "remote": rf"(?:\[local\]|{ADDRESS_PATTERN}|(?<![\w.-])[A-Za-z0-9][\w.-]*)\([0-9]{{1,5}}\)",
     "unset": r"\[unknown\]",
     "host": rf"\[local\]|(?<![\w.:]){ADDRESS_PATTERN}(?![\w.])",

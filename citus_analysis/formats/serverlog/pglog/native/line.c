@@ -94,7 +94,7 @@ static bool opens_literal(literals_t *literals, const byte_t *line, place_t plac
 /* Whether a byte may be the first of a head that begins with a time. */
 static inline bool may_open(const lines_t *lines, byte_t byte)
 {
-    return is_digit(byte) || (lines->syslog && (byte_t)(byte - 'A') < 26);
+    return is_digit(byte) || (lines->syslog && ((byte_t)(byte - 'A') < 26 || byte == '<'));
 }
 
 /* Whether another record begins at or after `from`, because the line end between two lines was lost. A record at the

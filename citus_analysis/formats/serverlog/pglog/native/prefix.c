@@ -102,11 +102,11 @@ INLINE place_t form_end(const byte_t *line, place_t begin, place_t limit, const 
 #define FORM_END(line, begin, limit, form) form_end(line, begin, limit, form, sizeof(form) - 1)
 
 /* The end of `Nov 20 21:03:47 ` or, in RFC 3339's form, `2026-11-20T21:03:47.877123+01:00 `. */
-static place_t syslog_stamp_end(const byte_t *line, place_t limit)
+static place_t syslog_stamp_end(const byte_t *line, place_t begin, place_t limit)
 {
-    place_t place = FORM_END(line, 0, limit, "Aaa _0 00:00:00 ");
+    place_t place = FORM_END(line, begin, limit, "Aaa _0 00:00:00 ");
     if (place != ABSENT) return place;
-    if ((place = FORM_END(line, 0, limit, "0000-00-00T00:00:00")) == ABSENT || place >= limit) return ABSENT;
+    if ((place = FORM_END(line, begin, limit, "0000-00-00T00:00:00")) == ABSENT || place >= limit) return ABSENT;
     if (line[place] == '.') {
         place_t end = digits_end(line, place + 1, limit, 6);
         if (end == place + 1 || end >= limit) return ABSENT;
@@ -116,33 +116,65 @@ static place_t syslog_stamp_end(const byte_t *line, place_t limit)
     return line[place] == '-' ? FORM_END(line, place, limit, "-00:00 ") : FORM_END(line, place, limit, "+00:00 ");
 }
 
+/* The end of `<134>` or (RFC 5424) `<134>1 `, or 0. */
+static place_t priority_end(const byte_t *line, place_t limit)
+{
+    if (limit == 0 || line[0] != '<') return 0;
+    place_t place = digits_end(line, 1, limit, 3), end;
+    if (place == 1 || place >= limit || line[place] != '>') return 0;
+    return (end = BEGINS(line, place + 1, limit, "1 ")) != ABSENT ? end : place + 1;
+}
+
+/* The end of ` [3-1] `; sets the span of the number of the record. Without sequence numbers, it is ` [1] `. */
+static place_t numbers_end(const byte_t *line, place_t place, place_t limit, place_t most, span_t *record)
+{
+    place_t begin = BEGINS(line, place, limit, " ["), end;
+    if (begin == ABSENT || (place = number_end_at(line, begin, limit, most, &record->number)) == ABSENT) return ABSENT;
+    record->begin = ABSENT;
+    end = place;
+    if (place < limit && line[place] == '-') {
+        record->begin = (int32_t)begin;
+        record->end = (int32_t)place;
+        end = digits_end(line, place + 1, limit, limit);
+        if (end == place + 1) return ABSENT;
+    }
+    return BEGINS(line, end, limit, "] ");
+}
+
+/* The end of what follows the process: `]:` or (RFC 5424) an identifier and structured data, and the numbers. */
+static place_t after_process(const byte_t *line, place_t place, place_t limit, place_t most, span_t *record)
+{
+    place_t end = BEGINS(line, place, limit, "]:");
+    if (end != ABSENT) return numbers_end(line, end, limit, most, record);
+    if (place >= limit || line[place] != ' ') return ABSENT;
+    if ((place = word_then(line, place + 1, limit, ' ', ' ')) == ABSENT || place >= limit) return ABSENT;
+    if (line[place] == '-') return numbers_end(line, place + 1, limit, most, record);
+    if (line[place] != '[') return ABSENT;
+    for (place_t stop = find(line, place + 1, limit, ']'); stop < limit; stop = find(line, stop + 1, limit, ']'))
+        if ((end = numbers_end(line, stop + 1, limit, most, record)) != ABSENT) return end;
+    return ABSENT;
+}
+
 /* The end of `Nov 20 21:03:47 host postgres[7]: [3-1] `, which has the process and the record's number; without sequence
  * numbers only the number of the piece, `[1] `. */
 INTERNAL place_t syslog_end(const byte_t *line, place_t limit, head_t *head)
 {
-    place_t place = syslog_stamp_end(line, limit), begin, end;
+    place_t place = syslog_stamp_end(line, priority_end(line, limit), limit);
     if (place == ABSENT) return ABSENT;
-    place = word_then(line, place, limit, ' ', ' ');
-    if (place == ABSENT || (begin = word_then(line, place, limit, '[', ' ')) == ABSENT) return ABSENT;
+    if ((place = word_then(line, place, limit, ' ', ' ')) == ABSENT) return ABSENT;
+    place_t begin = place;
+    while (place < limit && line[place] != '[' && line[place] != ' ') place++;
+    if (place == begin || place >= limit) return ABSENT;
+    begin = place + 1;
     span_t process = {(int32_t)begin, 0, 0}, record = {0, 0, 0};
     if ((place = number_end_at(line, begin, limit, head ? 9 : limit, &process.number)) == ABSENT) return ABSENT;
     process.end = (int32_t)place;
-    if ((begin = BEGINS(line, place, limit, "]: [")) == ABSENT) return ABSENT;
-    if ((place = number_end_at(line, begin, limit, head ? 18 : limit, &record.number)) == ABSENT) return ABSENT;
-    record.begin = ABSENT;
-    end = place;
-    if (place < limit && line[place] == '-') {
-        record.begin = (int32_t)begin;
-        record.end = (int32_t)place;
-        end = digits_end(line, place + 1, limit, limit);
-        if (end == place + 1) return ABSENT;
-    }
-    if ((end = BEGINS(line, end, limit, "] ")) == ABSENT) return ABSENT;
+    if ((place = after_process(line, place, limit, head ? 18 : limit, &record)) == ABSENT) return ABSENT;
     if (head) {
         head->fields[F_PID] = process;
         head->fields[F_LINE] = record;
     }
-    return end;
+    return place;
 }
 
 /* Whether an element is a literal that is at a place. */
