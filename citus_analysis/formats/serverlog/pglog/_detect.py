@@ -135,6 +135,8 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
             return fits
         found = best_prefix(sample) or found
         # What the beginning does not decide, more records may.
+        # The text that another program wrote before all lines may look like fields of a prefix.
+        found = None if found is not None and found.wrapped and b"\n\t" not in sample else found
         if found is not None and (not found.undecided or len(sample) < HEAD_BYTES):
             return found
     if found is not None:

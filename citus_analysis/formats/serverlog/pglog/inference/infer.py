@@ -176,6 +176,7 @@ def _with_assumed_part(prefix: Prefix) -> Prefix:
     return replace(prefix, elements=whole, optional_from=first - bool(before) + bool(before[:at]))
 
 
+_FIELDS: Final = frozenset("pludahrve")
 _KEY: Final = re.compile(r"[\W_]*(?:[A-Za-z_][\w-]*\W*[=:]\W*)?")
 
 
@@ -201,6 +202,8 @@ def _is_before_all_lines(prefix: Prefix, sample: str) -> bool:
 
 
 def _is_prefix(prefix: Prefix) -> bool:
-    """Whether a text is unlikely before a severity unless a server wrote it: none, or several fields."""
-    escapes = [element.escape for element in prefix.elements if element.escape]
-    return not prefix.elements or len(set(escapes) & set("pludahrve")) > 1
+    """Whether a text before a severity is a server's: none, several fields, or one with a key."""
+    fields = [element.escape in _FIELDS for element in prefix.elements]
+    keyed = len(fields) > 1 and fields[1] and _KEY.fullmatch(prefix.elements[0].literal.decode()) is not None
+    escapes = {element.escape for element in prefix.elements if element.escape}
+    return not prefix.elements or len(escapes & _FIELDS) > 1 or (keyed and b"=" in prefix.elements[0].literal)

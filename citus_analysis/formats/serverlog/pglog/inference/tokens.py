@@ -50,8 +50,8 @@ _PATTERNS: Final = {
     )
     for dashed, word in _WORD.items()
 }
-#: Between two of these, or a pair of brackets, a field is empty.
-_BETWEEN: Final = re.compile(r"(?<=[,|;])(?=[,|;])|(?<=\[)(?=\])|(?<=\()(?=\))|(?<==)(?![\[({<\"'])")
+#: Between two of these, or a pair of brackets, a field is empty; so is one after `=`, but not after ` = `.
+_BETWEEN: Final = re.compile(r"(?<=[,|;])(?=[,|;])|(?<=\[)(?=\])|(?<=\()(?=\))|(?<=[^ ]=)(?![\[({<\"'])")
 
 
 def tokens(head: str, *, dashed: bool = True) -> list[Token]:

@@ -17,7 +17,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "clientip remote_host remote_addr remote_ip source src",
         "p": "p pid proc process backend_pid process_id processid",
         "l": "l line lineno line_num seq num session_line",
-        "e": "e state sqlstate errcode sql_state code",
+        "e": "e state sqlstate errcode sql_state sql_error_code code",
         "x": "x xid tx txid trx xact transaction",
         "v": "v vxid vtx vxact virtual vid",
         "Q": "q qid queryid query_id",
