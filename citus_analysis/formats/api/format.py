@@ -180,7 +180,8 @@ def _rows_between(batch: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch
 
 
 def _converted(table: str, rows: Rows) -> pa.RecordBatch:
-    return redact_batch(TABLES[table].parsed().batch(rows))
+    definition = TABLES[table].parsed()
+    return redact_batch(definition.judged(definition.batch(rows)))
 
 
 def reject_rows(rejects: Iterable[Reject]) -> pa.RecordBatch:

@@ -57,7 +57,7 @@ class Vmstat(JoinableFormat):
     """Reports of `vmstat` (procps)."""
 
     name: ClassVar[str] = "vmstat"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
     noise: ClassVar[str] = "title and header lines, empty lines"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
@@ -105,7 +105,7 @@ class Vmstat(JoinableFormat):
         lines, samples = _read(joined.block, style)
         if samples is None or lines["reason"].null_count() < lines.height:
             return None
-        own, bounds = joined.own_samples(samples, samples["offset"].to_numpy())
+        own, bounds = joined.own_samples(samples, samples["byte_offset"].to_numpy())
         return joined.divided({name: (rows, bounds) for name, rows in _tables(own, style).items()}, lines)
 
 
@@ -172,16 +172,14 @@ def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None
     reasons = fields.select("offset", read=pl.lit(value=True), misread="reason")
     lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
     lines = lines.with_columns(reason=pl.when("read").then("misread").otherwise("reason"))
-    samples = fields.filter(pl.col("reason").is_null()).drop("reason")
+    samples = fields.filter(pl.col("reason").is_null()).drop("reason").rename({"offset": "byte_offset"})
     return lines, samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
 
 
 def _tables(samples: pl.DataFrame, style: Style) -> dict[str, pl.DataFrame]:
-    fields = samples.drop("offset").with_columns(
-        since_boot=(pl.col("sample") == 0) & style.first_report, sampler=pl.lit("vmstat")
-    )
+    fields = samples.with_columns(since_boot=(pl.col("sample") == 0) & style.first_report, sampler=pl.lit("vmstat"))
     cpu = [name for name in CPU.values() if name in fields.columns]
-    shared = ("sample", "sample_time", "since_boot")
+    shared = ("sample", "sample_time", "since_boot", "byte_offset")
     return {
         "vm_samples": fields.drop(*cpu, "sampler"),
         "cpu_samples": fields.select(*shared, "sampler", *cpu),

@@ -130,6 +130,6 @@ def _processes(fields: pl.DataFrame) -> pl.DataFrame:
 def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
     """Rows of each table in the order of the source."""
     return {
-        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).drop("offset")
+        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).rename({"offset": "byte_offset"})
         for table, some in found.items()
     }

@@ -41,7 +41,7 @@ class PidstatJson(Format):
     """Output of `pidstat -o JSON`."""
 
     name: ClassVar[str] = "pidstat_json"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("process_samples",)
     noise: ClassVar[str] = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
@@ -75,7 +75,7 @@ def _rows(moment: Moment, kind: str) -> Iterator[dict[str, object]]:
     found = moment.content.get(kind)
     for thing in found if isinstance(found, list) else ():
         if isinstance(thing, dict) and (row := _row(thing)):
-            yield {"offset": moment.place["sample"], **moment.place, **row}
+            yield {**moment.place, **row}
 
 
 def _row(thing: Mapping[str, object]) -> dict[str, object]:

@@ -14,6 +14,7 @@ import polars as pl
 from citus_analysis.operations import INTENDED, is_counted_once
 from citus_analysis.published.checks._registry import Severity
 from citus_analysis.published.checks._run_tables import Cells, RunTables, Weighted, about
+from citus_analysis.published.checks.doubtful_samples import possible_values
 from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
 from citus_analysis.published.checks.ycsb_traps import (
@@ -318,6 +319,7 @@ RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
     "measurement_interval": measurement_interval,
     "coordinated_omission": coordinated_omission,
     "series_add_up": series_add_up,
+    "possible_values": possible_values,
     "run_length": run_length,
     "iterations": iterations,
     "interval_resolution": interval_resolution,

@@ -37,7 +37,7 @@ class Moment:
 
     Attributes:
         content: the report's object.
-        place: values of `offset` (any number that grows), `sample`, `sample_time` and `since_boot`.
+        place: values of `offset`, `sample`, `sample_time` and `since_boot`.
     """
 
     content: Mapping[str, object]
@@ -97,7 +97,6 @@ def _add(
 def _rows(
     moment: Moment, name: str, key: str | None, places: Mapping[str, tuple[str, float]]
 ) -> Iterator[dict[str, object]]:
-    place = {"offset": moment.place["sample"], **moment.place}
     for thing in _objects(moment.content, name):
         item = thing.get(key) if key else None
         if key and not isinstance(item, str):
@@ -110,7 +109,7 @@ def _rows(
             text = (
                 {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
             )
-            yield {**place, **text, **values}
+            yield {**moment.place, **text, **values}
 
 
 def _objects(content: Mapping[str, object], name: str) -> Iterator[Mapping[str, object]]:
@@ -143,4 +142,4 @@ def _pressures(moment: Moment) -> Iterator[dict[str, object]]:
             if printed in PRESSURE:
                 values[printed] = value
     if values:
-        yield {"offset": moment.place["sample"], **moment.place, **values}
+        yield {**moment.place, **values}
