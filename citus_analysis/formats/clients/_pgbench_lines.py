@@ -12,6 +12,7 @@ from citus_analysis.units import US_PER_MS
 __all__ = [
     "ATTEMPTED",
     "CONTINUED",
+    "EXACT",
     "KINDS",
     "OVERALL",
     "TELLING",
@@ -46,9 +47,13 @@ KINDS: Final = {
     "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
     "value": rf"^(?: - )?([A-Za-z][^=:]*?)(?: =|:) ({_NUMBER})(?:/[0-9]+)?(?: (ms|s)\b)?"
     rf"(?: \((?:targets )?({_NUMBER}) ?%)?(?:[^=:0-9.eE][^=:]*)?$",
-    "command": rf"^\s+({_NUMBER})\s+(?:([0-9]+)\s+)?(?:([0-9]+)\s+)?([^0-9\s].*)$",
+    # `%11.3f`, or in version 9 `%f` between tabs: other numbers are those of other tools (perf stat, time).
+    "command": r"^(?:\s+|\t)(-?[0-9]{1,15}\.[0-9]{3}|(?:-?[0-9]{1,15}\.[0-9]{6}|-?nan|NaN)\t)\s*"
+    r"(?:([0-9]{1,15})\s+)?(?:([0-9]{1,15})\s+)?([^0-9\s].*)$",
     "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",
 }
+#: Kinds of lines of which every number is read.
+EXACT: Final = ("progress", "init", "lag", "transactions", "processed", "tps")
 #: Kinds of lines that show that a file is a pgbench report.
 TELLING: Final = frozenset({"version", "progress", "type", "init", "tps", "error"})
 #: Kinds that make rows of `client_metrics`.
@@ -187,7 +192,12 @@ def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 #: Columns of `client_series` by the word after their number.
-_COUNTED: Final = {"failed_operations": "failed", "skipped_operations": "skipped", "retries": "retries"}
+_COUNTED: Final = {
+    "failed_operations": "failed",
+    "skipped_operations": "skipped",
+    "retried_operations": "retried",
+    "retries": "retries",
+}
 
 
 def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
@@ -197,6 +207,8 @@ def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
         seconds=group.field("1").cast(pl.Float64),
         throughput_ops_s=group.field("2").cast(pl.Float64).fill_nan(None),
         mean_us=group.field("3").cast(pl.Float64, strict=False).fill_nan(None) * US_PER_MS,
+        stddev_us=group.field("4").str.extract(rf" stddev ({_NUMBER})").cast(pl.Float64).fill_nan(None) * US_PER_MS,
+        lag_us=group.field("4").str.extract(rf", lag ({_NUMBER}) ms").cast(pl.Float64).fill_nan(None) * US_PER_MS,
         **{
             column: group.field("4").str.extract(rf"\b([0-9]{{1,15}}) {word}\b").cast(pl.Int64)
             for column, word in _COUNTED.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -13,9 +13,24 @@ from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 
-__all__ = ["MAX_CLIENTS", "MAX_COUNT", "Report", "count_of", "judged", "pieces_of"]
+__all__ = [
+    "LONG_NUMBER",
+    "MAX_CLIENTS",
+    "MAX_COUNT",
+    "MOST_DIGITS",
+    "TOO_LONG",
+    "Report",
+    "count_of",
+    "judged",
+    "pieces_of",
+]
 
 MAX_COUNT: Final = 10**15
+#: A number with more digits before its point is no measurement, and would be rounded.
+MOST_DIGITS: Final = 15
+TOO_LONG: Final = f"a number of more than {MOST_DIGITS} digits"
+#: Pattern of such a number.
+LONG_NUMBER: Final = rf"[0-9]{{{MOST_DIGITS + 1}}}"
 MAX_CLIENTS: Final = 2**31 - 1
 
 
@@ -46,22 +61,27 @@ def pieces_of(report: Report, content: Content, tool: str) -> Iterator[Parsed]:
     yield report.finish()
 
 
-def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str) -> pl.DataFrame:
+def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact: Sequence[str] = ()) -> pl.DataFrame:
     r"""Lines with their `kind` and the `reason` for which they are rejected (null if they are not).
 
     Args:
         lines: a frame of :func:`citus_analysis.formats.line_frame`.
         kinds: kind -> pattern; the first that matches decides.
         unknown: reason to reject a line that no pattern matches.
+        exact: kinds whose lines are rejected if they have a number of more than :data:`MOST_DIGITS` digits: a pattern
+            that reads only some of a line would cut it.
 
     Example:
         >>> from citus_analysis.formats import line_frame
         >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "not a line of it").select("kind", "reason").rows()
         [('tps', None), (None, 'not a line of it')]
     """
+    long = pl.col("kind").is_null() | pl.col("kind").is_in(list(exact))
     return lines.with_columns(_kinds(lines["text"], kinds)).with_columns(
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
+        .when(long & pl.col("text").str.contains(LONG_NUMBER))
+        .then(pl.lit(TOO_LONG))
         .when(pl.col("kind").is_null())
         .then(pl.lit(unknown))
     )

@@ -73,6 +73,10 @@ _COLUMNS: Final = {
     "Average Latency": "mean_us",
     "Minimum Latency": "min_us",
     "Maximum Latency": "max_us",
+    "25th Percentile Latency": "p25_us",
+    "Median Latency": "p50_us",
+    "75th Percentile Latency": "p75_us",
+    "95th Percentile Latency": "p95_us",
     "90th Percentile Latency": "p90_us",
     "99th Percentile Latency": "p99_us",
 }
@@ -84,7 +88,7 @@ class Benchbase(Format):
     """Results of BenchBase: summary, raw latencies, samples and results by window."""
 
     name: ClassVar[str] = "benchbase"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = (
         *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
     )

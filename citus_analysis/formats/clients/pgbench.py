@@ -50,6 +50,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
+    EXACT,
     KINDS,
     TELLING,
     metric_rows,
@@ -57,7 +58,7 @@ from citus_analysis.formats.clients._pgbench_lines import (
     script_name,
     with_sections,
 )
-from citus_analysis.formats.clients._report_lines import pieces_of
+from citus_analysis.formats.clients._report_lines import LONG_NUMBER, TOO_LONG, pieces_of
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
@@ -106,7 +107,7 @@ class Pgbench(Format):
     """Report of `pgbench`, versions 8.3 to 18."""
 
     name: ClassVar[str] = "pgbench"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -176,7 +177,9 @@ class _Report:
         stray = (pl.col("kind") == CONTINUED) & ~failing
         unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
         foreign = self._from_second_run(lines)
-        reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(unknown).then(pl.lit(_UNKNOWN))
+        long = (unknown | pl.col("kind").is_in(list(EXACT))) & text.str.contains(LONG_NUMBER)
+        reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(long).then(pl.lit(TOO_LONG))
+        reason = reason.when(unknown).then(pl.lit(_UNKNOWN))
         lines = lines.with_columns(reason=reason)
         rejected = pl.col("reason").is_not_null()
         return lines.with_columns(kind=pl.when(rejected).then(pl.lit(_REJECTED)).otherwise("kind"))

@@ -69,7 +69,7 @@ class Hammerdb(Format):
     """Console, log, transaction counter log, time profile, `hammer.DB` and JSON of HammerDB."""
 
     name: ClassVar[str] = "hammerdb"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "other lines of virtual users, settings that the console repeats, headings"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, HAMMERDB_JOB)

@@ -127,7 +127,7 @@ class Report:
         """The series of one block; other values are kept for the end."""
         # The console begins its lines with a carriage return.
         text = line_frame(block.data, block.offset).with_columns(pl.col("text").str.strip_chars_start("\r"))
-        lines = judged(text, KINDS, UNKNOWN)
+        lines = judged(text, KINDS, UNKNOWN, exact=("values",))
         good = lines.filter(pl.col("reason").is_null())
         self.take(good)
         noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
