@@ -19,7 +19,7 @@ __all__ = ["lengthened", "problem_of"]
 _LONG: Final = (b"271828182845904523536028", b"271828182845904523536028747135266249775724709")
 _NUMBER: Final = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
 #: Fewest digits of a cut number by which it is recognised.
-_LEAST: Final = 5
+_LEAST: Final = 7
 
 
 def lengthened(some: Sequence[bytes], name: str, number: int) -> tuple[bytes, bytes]:
@@ -66,4 +66,6 @@ def _cut(piece: Parsed, long: str) -> Iterator[tuple[str, str, float]]:
 
 def _is_whole(value: float, long: str) -> bool:
     """Whether it is the long number, perhaps in another unit."""
-    return any(abs(value / (float(long) * factor) - 1) < 1e-9 for factor in (1, 0.5, 1000, 1024, 1e6, 1e-3, 1 / 1024, 1 / 60))
+    return any(
+        abs(value / (float(long) * factor) - 1) < 1e-9 for factor in (1, 0.5, 1000, 1024, 1e6, 1e-3, 1 / 1024, 1 / 60)
+    )

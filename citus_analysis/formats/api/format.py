@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import own_words
+from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.api.redacted_columns import redact_batch, redact_expr
 from citus_analysis.formats.sources.content import Content
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "reject_rows"]
 
 EXCERPT_CHARS: Final = 200
+#: Libraries whose errors say that a value does not fit.
+_CONVERTERS: Final = ("polars", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Parsed:
 
     Raises:
         ValueError: a column is not in the table's definition.
+        FormatError: a value does not fit its column.
     """
 
     tables: Mapping[str, pa.RecordBatch]
@@ -181,7 +185,13 @@ def _rows_between(batch: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch
 
 def _converted(table: str, rows: Rows) -> pa.RecordBatch:
     definition = TABLES[table].parsed()
-    return redact_batch(definition.judged(definition.batch(rows)))
+    try:
+        batch = definition.batch(rows)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CONVERTERS:
+            raise
+        raise FormatError(f"a value does not fit its column of {table}: {error}".splitlines()[0]) from error
+    return redact_batch(definition.judged(batch))
 
 
 def reject_rows(rejects: Iterable[Reject]) -> pa.RecordBatch:

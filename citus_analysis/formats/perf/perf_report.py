@@ -21,7 +21,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.perf._columns import SAMPLES, entry_fields
+from citus_analysis.formats.perf._columns import FACTOR, MOST_SAMPLES, SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Content
@@ -50,11 +50,15 @@ class _Section:
     other_graphs: bool = False
 
 
+#: Reason to reject a header whose number is null in the rows.
+_TOO_MANY: Final = "more samples than 64 bits hold"
+
+
 class PerfReport(Format):
     """`perf report --stdio`."""
 
     name: ClassVar[str] = "perf_report"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
     noise: ClassVar[str] = "comments and empty lines"
 
@@ -117,7 +121,9 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
     )
     lines = lines.with_columns(
         noise=pl.col("kind").is_in(["blank", "comment"]),
-        reason=pl.when(is_graph & (pl.col("titles") == ""))
+        reason=pl.when(_too_many(lines))
+        .then(pl.lit(_TOO_MANY))
+        .when(is_graph & (pl.col("titles") == ""))
         .then(pl.lit(_NO_ENTRY))
         .when(is_graph & (pl.col("entry") == 0))
         .then(pl.lit(_NO_ENTRY))
@@ -143,6 +149,13 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
     )
     last = lines.row(-1, named=True)
     return parsed, _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
+
+
+def _too_many(lines: pl.DataFrame) -> pl.Series:
+    """Which lines name more samples than the column holds."""
+    part = lines["text"].str.extract_groups(SAMPLES).struct
+    factor = part.field("unit").replace_strict(FACTOR, default=1, return_dtype=pl.Float64)
+    return (part.field("count").cast(pl.Float64) * factor > float(MOST_SAMPLES)).fill_null(value=False)
 
 
 def _entries(lines: pl.DataFrame) -> pl.DataFrame:
