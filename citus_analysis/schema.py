@@ -129,7 +129,7 @@ PRESSURES: Final = ("cpu", "io", "memory", "irq")
 #: Kinds of rows of `plan_nodes`.
 PLAN_ITEMS: Final = ("node", "task", "subplan", "job")
 #: Formats of EXPLAIN.
-PLAN_FORMS: Final = ("text", "json", "yaml")
+PLAN_FORMS: Final = ("text", "json", "yaml", "xml")
 ROLES: Final = ("main", "monitor")
 
 
@@ -731,7 +731,7 @@ _TABLES: Final = (
     Table(
         "plans",
         "One row per plan of a statement.",
-        "output of EXPLAIN as text, JSON or YAML, also as auto_explain logged it",
+        "output of EXPLAIN as text, JSON, YAML or XML, also as auto_explain logged it",
         (
             _SOURCE_ID,
             _RESOURCE,
@@ -759,7 +759,7 @@ _TABLES: Final = (
     Table(
         "plan_nodes",
         "One row per node of a plan, and per task, distributed subplan and job of a repartition join of Citus.",
-        "output of EXPLAIN as text, JSON or YAML, also as auto_explain logged it",
+        "output of EXPLAIN as text, JSON, YAML or XML, also as auto_explain logged it",
         (
             _SOURCE_ID,
             _RESOURCE,

@@ -88,7 +88,7 @@ class PgCsvLog(ServerLog):
     """PostgreSQL server log in CSV (csvlog)."""
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
 
@@ -122,7 +122,7 @@ class PgCsvLog(ServerLog):
             read = replace(chunk, text=chunk.data())
             fast = None if chunk.tail else scan_rows(read.data(), chunk.offset, form, memory)
             found = tables_of_chunk(fast or scan_with(read, _HEADS, build), local)
-            return replace(found, plans=logged_plans(chunk.offset, read.data, found.rows, said_in_csv))
+            return replace(found, **logged_plans(chunk.offset, read.data, found.rows, said_in_csv)._asdict())
 
         yield from in_order(chunks(content, _HEADS, _CHUNK), work, hints.jobs, "pgcsvlog")
 

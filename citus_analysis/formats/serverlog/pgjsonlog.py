@@ -99,7 +99,7 @@ class PgJsonLog(ServerLog):
     """PostgreSQL server log in JSON (jsonlog), also as cloud services and CloudNativePG wrap it."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
@@ -134,7 +134,7 @@ class PgJsonLog(ServerLog):
             plain = not (block.oversized or nested)
             fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
             found = tables_of_chunk(fast or _scanned(block, prefix, nested=nested), local)
-            return replace(found, plans=logged_plans(block.offset, lambda: block.data, found.rows, said_in_json))
+            return replace(found, **logged_plans(block.offset, lambda: block.data, found.rows, said_in_json)._asdict())
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
 
