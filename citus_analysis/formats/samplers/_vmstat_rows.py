@@ -45,6 +45,7 @@ class Style:
     memory_kb: float
     header: str | None = None
     samples: int = 0
+    clocked: bool = False
 
     @classmethod
     def of(cls, path: Path, hints: Hints, *, stamped: bool) -> Style:
