@@ -154,6 +154,15 @@ _CORRECTED: Final = (
     "from the scheduled start, or corrected for coordinated omission; null if the source does not state it"
 )
 _CLIENT = (_SOURCE_ID, _RESOURCE, _RUN_ID, _ITERATION, _ROLE, _PART)
+_DOUBTFUL = Column("doubtful", TEXT, "columns of the row whose values cannot be, and which enter no mean; null if none")
+_JUDGED = (
+    Column(
+        "byte_offset",
+        INT64,
+        "begin of the row's line, or of the JSON object of its sample, in the (decompressed) source",
+    ),
+    _DOUBTFUL,
+)
 _SAMPLE = (
     _SOURCE_ID,
     _RESOURCE,
@@ -163,12 +172,7 @@ _SAMPLE = (
     Column("sample", INT32, "number of the sample within the source, from 0"),
     Column("sample_time", TIME, "time at which the sample was printed; null if the tool printed none"),
     Column("since_boot", FLAG, "true for the sampler's first report, which averages since boot, not an interval"),
-    Column(
-        "byte_offset",
-        INT64,
-        "begin of the row's line, or of the JSON object of its sample, in the (decompressed) source",
-    ),
-    Column("doubtful", TEXT, "columns of the row whose values cannot be, and which enter no mean; null if none"),
+    *_JUDGED,
 )
 
 
@@ -1019,6 +1023,7 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
+            *_JUDGED,
             Column("event", TEXT, "sampled event"),
             Column(
                 "samples_total", INT64, "samples of the event in the report's header, abbreviated by perf to K and M"
@@ -1048,12 +1053,13 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
+            _DOUBTFUL,
             Column("event", TEXT, "sampled event"),
             Column("command", TEXT, "comm"),
             Column("pid", INT32, "process (by default, perf script prints the thread); null in most reports"),
             Column("stack", TEXT, "frames from root to leaf, joined by `;`"),
             Column("shared_object", TEXT, "binary or library of the leaf frame"),
-            Column("samples", INT64, "samples with this stack; null if only a share is known"),
+            Column("samples", INT64, "samples with this stack; null if only a share is known", bounds=Bounds()),
             Column("event_count", INT64, "events represented by these samples (sum of periods); null if not printed"),
             Column("self_percent", REAL, "share of the event's count, or of its samples if no period is printed"),
         ),
@@ -1068,14 +1074,15 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
+            *_JUDGED,
             Column("elapsed_s", REAL, "end of the interval (-I), else the whole run's elapsed time"),
             Column("scope", TEXT, "CPU, core, socket or thread it was counted on (-A, --per-...); null = all"),
             Column("event", TEXT, "event"),
-            Column("value", REAL, "counter value; null if not supported or not counted"),
+            Column("value", REAL, "counter value; null if not supported or not counted", bounds=Bounds()),
             Column("unit", TEXT, "unit perf prints (msec ...)"),
             Column("status", TEXT, "counted, not supported or not counted"),
             Column("running_percent", REAL, "share of the time the counter was scheduled (multiplexing)"),
-            Column("variation_percent", REAL, "+- over repeats (-r)"),
+            Column("variation_percent", REAL, "+- over repeats (-r)", bounds=Bounds()),
             Column("metric", REAL, "derived metric"),
             Column("metric_unit", TEXT, "name or unit of the derived metric"),
         ),

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import resource_utilization
+from citus_analysis.bottleneck import mean_symbols, resource_utilization
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.formats import Content, detect_format
@@ -136,3 +136,16 @@ def test_audit_names_their_lines(tmp_path: Path) -> None:
         "reads_per_s 0 to 2,000,000,000; read_kb_s 0 to 1,000,000,000; utilization_percent 0 to 100",
     )
     assert "byte 2780 of io-1.log" in finding["stated"]
+
+
+def test_shares_of_perf_that_cannot_be_enter_no_profile(tmp_path: Path) -> None:
+    text = "# Samples: 10 of event 'cycles'\n#\n# Overhead  Command   Shared Object  Symbol\n"
+    text += "# ........  ........  .............  ........\n#\n"
+    text += "   450.00%  postgres  postgres       [.] broken\n    50.00%  postgres  postgres       [.] work\n"
+    path = tmp_path / "report.txt"
+    path.write_text(text)
+    symbols = whole(path)["perf_symbols"]
+    assert symbols["doubtful"].to_list() == ["self_percent", None]
+    assert text[symbols["byte_offset"][0] :].startswith("   450.00%")
+    placed = symbols.with_columns(resource=pl.lit("r"), run_id=pl.lit("r/1"), node=pl.lit("0"), source_id=pl.lit("s"))
+    assert mean_symbols(placed)["symbol"].to_list() == ["work"]

@@ -172,8 +172,8 @@ def _entries(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _symbols(entries: pl.DataFrame) -> pl.DataFrame:
-    names = [name for name in TABLES["perf_symbols"].parsed().names() if name in entries.columns]
-    return entries.select(names)
+    placed = entries.rename({"offset": "byte_offset"})
+    return placed.select(name for name in TABLES["perf_symbols"].parsed().names() if name in placed.columns)
 
 
 def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:

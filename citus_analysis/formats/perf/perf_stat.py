@@ -244,7 +244,7 @@ _METRIC_ONLY_FIELDS: Final = 7
 
 
 def counters_of(fields: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `perf_counters` from texts: `time`, `elapsed`, `scope`, `event`, `value`, `unit`, `metric` and others."""
+    """Rows of `perf_counters` from texts (`time`, `elapsed`, `scope`, `event`, `value` ...) and their `offset`."""
     value = pl.col("value")
     status = value.replace_strict(_STATUS, default="counted", return_dtype=pl.String)
     real = {name: _decimal(pl.col(name)) for name in ("metric", "variation", "running")}
@@ -253,6 +253,7 @@ def counters_of(fields: pl.DataFrame) -> pl.DataFrame:
         "event",
         "unit",
         "metric_unit",
+        byte_offset="offset",
         elapsed_s=_decimal(pl.coalesce("time", "elapsed")),
         value=_count(value),
         status=pl.when(value.is_not_null()).then(status),

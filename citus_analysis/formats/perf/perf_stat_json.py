@@ -73,7 +73,9 @@ def _parsed(block: Block, last_event: str | None) -> tuple[Parsed, str | None]:
     )
     lines = lines.with_columns(reason=reason)
     good = lines.filter(pl.col("reason").is_null() & ~pl.col("noise"))
-    fields = good.select(elapsed=pl.lit(None, pl.String), **{name: _of(*keys) for name, keys in _KEYS.items()})
+    fields = good.select(
+        "offset", elapsed=pl.lit(None, pl.String), **{name: _of(*keys) for name, keys in _KEYS.items()}
+    )
     fields = fields.with_columns(pl.col("event").forward_fill().fill_null(pl.lit(last_event, pl.String)))
     parsed = int(good["length"].sum())
     rejects = reject_runs(lines)

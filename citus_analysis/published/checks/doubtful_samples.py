@@ -64,13 +64,16 @@ def _of_table(source: TableSource | Mapping[str, Frame], name: str) -> pl.DataFr
     if DOUBTFUL not in samples.collect_schema():
         return pl.DataFrame()
     flagged = as_polars(samples.filter(pl.col(DOUBTFUL).is_not_null()))
+    if "byte_offset" not in flagged.columns:
+        # Stacks are sums over many lines.
+        flagged = flagged.with_columns(byte_offset=pl.lit(None, pl.Int64))
     kinds = flagged.sort("source_id", "byte_offset").group_by(_KIND, maintain_order=True)
-    first = kinds.agg(pl.all().first(), samples=pl.len())
+    first = kinds.agg(pl.all().first(), _count=pl.len())
     rows = list(first.iter_rows(named=True))
     return first.select(
         *_KIND,
         "byte_offset",
-        "samples",
+        pl.col("_count").alias("samples"),
         pl.Series("stated", [_stated(row) for row in rows], pl.String),
         pl.Series("expected", [_expected(TABLES[name], row) for row in rows], pl.String),
         table=pl.lit(name),
@@ -99,7 +102,8 @@ def _expected(table: Table, row: Cells) -> str:
 def possible_values(tables: RunTables) -> Iterator[Weighted]:
     """Samples whose values lie within what their units and each other allow."""
     for row in tables.doubtful_samples.iter_rows(named=True):
-        where = f"byte {row['byte_offset']} of {row['path']}"
+        line = "" if row["byte_offset"] is None else f"byte {row['byte_offset']} of "
+        where = f"{line}{row['path']}"
         others = "" if row["samples"] == 1 else f", and {counted(row['samples'] - 1, 'more sample')}"
         cells = {"resource": row["resource"], "run_id": row["run_id"] or row["path"]}
         stated = f"{row['stated']} ({row['table']}; {where}{others})"
