@@ -1,5 +1,6 @@
 """All numbers that a client prints about an interval are in its row of `client_series`."""
 
+import random
 import re
 from pathlib import Path
 
@@ -98,3 +99,49 @@ def test_numbers_of_perf_stat_are_no_latencies_of_pgbench(tmp_path: Path) -> Non
     latencies = [row for row in found["client_metrics"].select("metric", "value").rows() if "latency" in row[0]]
     assert latencies == [(r"latency of command 1: \set aid random(1, 100000)", 0.002)]
     assert found.rejects["byte_length"].sum() == len("\n".join(line for line in counters.split("\n") if line)) + 1
+
+
+def printed_by_sysbench(seed: int, version: str) -> tuple[str, list[dict[str, float]], dict[str, float]]:
+    """A report whose intervals add up to its totals: the text, the intervals, and the totals."""
+    rng = random.Random(seed)
+    intervals, lines = [], []
+    for number in range(1, rng.randrange(3, 30)):
+        tps = round(rng.choice([0.0, rng.uniform(1, 9), rng.uniform(100, 1e6)]), 2)
+        rates = {"reads": round(14 * tps, 2), "writes": round(4 * tps, 2), "other": round(2 * tps, 2)}
+        row = {"tps": tps, **rates, "errors": round(rng.uniform(0, 3), 2), "latency": round(rng.uniform(0.1, 99), 2)}
+        intervals.append(row)
+        if version == "0.5":
+            lines.append(
+                f"[{number:4}s] threads: 4, tps: {tps:.2f}, reads: {row['reads']:.2f}, writes: {row['writes']:.2f}, "
+                f"response time: {row['latency']:.2f}ms (95%), errors: {row['errors']:.2f}, reconnects:  0.00"
+            )
+        else:
+            total = row["reads"] + row["writes"] + row["other"]
+            mix = "/".join(f"{row[name]:.2f}" for name in rates)
+            lines.append(
+                f"[ {number}s ] thds: 4 tps: {tps:.2f} qps: {total:.2f} (r/w/o: {mix}) lat (ms,95%): "
+                f"{row['latency']:.2f} err/s: {row['errors']:.2f} reconn/s: 0.00"
+            )
+    totals = {name: round(sum(row[name] for row in intervals)) for name in ("tps", "reads", "writes", "other")}
+    lines += ["SQL statistics:", "    queries performed:"]
+    lines += [f"        {name.rstrip('s')}: {totals[name]:20}" for name in ("reads", "writes", "other")]
+    lines += [f"    transactions: {totals['tps']:20} ({totals['tps'] / len(intervals):.2f} per sec.)"]
+    lines += ["General statistics:", f"    total time:                          {len(intervals):.4f}s"]
+    return "\n".join([f"sysbench {version}.0", "Number of threads: 4", *lines]) + "\n", intervals, totals
+
+
+@pytest.mark.parametrize("version", ["0.5", "1.0"])
+@pytest.mark.parametrize("seed", range(10))
+def test_intervals_add_up_to_the_printed_totals(seed: int, version: str, tmp_path: Path) -> None:
+    text, intervals, totals = printed_by_sysbench(seed, version)
+    found = read_bytes(format_named("sysbench"), tmp_path, text.encode())
+    assert found.rejects.is_empty()
+    series = found["client_series"]
+    columns = {"tps": "throughput_ops_s", "reads": "read_queries_per_s", "writes": "write_queries_per_s"}
+    columns |= {"errors": "errors_per_s"} | ({} if version == "0.5" else {"other": "other_queries_per_s"})
+    for name, column in columns.items():
+        assert series[column].to_list() == [row[name] for row in intervals]
+        assert name not in totals or series[column].sum() == pytest.approx(totals[name], abs=0.51)
+    assert series["p95_us"].to_list() == pytest.approx([row["latency"] * 1000 for row in intervals])
+    client = found["clients"].row(0, named=True)
+    assert (client["operations_done"], client["runtime_ms"]) == (totals["tps"], len(intervals) * 1000)

@@ -149,3 +149,18 @@ def test_shares_of_perf_that_cannot_be_enter_no_profile(tmp_path: Path) -> None:
     assert text[symbols["byte_offset"][0] :].startswith("   450.00%")
     placed = symbols.with_columns(resource=pl.lit("r"), run_id=pl.lit("r/1"), node=pl.lit("0"), source_id=pl.lit("s"))
     assert mean_symbols(placed)["symbol"].to_list() == ["work"]
+
+
+def test_the_await_of_devices_that_only_print_transfers_is_a_mean(tmp_path: Path) -> None:
+    """sar -d prints transfers and their await, but neither reads nor writes."""
+    head = "Linux 6.1.0 (host) \t01/02/2026 \t_x86_64_\t(2 CPU)\n\n"
+    head += "10:00:00          DEV       tps     rkB/s     wkB/s   areq-sz    aqu-sz     await     %util\n"
+    rows = "10:00:01          sda     10.00    100.00      0.00     10.00      0.10      2.00     10.00\n"
+    rows += "10:00:02          sda     30.00    300.00      0.00     10.00      0.10      4.00     30.00\n"
+    (tmp_path / "sar.txt").write_text(head + rows)
+    found = whole(tmp_path / "sar.txt")
+    placed = [
+        found[name].with_columns(resource=pl.lit("r"), run_id=pl.lit("r/1"), node=pl.lit("0"), source_id=pl.lit("s"))
+        for name in ("cpu_samples", "device_samples")
+    ]
+    assert resource_utilization(*placed).select("await_ms", "requests_per_s").row(0) == (3.5, 20.0)

@@ -14,7 +14,6 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 
 __all__ = [
-    "LONG_NUMBER",
     "MAX_CLIENTS",
     "MAX_COUNT",
     "MOST_DIGITS",
@@ -23,6 +22,7 @@ __all__ = [
     "count_of",
     "judged",
     "pieces_of",
+    "too_long",
 ]
 
 MAX_COUNT: Final = 10**15
@@ -30,7 +30,8 @@ MAX_COUNT: Final = 10**15
 MOST_DIGITS: Final = 15
 TOO_LONG: Final = f"a number of more than {MOST_DIGITS} digits"
 #: Pattern of such a number.
-LONG_NUMBER: Final = rf"[0-9]{{{MOST_DIGITS + 1}}}"
+_LONG: Final = rf"[0-9]{{{MOST_DIGITS + 1}}}"
+_CUT: Final = rf"([0-9]{{{MOST_DIGITS}}})[0-9]+"
 MAX_CLIENTS: Final = 2**31 - 1
 
 
@@ -76,15 +77,26 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact
         >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "not a line of it").select("kind", "reason").rows()
         [('tps', None), (None, 'not a line of it')]
     """
-    long = pl.col("kind").is_null() | pl.col("kind").is_in(list(exact))
-    return lines.with_columns(_kinds(lines["text"], kinds)).with_columns(
+    found = _kinds(lines["text"], kinds)
+    return lines.with_columns(found).with_columns(
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
-        .when(long & pl.col("text").str.contains(LONG_NUMBER))
+        .when(too_long(lines["text"], found, kinds, exact))
         .then(pl.lit(TOO_LONG))
         .when(pl.col("kind").is_null())
         .then(pl.lit(unknown))
     )
+
+
+def too_long(text: pl.Series, kind: pl.Series, kinds: Mapping[str, str], exact: Sequence[str]) -> pl.Series:
+    """Which lines have a number of too many digits: exact ones, and those that would be of a kind with fewer digits."""
+    long = text.str.contains(_LONG)
+    found = long & kind.is_in(list(exact)).fill_null(value=False)
+    places = (long & kind.is_null()).arg_true()
+    if places.len():
+        shortened = _kinds(text.gather(places).str.replace_all(_CUT, "$1"), kinds)
+        found = found.scatter(places.filter(shortened.is_not_null() & (shortened != "error")), True)
+    return found
 
 
 def _kinds(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:

@@ -58,7 +58,7 @@ from citus_analysis.formats.clients._pgbench_lines import (
     script_name,
     with_sections,
 )
-from citus_analysis.formats.clients._report_lines import LONG_NUMBER, TOO_LONG, pieces_of
+from citus_analysis.formats.clients._report_lines import TOO_LONG, pieces_of, too_long
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
@@ -177,7 +177,7 @@ class _Report:
         stray = (pl.col("kind") == CONTINUED) & ~failing
         unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
         foreign = self._from_second_run(lines)
-        long = (unknown | pl.col("kind").is_in(list(EXACT))) & text.str.contains(LONG_NUMBER)
+        long = too_long(lines["text"], lines["kind"], KINDS, EXACT)
         reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(long).then(pl.lit(TOO_LONG))
         reason = reason.when(unknown).then(pl.lit(_UNKNOWN))
         lines = lines.with_columns(reason=reason)

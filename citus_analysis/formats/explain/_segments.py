@@ -96,8 +96,7 @@ def _outside(lines: Sequence[str], at: int) -> Segment:
     if _is_logged_yaml(lines, at):
         return _document(lines, at, "yaml", _logged_yaml_end(lines, at))
     following = lines[at + 1] if at + 1 < len(lines) else ""
-    # psql without heading and number of rows still puts a blank before its cells.
-    if text.startswith(QUERY_TEXT) or begins_plan(text.removeprefix(" "), following.removeprefix(" ")):
+    if text.startswith(QUERY_TEXT) or begins_plan(text, following):
         return _document(lines, at, "text", _text_end(lines, at))
     return Segment(at, at + 1, "", reason="outside a plan")
 

@@ -56,12 +56,16 @@ _PAIR: Final = re.compile(r"([a-z]+)=([0-9]+(?:\.[0-9]+)?)")
 def begins_plan(text: str, following: str = "") -> bool:
     """Whether a line is the topmost node of a plan: it has costs or times, or is a node's name with details below.
 
+    psql puts a blank before its cells, also without a heading.
+
     Example:
         >>> begins_plan("Seq Scan on t  (cost=0.00..1.00 rows=1 width=4)")
         True
         >>> begins_plan("Sort", "  Sort Key: a"), begins_plan("Sort", "3")
         (True, False)
     """
+    if text.startswith(" "):
+        text, following = text[1:], following.removeprefix(" ")
     return bool(_WITH_NUMBERS.match(text) or (_NODE.match(text) and _BELOW.match(following)))
 
 

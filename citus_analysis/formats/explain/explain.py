@@ -74,8 +74,11 @@ class Explain(Format):
         if document and _NODE_TYPE.search(text):
             return 0.95
         following = lines[1] if len(lines) > 1 else ""
-        begins = begins_plan(lines[0].removeprefix(" "), following.removeprefix(" "))
-        if begins or lines[0].startswith(XML_BEGINS) or (lines[0].startswith(QUERY_TEXT) and "(cost=" in text):
+        if (
+            begins_plan(lines[0], following)
+            or lines[0].startswith(XML_BEGINS)
+            or (lines[0].startswith(QUERY_TEXT) and "(cost=" in text)
+        ):
             return 0.95
         headings = [number for number, line in enumerate(lines) if HEADER.match(line)]
         if not headings:

@@ -80,7 +80,16 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
         for index, event in enumerate(events)
     ]
     fields = pl.concat(per_event).sort("offset", maintain_order=True)
-    reason = (
+    return fields.with_columns(
+        reason=_reason(),
+        mode=pl.col("symbol").str.extract(r"^\[(.)\] "),
+        symbol=pl.col("symbol").str.replace(r"^\[.\] ", "").str.strip_chars(),
+    ).drop("terminated", "aligned")
+
+
+def _reason() -> pl.Expr:
+    """Why an entry is rejected; null if it is not."""
+    return (
         pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
         .when(~pl.col("aligned"))
@@ -90,11 +99,6 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
         .when(pl.col("self_percent").is_null())
         .then(pl.lit("the share that the titles announce is missing"))
     )
-    return fields.with_columns(
-        reason=reason,
-        mode=pl.col("symbol").str.extract(r"^\[(.)\] "),
-        symbol=pl.col("symbol").str.replace(r"^\[.\] ", "").str.strip_chars(),
-    ).drop("terminated", "aligned")
 
 
 def _events(samples: str) -> tuple[list[str], int | None]:
