@@ -101,7 +101,7 @@ def test_numbers_of_perf_stat_are_no_latencies_of_pgbench(tmp_path: Path) -> Non
     assert found.rejects["byte_length"].sum() == len("\n".join(line for line in counters.split("\n") if line)) + 1
 
 
-def printed_by_sysbench(seed: int, version: str) -> tuple[str, list[dict[str, float]], dict[str, float]]:
+def printed_by_sysbench(seed: int, version: str) -> tuple[str, list[dict[str, float]], dict[str, int]]:
     """A report whose intervals add up to its totals: the text, the intervals, and the totals."""
     rng = random.Random(seed)
     intervals, lines = [], []

@@ -152,8 +152,9 @@ def _slack(a: float, b: float) -> float:
 
 
 def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
-    """A histogram of whole milliseconds cannot distinguish percentiles of a few milliseconds."""
-    kinds = tables.clients.filter(role="main").group_by("run_id").agg(pl.col("measurement_type").unique())
+    """A histogram of whole milliseconds, as YCSB's, cannot distinguish percentiles of a few milliseconds."""
+    of_ycsb = pl.col("tool").fill_null("ycsb") == "ycsb"
+    kinds = tables.clients.filter(of_ycsb, role="main").group_by("run_id").agg(pl.col("measurement_type").unique())
     wide = set(kinds.filter(pl.col("measurement_type").list.contains("histogram"))["run_id"])
     own = tables.operation_latencies.filter(pl.col("role") == "main", pl.col("run_id").is_in(wide))
     for cells in own.iter_rows(named=True):
