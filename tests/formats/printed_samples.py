@@ -59,21 +59,21 @@ def _negative(name: str) -> Callable[[Row, Random], Row]:
 
 def _times(name: str, factor: float) -> Callable[[Row, Random], Row]:
     # A little data may be rounding.
-    return lambda row, _: row | {name: (row[name] + 100) * factor}
+    return lambda row, _: row | {name: (row[name] + 1000) * factor}
 
 
 CPU_KINDS: Final[Mapping[str, Callable[[Row, Random], Row]]] = {
     "zeros": _zeros,
     "overflow": _overflow("user"),
     "negative": _negative("iowait"),
-    "too much idle": lambda row, random: row | {"idle": row["idle"] + random.uniform(4, 90)},
+    "too much idle": lambda row, random: row | {"idle": row["idle"] + random.uniform(6, 90)},
 }
 DEVICE_KINDS: Final[Mapping[str, Callable[[Row, Random], Row]]] = {
     "rate beyond any device": _overflow("r/s"),
     "negative rate": _negative("wkB/s"),
     "busy for longer than the time": lambda row, random: row | {"util": random.uniform(106, 3e8)},
     "2048 times the data": _times("wkB/s", 2048),
-    "sectors taken for kB": lambda row, _: row | {"r/s": 1000.0, "rareq-sz": 16.0, "rkB/s": 32000.0},
+    "sectors taken for kB": lambda row, _: row | {"r/s": 5000.0, "rareq-sz": 64.0, "rkB/s": 640000.0},
     "merges of another release": lambda row, _: (
         row | {"w/s": 100.0, "wrqm/s": 300.0, "wrqm": 0.0, "wkB/s": 100 * row["wareq-sz"]}
     ),
@@ -81,8 +81,8 @@ DEVICE_KINDS: Final[Mapping[str, Callable[[Row, Random], Row]]] = {
 _DEVICE: Final = ("r/s", "rkB/s", "rrqm/s", "rrqm", "rareq-sz", "w/s", "wkB/s", "wrqm/s", "wrqm", "wareq-sz", "util")
 
 
-def iostat(seed: int, *, megabytes: bool = False, broken: bool = True) -> Printed:
-    """`iostat -xt`, with -m or -k: 20 reports of CPU and two devices."""
+def iostat(seed: int, *, megabytes: bool = False, decimals: int = 2, broken: bool = True) -> Printed:
+    """`iostat -xt`, with -m or -k, and --dec: 20 reports of CPU and two devices."""
     random, out = Random(seed), Printed()
     out.add("Linux 6.1.0 (host) \t01/02/2026 \t_x86_64_\t(4 CPU)\n")
     unit, size = ("MB/s", 1 / 1024) if megabytes else ("kB/s", 1.0)
@@ -92,12 +92,14 @@ def iostat(seed: int, *, megabytes: bool = False, broken: bool = True) -> Printe
         out.add(f"01/02/2026 10:{report:02}:00 AM")
         out.add("avg-cpu:  %user   %nice %system %iowait  %steal   %idle")
         row, wrong = _maybe(cpu_row(random), CPU_KINDS, random, broken=broken)
-        out.add("      " + " ".join(f"{row[name]:7.2f}" for name in CPU), "cpu_samples", broken=wrong)
+        out.add("      " + " ".join(f"{row[name]:7.{decimals}f}" for name in CPU), "cpu_samples", broken=wrong)
         out.add("\n" + header)
         for device in ("sda", "nvme0n1"):
             row, wrong = _maybe(device_row(random), DEVICE_KINDS, random, broken=broken)
             shown = (row[name] * (size if name.endswith("kB/s") else 1) for name in _DEVICE)
-            out.add(f"{device:10} " + " ".join(f"{value:8.2f}" for value in shown), "device_samples", broken=wrong)
+            out.add(
+                f"{device:10} " + " ".join(f"{value:8.{decimals}f}" for value in shown), "device_samples", broken=wrong
+            )
         out.add("")
     return out
 
@@ -168,6 +170,8 @@ def _maybe(
 PRINTERS: Final[Mapping[str, Callable[..., Printed]]] = {
     "iostat": iostat,
     "iostat -m": lambda seed, **options: iostat(seed, megabytes=True, **options),
+    "iostat --dec=0": lambda seed, **options: iostat(seed, decimals=0, **options),
+    "iostat -m --dec=0": lambda seed, **options: iostat(seed, megabytes=True, decimals=0, **options),
     "sar": sar,
     "vmstat": vmstat,
     "dstat": dstat,

@@ -164,3 +164,15 @@ def test_the_await_of_devices_that_only_print_transfers_is_a_mean(tmp_path: Path
         for name in ("cpu_samples", "device_samples")
     ]
     assert resource_utilization(*placed).select("await_ms", "requests_per_s").row(0) == (3.5, 20.0)
+
+
+def test_numbers_of_json_that_no_column_holds_are_said(tmp_path: Path) -> None:
+    """sadf -j of a memory counter that wrapped; the other numbers of the object are kept."""
+    text = '{"sysstat": {"hosts": [{"nodename": "h", "file-date": "2026-01-02", "statistics": [\n'
+    text += '{"timestamp": {"date": "2026-01-02", "time": "10:00:01", "utc": 1, "interval": 1},\n'
+    text += ' "memory": {"memfree": 18446744073709551615, "memused": 5, "buffers": -1, "cached": 7}}]}]}}\n'
+    path = tmp_path / "sadf.json"
+    path.write_text(text)
+    row = whole(path)["vm_samples"].row(0, named=True)
+    assert (row["free_kb"], row["used_kb"], row["buffer_kb"], row["cache_kb"]) == (None, 5, -1, 7)
+    assert (row["doubtful"], row["byte_offset"]) == ("free_kb, buffer_kb", text.index('{"timestamp"'))

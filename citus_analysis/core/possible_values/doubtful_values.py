@@ -28,7 +28,7 @@ def doubtful_names(batch: pa.RecordBatch, ranges: Mapping[str, Bounds], relation
     """For each row the names of its doubtful values, separated by commas; null for a row without any.
 
     Args:
-        batch: rows of a table.
+        batch: rows of a table; names that their format gave in `doubtful` are kept.
         ranges: columns that have bounds.
         relations: relations between columns.
 
@@ -53,7 +53,19 @@ def doubtful_names(batch: pa.RecordBatch, ranges: Mapping[str, Bounds], relation
             broken = broken | outside if relation.inseparable else broken & ~outside
         if broken.any():
             marked |= {name: marked.get(name, False) | broken for name in members}
-    return _texts({name: marked[name] for name in batch.schema.names if name in marked}, len(batch))
+    names = _texts({name: marked[name] for name in batch.schema.names if name in marked}, len(batch))
+    return _joined(batch.column(DOUBTFUL), names) if DOUBTFUL in batch.schema.names else names
+
+
+def _joined(given: pa.Array, names: pa.Array) -> pa.Array:
+    """Names that a format gave, for values that no column holds, and those found."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if given.null_count == len(given):
+        return names
+    both = pc.binary_join_element_wise(given, names, pa.scalar(_SEPARATOR, pa.large_string()), null_handling="skip")
+    return pc.if_else(pc.equal(both, pa.scalar("", pa.large_string())), pa.scalar(None, pa.large_string()), both)
 
 
 def without_doubtful(samples: pl.DataFrame) -> pl.DataFrame:

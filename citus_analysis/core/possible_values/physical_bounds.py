@@ -108,13 +108,13 @@ class Whole:
         members: columns of the parts.
         decisive: part without which nothing is known.
         total: the whole.
-        slack: deviation that the rounding of the parts explains: vmstat prints six whole percents.
+        slack: deviation that the rounding of the parts explains: `mpstat --dec=0` prints ten whole percents.
     """
 
     members: tuple[str, ...]
     decisive: str
     total: float = 100.0
-    slack: float = 3.0
+    slack: float = 5.0
     inseparable: ClassVar[bool] = True
 
     def __str__(self) -> str:
@@ -140,14 +140,14 @@ class Product:
         number: columns whose sum is the number.
         size: column of the size.
         factor: deviation from which on the relation is broken.
-        least: amount below which rounding may explain any deviation: 0.1 MB with one digit, and a number of 0.0.
+        least: amount below which rounding may explain any deviation: `iostat -m --dec=0` prints whole MB.
     """
 
     amount: tuple[str, ...]
     number: tuple[str, ...]
     size: str
     factor: float = 1.9
-    least: float = 128.0
+    least: float = 600.0
     inseparable: ClassVar[bool] = False
 
     def __str__(self) -> str:
@@ -162,9 +162,11 @@ class Product:
     def broken(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """The rows whose amount deviates by more than the factor."""
         stated, number, size = numbers.sums(self.amount), numbers.sums(self.number), numbers.of(self.size)
-        # Half a unit of the last digit; sizes are printed in kB or sectors of half a kB.
-        low, high = (number - 0.06) * (size - 0.3), (number + 0.06) * (size + 0.3)
-        return (stated > self.factor * high + self.least) | (low > self.factor * stated + self.least)
+        # Half a unit of numbers without decimals.
+        low: npt.NDArray[np.float64] = (number - 0.5).clip(0.0) * (size - 0.5).clip(0.0)
+        high = (number + 0.5) * (size + 0.5)
+        broken: npt.NDArray[np.bool_] = stated > self.factor * high + self.least
+        return broken | (low > self.factor * stated + self.least)
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,8 @@ class Share:
     percent: str
     part: str
     rest: str
-    slack: float = 5.0
-    least: float = 2.0
+    slack: float = 10.0
+    least: float = 20.0
     inseparable: ClassVar[bool] = False
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import Moment
 from citus_analysis.formats.sysstat._reports import Report, places_of
-from citus_analysis.formats.sysstat._tables import judged, rows_of, together
+from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
 
 __all__ = ["FORMAT", "PidstatJson"]
 
@@ -67,8 +67,7 @@ def _tables(moments: Sequence[Moment]) -> dict[str, pl.DataFrame]:
     numbers = [name for name in dict.fromkeys(_PLACES.values()) if name in fields.columns]
     fields = fields.with_columns(pl.col(numbers).cast(pl.Float64))
     report = Report("process_samples", "PID", {index: (name, 1.0) for index, name in enumerate(numbers)})
-    held = judged(fields.with_columns(pl.col(numbers).fill_null(0.0)), report)["reason"].is_null()
-    return together({name: [some] for name, some in rows_of(fields.filter(held), report, "pidstat").items()})
+    return together({name: [some] for name, some in rows_of(with_misfits(fields, report), report, "pidstat").items()})
 
 
 def _rows(moment: Moment, kind: str) -> Iterator[dict[str, object]]:

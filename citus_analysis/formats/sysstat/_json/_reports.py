@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
-from citus_analysis.formats.sysstat._tables import judged, rows_of, together
+from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
 
 __all__ = ["Moment", "tables_of"]
 
@@ -87,10 +87,8 @@ def _add(
     fields = pl.DataFrame(rows, infer_schema_length=None)
     numbers = [name for name in fields.columns if name not in {"offset", "sample", "sample_time", "since_boot", "item"}]
     report = Report(table, key, {index: (name, 1.0) for index, name in enumerate(numbers)})
-    filled = fields.with_columns(pl.col(numbers).cast(pl.Float64))
-    # Values may be missing in JSON. An object with a value out of its column's range is left out.
-    held = judged(filled.with_columns(pl.col(numbers).fill_null(0.0)), report)["reason"].is_null()
-    for name, some in rows_of(filled.filter(held), report, sampler).items():
+    filled = with_misfits(fields.with_columns(pl.col(numbers).cast(pl.Float64)), report)
+    for name, some in rows_of(filled, report, sampler).items():
         found.setdefault(name, []).append(some)
 
 
