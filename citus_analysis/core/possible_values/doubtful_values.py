@@ -64,6 +64,8 @@ def _joined(given: pa.Array, names: pa.Array) -> pa.Array:
 
     if given.null_count == len(given):
         return names
+    if names.null_count == len(names):
+        return given
     both = pc.binary_join_element_wise(given, names, pa.scalar(_SEPARATOR, pa.large_string()), null_handling="skip")
     return pc.if_else(pc.equal(both, pa.scalar("", pa.large_string())), pa.scalar(None, pa.large_string()), both)
 

@@ -23,6 +23,8 @@ from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfi
 
 __all__ = ["FORMAT", "PidstatJson"]
 
+#: Digits of an identifier that is a number of any size.
+_LONGEST: Final = 300
 _KINDS: Final = ("task-cpu-load", "task-memory", "io", "context-switch")
 #: The names of the text without `%`, except for two names that would be the same.
 _PLACES: Final = {
@@ -95,7 +97,9 @@ def _row(thing: Mapping[str, object]) -> dict[str, object]:
 
 
 def _identifier(text: object) -> float | None:
-    return float(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 10 else None
+    return (
+        float(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= _LONGEST else None
+    )
 
 
 FORMAT: Final = PidstatJson()
