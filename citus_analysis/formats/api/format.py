@@ -137,6 +137,7 @@ class Format(ABC):
         version: incremented whenever the same bytes would give other rows; sources are then parsed again.
         tables: names of the tables it can yield.
         noise: description of the bytes that carry no data and are neither parsed nor rejected.
+        dropped: values of parsed lines that no column keeps; empty if there are none.
         options: options that users may set for its files; `Hints.options` contains only these.
         measures: for load generators, names of values in `client_metrics` -> the corresponding columns of
             `operation_latencies`; values with a unit of time are converted.
@@ -146,6 +147,7 @@ class Format(ABC):
     version: ClassVar[int]
     tables: ClassVar[tuple[str, ...]]
     noise: ClassVar[str] = "nothing"
+    dropped: ClassVar[str] = ""
     options: ClassVar[tuple[Option, ...]] = ()
     measures: ClassVar[Mapping[str, str]] = MappingProxyType({})
 

@@ -93,6 +93,7 @@ class Benchbase(Format):
         *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
     )
     noise: ClassVar[str] = "the header of CSV files"
+    dropped: ClassVar[str] = "of windows: all columns but requests, throughput and latencies"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "Measured Requests": "operations",

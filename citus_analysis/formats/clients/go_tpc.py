@@ -111,6 +111,7 @@ class GoTpc(Format):
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, frames and headings of tables, progress of `prepare`"
+    dropped: ClassVar[str] = "of intervals: the sum of the latencies, and the interval's length"
     measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:

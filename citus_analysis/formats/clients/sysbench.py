@@ -125,6 +125,7 @@ class Sysbench(Format):
         *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
     )
     noise: ClassVar[str] = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
+    dropped: ClassVar[str] = "of intervals: the number of threads, which is that of the client"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "transactions": "operations",

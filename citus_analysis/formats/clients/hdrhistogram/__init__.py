@@ -65,6 +65,7 @@ class Hdrhistogram(Format):
     version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("client_histogram", "client_series")
     noise: ClassVar[str] = "comments, the header, blank lines"
+    dropped: ClassVar[str] = "of intervals: the maximum, whose unit is not stated"
     options: ClassVar[tuple[Option, ...]] = (HDR_UNIT, HDR_CORRECTION)
 
     def detect(self, name: str, head: bytes) -> float:
