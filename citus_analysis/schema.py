@@ -28,6 +28,7 @@ from typing import Final
 
 from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64, REAL, TEXT, TIME, one_of
 from citus_analysis.core.displays import public
+from citus_analysis.core.possible_values.physical_bounds import CPU_TIME, LOADS, Bounds, Product, Relation, Share, Whole
 from citus_analysis.core.table_definition import IDENTITY_COLUMNS, PARTITION_KEY, Column, Rows, Table
 
 __all__ = [
@@ -128,7 +129,7 @@ PRESSURES: Final = ("cpu", "io", "memory", "irq")
 #: Kinds of rows of `plan_nodes`.
 PLAN_ITEMS: Final = ("node", "task", "subplan", "job")
 #: Formats of EXPLAIN.
-PLAN_FORMS: Final = ("text", "json", "yaml")
+PLAN_FORMS: Final = ("text", "json", "yaml", "xml")
 #: Where the prefix of a server log came from.
 PREFIX_ORIGINS: Final = ("given", "config", "inferred")
 ROLES: Final = ("main", "monitor")
@@ -162,6 +163,15 @@ _CORRECTED: Final = (
     "from the scheduled start, or corrected for coordinated omission; null if the source does not state it"
 )
 _CLIENT = (_SOURCE_ID, _RESOURCE, _RUN_ID, _ITERATION, _ROLE, _PART)
+_DOUBTFUL = Column("doubtful", TEXT, "columns of the row whose values cannot be, and which enter no mean; null if none")
+_JUDGED = (
+    Column(
+        "byte_offset",
+        INT64,
+        "begin of the row's line, or of the JSON object of its sample, in the (decompressed) source",
+    ),
+    _DOUBTFUL,
+)
 _SAMPLE = (
     _SOURCE_ID,
     _RESOURCE,
@@ -171,6 +181,7 @@ _SAMPLE = (
     Column("sample", INT32, "number of the sample within the source, from 0"),
     Column("sample_time", TIME, "time at which the sample was printed; null if the tool printed none"),
     Column("since_boot", FLAG, "true for the sampler's first report, which averages since boot, not an interval"),
+    *_JUDGED,
 )
 
 
@@ -184,6 +195,18 @@ _CPU_SHARES = (
     Column("irq_percent", REAL, "of system: hardware interrupts; null if not printed"),
     Column("softirq_percent", REAL, "of system: software interrupts; null if not printed"),
     Column("guest_percent", REAL, "of user and nice: virtual processors; null if not printed"),
+)
+#: The other shares are parts of these.
+_ALL_OF_CPU: Final = Whole(tuple(column.name for column in _CPU_SHARES[:6]), decisive="idle_percent")
+_KINDS_OF_REQUESTS: Final = ("read", "write", "discard")
+_OF_DEVICES: Final[tuple[Relation, ...]] = (
+    *(Product((f"{kind}_kb_s",), (f"{kind}s_per_s",), f"{kind}_request_kb") for kind in _KINDS_OF_REQUESTS),
+    Product(
+        ("read_kb_s", "write_kb_s", "discard_kb_s"), ("reads_per_s", "writes_per_s", "discards_per_s"), "request_kb"
+    ),
+    Product(("read_kb_s", "write_kb_s", "discard_kb_s"), ("transfers_per_s",), "request_kb"),
+    Product(("total_kb_s",), ("transfers_per_s",), "request_kb"),
+    *(Share(f"{kind}_merge_percent", f"{kind}_merges_per_s", f"{kind}s_per_s") for kind in _KINDS_OF_REQUESTS),
 )
 
 
@@ -473,11 +496,26 @@ _TABLES: Final = (
             Column("failed_operations", INT64, "pgbench: operations that failed in the interval; null if not counted"),
             Column("skipped_operations", INT64, "pgbench: operations not begun, because they were late"),
             Column("retries", INT64, "pgbench: number of times that operations of the interval were tried again"),
+            Column("retried_operations", INT64, "pgbench: operations of the interval that were tried again"),
+            Column("queries_per_s", REAL, "sysbench: statements of all kinds"),
+            Column("read_queries_per_s", REAL, "sysbench: of these, those that read"),
+            Column("write_queries_per_s", REAL, "sysbench: of these, those that write"),
+            Column("other_queries_per_s", REAL, "sysbench: of these, others, such as BEGIN and COMMIT"),
+            Column("errors_per_s", REAL, "sysbench: transactions that the server rejected and that were tried again"),
+            Column("reconnects_per_s", REAL, "sysbench: connections that were opened again"),
             *_summary("in the interval"),
+            Column("stddev_us", REAL, "pgbench: standard deviation of the latencies in the interval"),
+            Column("lag_us", REAL, "pgbench: mean time by which operations began after they were due (--rate)"),
+            Column("p25_us", REAL, "25th percentile in the interval"),
+            Column("p50_us", REAL, "median in the interval"),
+            Column("p75_us", REAL, "75th percentile in the interval"),
             Column("p90_us", REAL, "90th percentile in the interval"),
+            Column("p95_us", REAL, "95th percentile in the interval"),
             Column("p99_us", REAL, "99th percentile in the interval"),
             Column("p999_us", REAL, "99.9th percentile in the interval"),
             Column("p9999_us", REAL, "99.99th percentile in the interval"),
+            Column("other_percentile", REAL, "sysbench: percentile that has no column, as --percentile set it"),
+            Column("other_percentile_us", REAL, "its latency; of an unnamed percentile if that is null (hooks)"),
         ),
     ),
     Table(
@@ -637,7 +675,7 @@ _TABLES: Final = (
                 "executed", one_of(EXECUTED), "place of execution; null if the statement used no shard of a cluster"
             ),
             Column("shard_id", INT64, "shard of a single-shard statement"),
-            Column("tasks", INT32, "remote tasks plus local shard executions"),
+            Column("tasks", INT32, "remote tasks plus local shard executions", bounds=LOADS),
             Column("start_time", TIME, "begin of the first phase; the node's own clock"),
             Column("end_time", TIME, "end of the last phase"),
             Column("parse_us", REAL, "T's share of the parse phase"),
@@ -817,7 +855,7 @@ _TABLES: Final = (
     Table(
         "plans",
         "One row per plan of a statement.",
-        "output of EXPLAIN as text, JSON or YAML, also as auto_explain logged it",
+        "output of EXPLAIN as text, JSON, YAML or XML, also as auto_explain logged it",
         (
             _SOURCE_ID,
             _RESOURCE,
@@ -845,7 +883,7 @@ _TABLES: Final = (
     Table(
         "plan_nodes",
         "One row per node of a plan, and per task, distributed subplan and job of a repartition join of Citus.",
-        "output of EXPLAIN as text, JSON or YAML, also as auto_explain logged it",
+        "output of EXPLAIN as text, JSON, YAML or XML, also as auto_explain logged it",
         (
             _SOURCE_ID,
             _RESOURCE,
@@ -926,6 +964,8 @@ _TABLES: Final = (
                 "stalled_percent",
                 REAL,
                 "stalled share of the time since the previous sample; null for the first of counters since boot",
+                # Times that are whole seconds may be nearly a second apart from the interval's.
+                bounds=Bounds(0.0, 100.0, slack=100.0),
             ),
         ),
     ),
@@ -956,10 +996,14 @@ _TABLES: Final = (
         (
             *_SAMPLE,
             Column("control_group", TEXT, "path of the group's cpu.stat"),
-            Column("used_percent", REAL, "CPU time used, of one CPU; null if the file does not state it"),
-            Column("periods", INT64, "enforcement periods that passed"),
-            Column("throttled_periods", INT64, "of these, those in which the group was throttled"),
-            Column("throttled_percent", REAL, "throttled time, summed over CPUs, of the time that passed"),
+            Column(
+                "used_percent", REAL, "CPU time used, of one CPU; null if the file does not state it", bounds=CPU_TIME
+            ),
+            Column("periods", INT64, "enforcement periods that passed", bounds=Bounds()),
+            Column("throttled_periods", INT64, "of these, those in which the group was throttled", bounds=Bounds()),
+            Column(
+                "throttled_percent", REAL, "throttled time, summed over CPUs, of the time that passed", bounds=CPU_TIME
+            ),
         ),
     ),
     Table(
@@ -971,6 +1015,7 @@ _TABLES: Final = (
             Column("sampler", TEXT, "iostat, vmstat, sar, mpstat, dstat or dool"),
             *_CPU_SHARES,
         ),
+        relations=(_ALL_OF_CPU,),
     ),
     Table(
         "core_samples",
@@ -982,6 +1027,7 @@ _TABLES: Final = (
             Column("cpu", INT32, "number of the CPU, from 0"),
             *_CPU_SHARES,
         ),
+        relations=(_ALL_OF_CPU,),
     ),
     Table(
         "device_samples",
@@ -1017,10 +1063,11 @@ _TABLES: Final = (
             Column("flush_await_ms", REAL, "average time of flush requests"),
             Column("await_ms", REAL, "average time of all requests: as printed, else weighted from r/w/d awaits"),
             Column("request_kb", REAL, "average size of all requests, as older versions print it"),
-            Column("queue_length", REAL, "average queue length (aqu-sz, avgqu-sz)"),
+            Column("queue_length", REAL, "average queue length (aqu-sz, avgqu-sz)", bounds=LOADS),
             Column("service_ms", REAL, "svctm of older versions; do not trust it (sysstat's own words)"),
             Column("utilization_percent", REAL, "%util: share of time with a request in flight"),
         ),
+        relations=_OF_DEVICES,
     ),
     Table(
         "vm_samples",
@@ -1028,8 +1075,8 @@ _TABLES: Final = (
         "vmstat; sar -rSWBwq, mpstat -I SUM, dstat and dool",
         (
             *_SAMPLE,
-            Column("runnable", INT32, "r: processes running or waiting for a CPU"),
-            Column("blocked", INT32, "b: processes in uninterruptible sleep"),
+            Column("runnable", INT32, "r: processes running or waiting for a CPU", bounds=LOADS),
+            Column("blocked", INT32, "b: processes in uninterruptible sleep", bounds=LOADS),
             Column("swapped_kb", INT64, "swpd"),
             Column("free_kb", INT64, "free memory"),
             Column("buffer_kb", INT64, "buff"),
@@ -1051,10 +1098,10 @@ _TABLES: Final = (
             Column("faults_per_s", REAL, "page faults"),
             Column("major_faults_per_s", REAL, "page faults that read from a disk"),
             Column("forks_per_s", REAL, "tasks created"),
-            Column("tasks", INT32, "tasks in the process list"),
-            Column("load_1", REAL, "load average of the last minute"),
-            Column("load_5", REAL, "load average of the last 5 minutes"),
-            Column("load_15", REAL, "load average of the last 15 minutes"),
+            Column("tasks", INT32, "tasks in the process list", bounds=LOADS),
+            Column("load_1", REAL, "load average of the last minute", bounds=LOADS),
+            Column("load_5", REAL, "load average of the last 5 minutes", bounds=LOADS),
+            Column("load_15", REAL, "load average of the last 15 minutes", bounds=LOADS),
         ),
     ),
     Table(
@@ -1067,11 +1114,11 @@ _TABLES: Final = (
             Column("thread", INT32, "thread (-t); null in rows of whole processes"),
             Column("user", TEXT, "number of the user, or name (-U)"),
             Column("command", TEXT, "name of the program, or its command line (-l)"),
-            Column("user_percent", REAL, "CPU time in user space, of one CPU"),
-            Column("system_percent", REAL, "CPU time in the kernel, of one CPU"),
-            Column("guest_percent", REAL, "CPU time of virtual processors, of one CPU"),
-            Column("wait_percent", REAL, "time in which it was runnable but waited for a CPU"),
-            Column("cpu_percent", REAL, "CPU time, of one CPU (with -I of all CPUs)"),
+            Column("user_percent", REAL, "CPU time in user space, of one CPU", bounds=CPU_TIME),
+            Column("system_percent", REAL, "CPU time in the kernel, of one CPU", bounds=CPU_TIME),
+            Column("guest_percent", REAL, "CPU time of virtual processors, of one CPU", bounds=CPU_TIME),
+            Column("wait_percent", REAL, "time in which it was runnable but waited for a CPU", bounds=CPU_TIME),
+            Column("cpu_percent", REAL, "CPU time, of one CPU (with -I of all CPUs)", bounds=CPU_TIME),
             Column("cpu", INT32, "CPU that it ran on last"),
             Column("minor_faults_per_s", REAL, "page faults without reading from a disk"),
             Column("major_faults_per_s", REAL, "page faults that read from a disk"),
@@ -1081,7 +1128,7 @@ _TABLES: Final = (
             Column("read_kb_s", REAL, "read from disks; null if the kernel does not report it"),
             Column("write_kb_s", REAL, "written to disks; null if the kernel does not report it"),
             Column("cancelled_write_kb_s", REAL, "written, but deleted before it reached a disk; null as above"),
-            Column("io_delay_ticks", INT64, "ticks in which it waited for disks and swap"),
+            Column("io_delay_ticks", INT64, "ticks in which it waited for disks and swap", bounds=Bounds()),
             Column("voluntary_switches_per_s", REAL, "context switches because it waited"),
             Column("involuntary_switches_per_s", REAL, "context switches because its time was over"),
         ),
@@ -1096,6 +1143,7 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
+            *_JUDGED,
             Column("event", TEXT, "sampled event"),
             Column(
                 "samples_total", INT64, "samples of the event in the report's header, abbreviated by perf to K and M"
@@ -1125,12 +1173,13 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
+            _DOUBTFUL,
             Column("event", TEXT, "sampled event"),
             Column("command", TEXT, "comm"),
             Column("pid", INT32, "process (by default, perf script prints the thread); null in most reports"),
             Column("stack", TEXT, "frames from root to leaf, joined by `;`"),
             Column("shared_object", TEXT, "binary or library of the leaf frame"),
-            Column("samples", INT64, "samples with this stack; null if only a share is known"),
+            Column("samples", INT64, "samples with this stack; null if only a share is known", bounds=Bounds()),
             Column("event_count", INT64, "events represented by these samples (sum of periods); null if not printed"),
             Column("self_percent", REAL, "share of the event's count, or of its samples if no period is printed"),
         ),
@@ -1145,14 +1194,15 @@ _TABLES: Final = (
             _RUN_ID,
             _ITERATION,
             _NODE,
+            *_JUDGED,
             Column("elapsed_s", REAL, "end of the interval (-I), else the whole run's elapsed time"),
             Column("scope", TEXT, "CPU, core, socket or thread it was counted on (-A, --per-...); null = all"),
             Column("event", TEXT, "event"),
-            Column("value", REAL, "counter value; null if not supported or not counted"),
+            Column("value", REAL, "counter value; null if not supported or not counted", bounds=Bounds()),
             Column("unit", TEXT, "unit perf prints (msec ...)"),
             Column("status", TEXT, "counted, not supported or not counted"),
             Column("running_percent", REAL, "share of the time the counter was scheduled (multiplexing)"),
-            Column("variation_percent", REAL, "+- over repeats (-r)"),
+            Column("variation_percent", REAL, "+- over repeats (-r)", bounds=Bounds()),
             Column("metric", REAL, "derived metric"),
             Column("metric_unit", TEXT, "name or unit of the derived metric"),
         ),

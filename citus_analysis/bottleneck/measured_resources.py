@@ -234,7 +234,7 @@ def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     shares = cpu.join(set_ups, on=list(_RUN)).with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
     means = shares.group_by("resource", "phase", "workload", "set_up", "workers", "threads", maintain_order=True).agg(
         pl.col("run_id").n_unique().alias("runs"),
-        pl.len().alias("samples"),
+        busy_percent().count().alias("samples"),
         busy_percent().mean().alias("busy_percent"),
         *(pl.col(s).mean() for s in CPU_SHARES),
     )

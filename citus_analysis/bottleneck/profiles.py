@@ -13,6 +13,7 @@ from typing import Final, Literal
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UnknownNameError, UsageError
 
 __all__ = ["cpu_share_by_object", "mean_symbols", "part_of", "symbols_of_stacks", "top_symbols"]
@@ -166,7 +167,7 @@ def symbols_of_stacks(perf_stacks: Frame) -> pl.DataFrame:
 
 
 def _one_report(symbols: pl.DataFrame, by: str) -> pl.DataFrame:
-    named = symbols.filter(pl.col(by).is_not_null() & pl.col("self_percent").is_not_null())
+    named = without_doubtful(symbols).filter(pl.col(by).is_not_null() & pl.col("self_percent").is_not_null())
     off = (pl.col("self_percent").sum().over(*_RECORDING, "source_id") - 100).abs().round(2)
     ranked = named.with_columns(_off=off, _less=-pl.col("samples_total").fill_null(0))
     best = pl.col("source_id").sort_by("_less", "_off", "source_id").first().over(_RECORDING)

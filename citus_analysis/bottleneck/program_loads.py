@@ -9,6 +9,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.possible_values.doubtful_values import sound_moments
 
 __all__ = ["program_loads"]
 
@@ -21,6 +22,8 @@ _PROGRAM: Final = r"^(?:/(?:[^\s/]*/)*)?([^\s:/]+)"
 @in_callers_kind
 def program_loads(samples: Frame, runs: Frame, by: Sequence[str] = ("resource",)) -> pl.DataFrame:
     """Programs with the CPU time and disk traffic of all their processes during runs, those with most CPU time first.
+
+    A sample in which one of these values is doubtful is left out.
 
     Args:
         samples: the table `process_samples`. Rows of threads are left out, as their processes have rows of their own.
@@ -54,7 +57,7 @@ def program_loads(samples: Frame, runs: Frame, by: Sequence[str] = ("resource",)
         [('postgres', 2, 40.0, 80.0), ('pgbench', 2, 10.0, 20.0)]
     """
     whole, known = as_polars(samples).filter(pl.col("thread").is_null()), as_polars(runs)
-    placed = one_source(align_to_runs(whole, known), _MACHINE)
+    placed = sound_moments(one_source(align_to_runs(whole, known), _MACHINE), _SUMMED)
     others = [name for name in by if name != "resource"]
     placed = placed.join(known.select("resource", "run_id", *others), on=["resource", "run_id"])
     moments = placed.group_by(*by, "run_id", "node").agg(moments=pl.col("sample_time").n_unique())

@@ -14,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UsageError
 
 __all__ = ["align_to_runs", "one_source", "sampling_interval_s"]
@@ -41,7 +42,7 @@ def align_to_runs(
     """Samples from within runs, with `run_id`, `elapsed_s` (since the run's begin) and `interval_s`.
 
     A sample whose file names its run can only belong to that run; any other sample belongs to the run of its resource
-    that was under way, or to no run if there were two. Samples without a time are left out.
+    that was under way, or to no run if there were two. Samples without a time are left out. Doubtful values are null.
 
     Args:
         samples: `cpu_samples`, `device_samples` or `vm_samples`.
@@ -51,7 +52,7 @@ def align_to_runs(
     Raises:
         UsageError: an argument is not a frame, or lacks a column.
     """
-    frame, spans = as_polars(samples), as_polars(runs)
+    frame, spans = without_doubtful(as_polars(samples)), as_polars(runs)
     _need(frame, "samples", ("resource", "source_id", "run_id", "sample", "sample_time", "since_boot"))
     _need(spans, "runs", ("resource", "run_id", "start_time", "end_time"))
     frame = frame.filter(pl.col("sample_time").is_not_null()).with_columns(interval_s=sampling_interval_s(frame))

@@ -14,6 +14,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.profiles import part_of
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UsageError
 
 __all__ = ["stack_tree"]
@@ -50,7 +51,7 @@ def stack_tree(
             f"frames of at least {least_percent} % down to depth {deepest}",
             way_out="give a share from 0 and a depth from 1",
         )
-    stacks = _shares(_one_output(as_polars(perf_stacks)))
+    stacks = _shares(_one_output(without_doubtful(as_polars(perf_stacks))))
     modules = _modules(as_polars(perf_stacks), None if perf_symbols is None else as_polars(perf_symbols))
     return (
         _numbered(_frames(stacks, least_percent, deepest))

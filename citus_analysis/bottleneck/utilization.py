@@ -9,6 +9,7 @@ import polars as pl
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source, sampling_interval_s
 from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.possible_values.doubtful_values import doubtful_in, without_doubtful
 
 __all__ = ["LEAST_FOR_P95", "resource_utilization"]
 
@@ -29,7 +30,7 @@ def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame 
     For the CPU, utilisation is 100 - idle - iowait; for a device it is the share of time with a request in
     flight. With `runs`, only samples from within a run are used (:func:`align_to_runs`). If a node has no samples with
     a time, all samples of the file that names the run are used: `within_run` is false, and idle seconds around the run
-    lower the mean. Samples that average since boot are never used.
+    lower the mean. Samples that average since boot and doubtful values are never used.
 
     Args:
         cpu_samples: the table `cpu_samples`.
@@ -46,15 +47,16 @@ def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame 
     Raises:
         UsageError: an argument is not a frame, or lacks a column.
     """
-    cpu = as_polars(cpu_samples).with_columns(component=pl.lit("cpu"), name=pl.lit("cpu"), busy=busy_percent())
-    device = as_polars(device_samples).filter(~pl.col("is_group").fill_null(value=False))
+    cpu = without_doubtful(as_polars(cpu_samples)).with_columns(
+        component=pl.lit("cpu"), name=pl.lit("cpu"), busy=busy_percent()
+    )
+    device = without_doubtful(as_polars(device_samples)).filter(~pl.col("is_group").fill_null(value=False))
     device = device.with_columns(component=pl.lit("device"), name="device", busy="utilization_percent")
     requests = pl.sum_horizontal(_RATES)
     known = pl.any_horizontal(pl.col(name).is_not_null() for name in _RATES)
-    device = device.with_columns(
-        requests=pl.when(known).then(requests).otherwise("transfers_per_s"),
-        waited=requests * pl.col("await_ms"),
-    )
+    counted = pl.when(known).then(requests).otherwise("transfers_per_s")
+    device = device.with_columns(requests=pl.when(~doubtful_in(device, *_RATES)).then(counted))
+    device = device.with_columns(waited=pl.col("requests") * pl.col("await_ms"))
     tables = [_summary(_counted(cpu, runs), _shares()), _summary(_counted(device, runs), _device_means())]
     return pl.concat(tables, how="diagonal").select(
         *_KEY, "n", "mean_percent", "p95_percent", "max_percent", *_SHARES,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from citus_analysis.core.arrow_arrays import nulls
 from citus_analysis.core.column_types import TEXT, ColumnType
+from citus_analysis.core.possible_values.doubtful_values import DOUBTFUL, doubtful_names
+from citus_analysis.core.possible_values.physical_bounds import UNBOUNDED, Bounds, Relation, bounds_of_unit
 from citus_analysis.units import unit_of
 
 if TYPE_CHECKING:
@@ -35,12 +37,19 @@ class Column:
 
     Attributes:
         source: source of its values; None: that of its table.
+        bounds: values that it can have; None: those of its unit.
     """
 
     name: str
     type: ColumnType
     meaning: str
     source: str | None = None
+    bounds: Bounds | None = None
+
+    @property
+    def range(self) -> Bounds:
+        """The values that it can have; only tables with a column `doubtful` are compared with it."""
+        return bounds_of_unit(self.name) if self.bounds is None else self.bounds
 
     @property
     def dtype(self) -> pl.DataType:
@@ -101,6 +110,8 @@ class Table:
     columns: tuple[Column, ...]
     #: Identity columns that the file itself states, so that its format yields them.
     stated: frozenset[str] = frozenset()
+    #: Relations between columns, by which values are doubtful.
+    relations: tuple[Relation, ...] = ()
 
     def __hash__(self) -> int:
         """The hash of all fields, computed once: results are cached per table, and some tables have 50 columns."""
@@ -108,7 +119,7 @@ class Table:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.name, self.meaning, self.source, self.columns, self.stated))
+        return hash((self.name, self.meaning, self.source, self.columns, self.stated, self.relations))
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -138,7 +149,7 @@ class Table:
     @cached_property
     def _parsed(self) -> Table:
         kept = tuple(c for c in self.columns if c.name not in IDENTITY_COLUMNS or c.name in self.stated)
-        return Table(self.name, self.meaning, self.source, kept, self.stated)
+        return Table(self.name, self.meaning, self.source, kept, self.stated, self.relations)
 
     def arrow(self) -> pa.Schema:
         """The table as a schema of Arrow.
@@ -262,6 +273,26 @@ class Table:
             if column.type == TEXT and pa.types.is_dictionary(values.type):
                 schema = schema.set(at, schema.field(at).with_type(values.type))
         return schema
+
+    def judged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of this table with the names of their doubtful values, if it has the column `doubtful`.
+
+        Example:
+            >>> import polars as pl
+            >>> from citus_analysis.schema import TABLES
+            >>> table = TABLES["net_samples"].parsed()
+            >>> table.judged(table.batch(pl.DataFrame({"receive_kb_s": [-5.0, 5.0]})))["doubtful"].to_pylist()
+            ['receive_kb_s', None]
+        """
+        if DOUBTFUL not in self or not len(batch):
+            return batch
+        place = batch.schema.get_field_index(DOUBTFUL)
+        names = doubtful_names(batch, self._ranges, self.relations)
+        return batch.set_column(place, batch.schema.field(place), names)
+
+    @cached_property
+    def _ranges(self) -> dict[str, Bounds]:
+        return {column.name: column.range for column in self.columns if column.range != UNBOUNDED}
 
     def no_rows(self) -> pa.RecordBatch:
         """No rows of this table.

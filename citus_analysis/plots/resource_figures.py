@@ -32,6 +32,8 @@ def plot_cpu(samples: Frame, *, title: str = "CPU time over time") -> go.Figure:
         title: title of the figure.
     """
     frame = with_columns_of(samples, "samples", "elapsed_s", *_SHARES).sort("elapsed_s")
+    # A doubtful sample has no shares; it shows no idle machine.
+    frame = frame.filter(pl.any_horizontal(pl.col(list(_SHARES)).is_not_null()))
     if "nice_percent" in frame.columns:
         frame = frame.with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
     figure = new_figure(title, x="elapsed_s", height=320)

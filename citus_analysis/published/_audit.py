@@ -14,6 +14,7 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.published._load import frame_published, published, read_published
 from citus_analysis.published._rows import ResultTable, result_tables
 from citus_analysis.published.checks import CHECKS, Finding
+from citus_analysis.published.checks.doubtful_samples import DOUBTFUL_SCHEMA
 from citus_analysis.published.checks.run_checks import RUN_CHECKS, RunTables
 from citus_analysis.published.checks.unread import UNREAD, unread
 from citus_analysis.schema import TABLES
@@ -103,6 +104,7 @@ def audit_runs(
     operation_latencies: Frame | None = None,
     client_series: Frame | None = None,
     client_metrics: Frame | None = None,
+    doubtful_samples: Frame | None = None,
 ) -> AuditResult:
     """Check runs for contradictions, as :func:`audit` checks tables; every report begins with the result.
 
@@ -112,6 +114,7 @@ def audit_runs(
         operation_latencies: the table of that name, for Little's law and the order of percentiles.
         client_series: the table of that name, to check that series integrate to totals.
         client_metrics: the table of that name, to check that the names of percentiles are right.
+        doubtful_samples: samples whose values cannot be, as :func:`doubtful_samples` finds them.
 
     Returns:
         Findings whose `source` is the resource and whose `row` is the run or the configuration. Findings of one check
@@ -132,7 +135,8 @@ def audit_runs(
         "client_series": client_series,
         "client_metrics": client_metrics,
     }
-    tables = RunTables(**{name: _table(name, frame) for name, frame in given.items()})
+    doubtful = DOUBTFUL_SCHEMA.to_frame() if doubtful_samples is None else as_polars(doubtful_samples)
+    tables = RunTables(**{name: _table(name, frame) for name, frame in given.items()}, doubtful_samples=doubtful)
     weighted = [found for run_check in RUN_CHECKS.values() for found in run_check(tables)]
     details = _as_frame([found for found, _ in weighted])
     worst_first = details.with_columns(weight=pl.Series([weight for _, weight in weighted], dtype=pl.Float64)).sort(

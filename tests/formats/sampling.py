@@ -28,6 +28,10 @@ class Read:
     def __getitem__(self, name: str) -> pl.DataFrame:
         return self.tables[name]
 
+    def rows(self, name: str) -> pl.DataFrame:
+        """A table without the places of its rows in the source, to compare files that say the same."""
+        return self.tables[name].select(pl.exclude("byte_offset"))
+
 
 def read(format_: Format, path: Path, **options: str) -> Read:
     """Parse a file; every byte must be accounted for, every frame must have its table's columns."""

@@ -220,10 +220,10 @@ def test_crlf_and_foreign_lines(tmp_path: Path) -> None:
     text = (DATA / "iostat-xt-us.out").read_bytes().replace(b"\n", b"\r\n")
     plain = read(FORMAT, DATA / "iostat-xt-us.out")
     result = read_bytes(FORMAT, tmp_path, text)
-    assert result["device_samples"].equals(plain["device_samples"])
+    assert result.rows("device_samples").equals(plain.rows("device_samples"))
     noisy = text.replace(b"avg-cpu", b"password=s3cret\xff gone\r\navg-cpu", 1)
     result = read_bytes(FORMAT, tmp_path, noisy)
-    assert result["device_samples"].equals(plain["device_samples"])
+    assert result.rows("device_samples").equals(plain.rows("device_samples"))
     assert result.rejects["excerpt"].to_list() == ["password=***"]
 
 
@@ -322,5 +322,5 @@ def test_every_locale_prints_the_same_moments(tmp_path: Path, banner: str, layou
         text = text.replace(f"\n{time:%m/%d/%y %H:%M:%S}\n", f"\n{time.strftime(layout)}\n")
     text = text.replace("\t11/20/26 ", f"\t{times[0].strftime(banner)} ")
     result = read_bytes(FORMAT, tmp_path, text.encode())
-    assert result["cpu_samples"].equals(plain["cpu_samples"])
-    assert result["device_samples"].equals(plain["device_samples"])
+    assert result.rows("cpu_samples").equals(plain.rows("cpu_samples"))
+    assert result.rows("device_samples").equals(plain.rows("device_samples"))

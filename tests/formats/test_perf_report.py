@@ -90,7 +90,7 @@ def test_drawn_stacks() -> None:
 def test_every_style_of_graph_gives_the_same_stacks(style: str) -> None:
     result, reference = python(style), python("folded")
     assert result.rejects.is_empty()
-    assert result["perf_symbols"].equals(reference["perf_symbols"])
+    assert result.rows("perf_symbols").equals(reference.rows("perf_symbols"))
     for stacks in (result["perf_stacks"], reference["perf_stacks"]):
         assert set(stacks["event"]) == {"cpu-clock", "page-faults"}
     both = (
@@ -225,7 +225,7 @@ def test_separator_instead_of_columns() -> None:
 def test_graphs_without_shares_of_their_own_are_rejected(style: str) -> None:
     result = python(style)
     assert result["perf_stacks"].is_empty()
-    assert result["perf_symbols"].equals(python("folded")["perf_symbols"])
+    assert result.rows("perf_symbols").equals(python("folded").rows("perf_symbols"))
     assert "record it with -g graph or -g folded" in result.rejects["reason"].unique().item()
 
 

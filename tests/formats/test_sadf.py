@@ -25,7 +25,7 @@ def test_csv_and_text_of_one_file_give_equal_rows() -> None:
     csv, text = read(sadf_csv.FORMAT, SYSSTAT / "sadf-d.csv"), read(sar.FORMAT, SYSSTAT / "sar-f-C.out")
     assert csv.rejects.is_empty()
     for table in sar.FORMAT.tables:
-        assert_frame_equal(csv[table], text[table])
+        assert_frame_equal(csv.rows(table), text.rows(table))
 
 
 def test_json_and_text_of_one_file_give_equal_rows() -> None:
@@ -33,9 +33,9 @@ def test_json_and_text_of_one_file_give_equal_rows() -> None:
     json, text = read(sadf_json.FORMAT, SYSSTAT / "sadf.json"), read(sar.FORMAT, SYSSTAT / "sar-f-C.out")
     assert json.rejects.is_empty()
     for table in set(sar.FORMAT.tables) - {"vm_samples"}:
-        assert_frame_equal(json[table], text[table], check_row_order=False)
+        assert_frame_equal(json.rows(table), text.rows(table), check_row_order=False)
     values = pl.exclude("sample", "sample_time", "since_boot").drop_nulls().first()
-    moments = [found["vm_samples"].group_by("sample").agg(values).sort("sample") for found in (json, text)]
+    moments = [found.rows("vm_samples").group_by("sample").agg(values).sort("sample") for found in (json, text)]
     assert_frame_equal(*moments)
 
 
@@ -100,7 +100,7 @@ def test_a_document_that_was_cut_keeps_its_samples(tmp_path: Path) -> None:
 def test_files_of_other_people() -> None:
     text = read(mpstat.FORMAT, REALWORLD / "mpstat" / "sysstat__sysstat__tests_expected.mpstat-A")
     json = read(mpstat_json.FORMAT, REALWORLD / "mpstat" / "sysstat__sysstat__tests_expected.mpstat-A-JSON")
-    both = [found["core_samples"].filter(sample=0).drop("since_boot") for found in (text, json)]
+    both = [found.rows("core_samples").filter(sample=0).drop("since_boot") for found in (text, json)]
     assert_frame_equal(*both)
     csv = read(sadf_csv.FORMAT, REALWORLD / "sar" / "sysstat__sysstat__tests_expected.sadf-d")
     assert csv.rejects.is_empty()

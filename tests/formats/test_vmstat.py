@@ -167,3 +167,25 @@ def test_recordings_of_others(name: str, rows: int) -> None:
     result = read(FORMAT, REALWORLD / "vmstat" / name)
     assert result.rejects.is_empty()
     assert result["vm_samples"].height == rows
+
+
+def test_a_file_of_exawatcher(tmp_path: Path) -> None:
+    """Comments, a time of day before each line, and a tab at line ends; a second header does not end the file."""
+    data = (DATA.parent / "cases" / "70-vmstat-exawatcher").glob("*")
+    text = next(data).read_bytes()
+    result = read_bytes(FORMAT, tmp_path, text + text)
+    assert FORMAT.detect("host.dat", text) > 0.9
+    assert result.rejects.is_empty()
+    assert result["vm_samples"]["runnable"].to_list() == [36, 34, 48, 38] * 2
+    assert result["cpu_samples"]["user_percent"].to_list() == [32, 33, 45, 43] * 2
+    assert result["vm_samples"]["sample_time"].null_count() == 8
+
+
+def test_guests_are_time_of_users(tmp_path: Path) -> None:
+    """vmstat with a column of guests leaves them out of `us`."""
+    head = "procs -----------memory---------- ---swap-- -----io---- -system-- -------cpu-------\n"
+    head += " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st gu\n"
+    row = " 1  0      0 812345  20480 512000    0    0     5    12  100  200 10  5 25  0  0 60\n"
+    result = read_bytes(FORMAT, tmp_path, (head + row).encode())
+    assert result["cpu_samples"].select("user_percent", "idle_percent", "doubtful").row(0) == (70.0, 25.0, None)
+    assert result["vm_samples"]["guest_percent"].to_list() == [60.0]

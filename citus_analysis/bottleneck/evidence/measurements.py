@@ -13,6 +13,7 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.waits import time_shares
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs
 from citus_analysis.bottleneck.utilization import resource_utilization
+from citus_analysis.core.possible_values.doubtful_values import doubtful_in, sound_moments
 
 __all__ = ["ASPECTS", "COLUMNS", "PARTS", "checkpoints_measured", "hosts_measured", "sessions_measured", "throttling"]
 
@@ -114,7 +115,7 @@ def _memory(vm: pl.DataFrame, settings: pl.DataFrame) -> list[pl.DataFrame]:
     )
     sized = vm.join(size.unique("resource", keep="first"), on="resource", how="left")
     free = pl.col("free_kb") + pl.col("buffer_kb").fill_null(0) + pl.col("cache_kb").fill_null(0)
-    used = (1 - free / pl.col("size")) * 100
+    used = pl.when(~doubtful_in(sized, "buffer_kb", "cache_kb")).then((1 - free / pl.col("size")) * 100)
     swapped = pl.col("swap_in_kb_s") + pl.col("swap_out_kb_s")
     return [
         measured(_means(sized, used), "memory", "utilisation", "used, without caches", "%"),
@@ -126,8 +127,9 @@ def _memory(vm: pl.DataFrame, settings: pl.DataFrame) -> list[pl.DataFrame]:
 def _network(net: pl.DataFrame) -> list[pl.DataFrame]:
     both = {name: pl.col(f"receive_{name}_per_s") + pl.col(f"transmit_{name}_per_s") for name in ("drops", "errors")}
     rate = pl.col("receive_kb_s") + pl.col("transmit_kb_s")
+    sound = sound_moments(net, ("receive_kb_s", "transmit_kb_s"))
     return [
-        measured(_means(net, rate, total_by="interface"), "network", "utilisation", "received and sent", "kB/s"),
+        measured(_means(sound, rate, total_by="interface"), "network", "utilisation", "received and sent", "kB/s"),
         measured(_busiest(net), "network", "utilisation", "of its speed (busiest interface)", "%"),
         measured(_means(net, both["drops"], total_by="interface"), "network", "saturation", "dropped", "packets/s"),
         measured(_means(net, both["errors"], total_by="interface"), "network", "errors", "errors", "packets/s"),

@@ -12,6 +12,7 @@ from citus_analysis.bottleneck.evidence.balance import balance, jain_index
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs
 from citus_analysis.bottleneck.timeline import cpu_over_time
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.possible_values.doubtful_values import sound_moments
 
 __all__ = ["MEASURES", "balance_of_nodes", "node_loads", "shard_skew"]
 
@@ -44,7 +45,7 @@ def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, run
         `value`.
     """
     connections = connections_over_time(tables["activity_samples"], runs, margin_s=0.0)
-    network = align_to_runs(tables["net_samples"], runs).with_columns(
+    network = sound_moments(align_to_runs(tables["net_samples"], runs), ("receive_kb_s", "transmit_kb_s")).with_columns(
         value=pl.col("receive_kb_s") + pl.col("transmit_kb_s")
     )
     parts = {

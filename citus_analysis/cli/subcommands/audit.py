@@ -46,17 +46,15 @@ def command(paths: tuple[Path, ...], everything: bool, as_json: bool) -> int:
 
 def _results(paths: tuple[Path, ...]) -> Iterator[AuditResult]:
     """Findings of all tables together, and of each dataset."""
-    from dataclasses import fields
-
     from citus_analysis.dataset import open_dataset
     from citus_analysis.published import audit, audit_runs
-    from citus_analysis.published.checks.run_checks import RunTables
+    from citus_analysis.published.checks.doubtful_samples import audited
 
     tables = [path for path in paths if not path.is_dir()]
     if tables or not paths:
         yield audit(tables or None)
     for dataset in (open_dataset(path) for path in paths if path.is_dir()):
-        yield audit_runs(*(dataset.table(field.name) for field in fields(RunTables)))
+        yield audit_runs(**audited(dataset))
 
 
 def _text(findings: pl.DataFrame) -> str:

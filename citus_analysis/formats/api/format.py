@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import own_words
+from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.api.redacted_columns import redact_batch, redact_expr
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "reject_rows"]
 
 EXCERPT_CHARS: Final = 200
+#: Libraries whose errors say that a value does not fit.
+_CONVERTERS: Final = ("polars", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Parsed:
 
     Raises:
         ValueError: a column is not in the table's definition.
+        FormatError: a value does not fit its column.
     """
 
     tables: Mapping[str, pa.RecordBatch]
@@ -144,6 +148,7 @@ class Format(ABC):
         version: incremented whenever the same bytes would give other rows; sources are then parsed again.
         tables: names of the tables it can yield.
         noise: description of the bytes that carry no data and are neither parsed nor rejected.
+        dropped: values of parsed lines that no column keeps; empty if there are none.
         options: options that users may set for its files; `Hints.options` contains only these.
         measures: for load generators, names of values in `client_metrics` -> the corresponding columns of
             `operation_latencies`; values with a unit of time are converted.
@@ -155,6 +160,7 @@ class Format(ABC):
     version: ClassVar[int]
     tables: ClassVar[tuple[str, ...]]
     noise: ClassVar[str] = "nothing"
+    dropped: ClassVar[str] = ""
     options: ClassVar[tuple[Option, ...]] = ()
     measures: ClassVar[Mapping[str, str]] = MappingProxyType({})
     openings: ClassVar[tuple[Opening, ...]] = ()
@@ -203,7 +209,14 @@ def _rows_between(batch: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch
 
 
 def _converted(table: str, rows: Rows) -> pa.RecordBatch:
-    return redact_batch(TABLES[table].parsed().batch(rows))
+    definition = TABLES[table].parsed()
+    try:
+        batch = definition.batch(rows)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CONVERTERS:
+            raise
+        raise FormatError(f"a value does not fit its column of {table}: {error}".splitlines()[0]) from error
+    return redact_batch(definition.judged(batch))
 
 
 def reject_rows(rejects: Iterable[Reject]) -> pa.RecordBatch:

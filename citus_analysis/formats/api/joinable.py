@@ -85,10 +85,10 @@ class Joined:
         return [int(part) for part in np.diff(total)]
 
     def own_samples(self, rows: pl.DataFrame, begins: Integers) -> tuple[pl.DataFrame, Integers]:
-        """Rows with `sample` counted from 0 in each source, and the number of the first row of each.
+        """Rows with `sample` and `byte_offset` counted from 0 in each source, and the number of the first row of each.
 
         Args:
-            rows: in the order of `sample`, which is counted through all sources.
+            rows: in the order of `sample`, which like `byte_offset` is counted through all sources.
             begins: offsets of the first lines of the samples.
         """
         import polars as pl
@@ -96,7 +96,8 @@ class Joined:
         first = self.bounds(begins)
         bounds = np.searchsorted(rows["sample"].to_numpy(), first)
         own = rows["sample"] - pl.Series(np.repeat(first[:-1], np.diff(bounds)), dtype=rows.schema["sample"])
-        return rows.with_columns(sample=own), bounds
+        offset = rows["byte_offset"] - pl.Series(np.repeat(self.begins[:-1], np.diff(bounds)))
+        return rows.with_columns(sample=own, byte_offset=offset), bounds
 
     def divided(self, tables: Mapping[str, tuple[Rows, Integers]], lines: pl.DataFrame) -> list[Parsed]:
         """A piece for each source, if nothing is rejected.

@@ -30,6 +30,11 @@ Options are set with `--meta NAME=VALUE`, in a `runs.csv`, an `identity.yml` or 
 ([datasets.md](datasets.md)). A value that is not one of the choices is an error.
 """
 
+_DROPPED = """## Values that are not kept
+
+Values in lines that are parsed for which no table has a column.
+"""
+
 _MEASURES = """## Measures of clients
 
 Values in the summary of a load generator (`client_metrics`) that become columns of `operation_latencies`. Several load
@@ -51,6 +56,8 @@ def formats_markdown() -> str:
             _table(("format", "files", "tables", "noise", "options"), [_format_row(one) for one in every]),
             _OPTIONS,
             options,
+            _DROPPED,
+            _table(("format", "values"), [(f"`{one.name}`", one.dropped) for one in every if one.dropped]),
             _MEASURES,
             _table(("format", "value", "column"), measured).rstrip("\n") + "\n",
         )

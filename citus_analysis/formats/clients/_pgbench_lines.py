@@ -15,6 +15,7 @@ from citus_analysis.units import US_PER_MS
 __all__ = [
     "ATTEMPTED",
     "CONTINUED",
+    "EXACT",
     "KINDS",
     "OVERALL",
     "TELLING",
@@ -55,13 +56,19 @@ KINDS: Final = {
     "error": r"^(?:pgbench: |(?i:client [0-9]+ |connection to |run was aborted)|(?:PANIC|FATAL|ERROR|WARNING):)",
     "value": rf"^(?: - )?({_NAMES})(?: =|:) ({_NUMBER})(?:/([0-9]{{1,15}}))?(?: (ms|s)\b)?"
     rf"(?: \((?:targets )?({_NUMBER}) ?%[^()]*\)| \([a-z ]{{1,60}}\))?$",
-    "command": rf"^\s+({_NUMBER})\s+(?:([0-9]+)\s+)?(?:([0-9]+)\s+)?([^0-9\s].*)$",
+    # `%11.3f`, and in version 9 `%f` between tabs: other numbers are those of other tools (perf stat, time).
+    "command": r"^\s+(-?[0-9]{1,15}\.[0-9]{3}|-?nan|NaN)\s+(?:([0-9]{1,15})\s+)?(?:([0-9]{1,15})\s+)?([^0-9\s].*)$",
+    "old_command": r"^\t(-?[0-9]{1,15}\.[0-9]{6})\t()()\s*(\S.*)$",
     "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",
 }
+#: Kinds of lines of which every number is read.
+EXACT: Final = ("progress", "init", "lag", "transactions", "processed", "tps")
 #: Kinds of lines that show that a file is a pgbench report.
 TELLING: Final = frozenset({"version", "progress", "type", "init", "tps", "error"})
+#: Kinds of lines about a command of a script.
+COMMANDS: Final = ("command", "old_command")
 #: Kinds that make rows of `client_metrics`.
-_METRIC_KINDS: Final = ("init", "lag", "transactions", "processed", "tps", "value", "command")
+_METRIC_KINDS: Final = ("init", "lag", "transactions", "processed", "tps", "value", *COMMANDS)
 #: Kinds that only continue an error that was printed before.
 CONTINUED: Final = "continuation"
 
@@ -97,7 +104,7 @@ def with_sections(lines: pl.DataFrame, section: str | None, commands: int) -> pl
         part=heading.cum_sum(),
     )
     before = pl.when(pl.col("part") == 0).then(commands).otherwise(0)
-    return parts.with_columns(number=(pl.col("kind") == "command").cum_sum().over("part") + before)
+    return parts.with_columns(number=pl.col("kind").is_in(COMMANDS).cum_sum().over("part") + before)
 
 
 def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
@@ -119,9 +126,8 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
         _rows(relevant, "processed", pl.lit("transactions"), 1),
         _rows(relevant, "processed", pl.lit("tps"), 2),
         *(
-            _rows(
-                relevant, "command", pl.format(f"{what} of command {{}}: {{}}", "number", _group("command", 4)), n, unit
-            )
+            _rows(relevant, kind, pl.format(f"{what} of command {{}}: {{}}", "number", _group(kind, 4)), n, unit)
+            for kind in COMMANDS
             for n, (what, unit) in enumerate(
                 (("latency", pl.lit("ms")), ("failures", None), ("retries", None)), start=1
             )
@@ -196,7 +202,12 @@ def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 #: Columns of `client_series` by the word after their number.
-_COUNTED: Final = {"failed_operations": "failed", "skipped_operations": "skipped", "retries": "retries"}
+_COUNTED: Final = {
+    "failed_operations": "failed",
+    "skipped_operations": "skipped",
+    "retried_operations": "retried",
+    "retries": "retries",
+}
 
 
 def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
@@ -206,6 +217,8 @@ def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
         seconds=group.field("1").cast(pl.Float64),
         throughput_ops_s=group.field("2").cast(pl.Float64).fill_nan(None),
         mean_us=group.field("3").cast(pl.Float64, strict=False).fill_nan(None) * US_PER_MS,
+        stddev_us=group.field("4").str.extract(rf" stddev ({_NUMBER})").cast(pl.Float64).fill_nan(None) * US_PER_MS,
+        lag_us=group.field("4").str.extract(rf", lag ({_NUMBER}) ms").cast(pl.Float64).fill_nan(None) * US_PER_MS,
         **{
             column: group.field("4").str.extract(rf"\b([0-9]{{1,15}}) {word}\b").cast(pl.Int64)
             for column, word in _COUNTED.items()

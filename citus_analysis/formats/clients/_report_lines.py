@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -15,9 +15,27 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["MAX_CLIENTS", "MAX_COUNT", "Report", "Total", "contradictions", "count_of", "judged", "pieces_of"]
+__all__ = [
+    "MAX_CLIENTS",
+    "MAX_COUNT",
+    "MOST_DIGITS",
+    "TOO_LONG",
+    "Report",
+    "Total",
+    "contradictions",
+    "count_of",
+    "judged",
+    "pieces_of",
+    "too_long",
+]
 
 MAX_COUNT: Final = 10**15
+#: A number with more digits before its point is no measurement, and would be rounded.
+MOST_DIGITS: Final = 15
+TOO_LONG: Final = f"a number of more than {MOST_DIGITS} digits"
+#: Pattern of such a number.
+_LONG: Final = rf"[0-9]{{{MOST_DIGITS + 1}}}"
+_CUT: Final = rf"([0-9]{{{MOST_DIGITS}}})[0-9]+"
 MAX_CLIENTS: Final = 2**31 - 1
 
 
@@ -48,25 +66,41 @@ def pieces_of(report: Report, content: Content, tool: str) -> Iterator[Parsed]:
     yield report.finish()
 
 
-def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str) -> pl.DataFrame:
+def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact: Sequence[str] = ()) -> pl.DataFrame:
     r"""Lines with their `kind` and the `reason` for which they are rejected (null if they are not).
 
     Args:
         lines: a frame of :func:`citus_analysis.formats.line_frame`.
         kinds: kind -> pattern; the first that matches decides.
         unknown: reason to reject a line that no pattern matches.
+        exact: kinds whose lines are rejected if they have a number of more than :data:`MOST_DIGITS` digits: a pattern
+            that reads only some of a line would cut it.
 
     Example:
         >>> from citus_analysis.formats import line_frame
         >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "not a line of it").select("kind", "reason").rows()
         [('tps', None), (None, 'not a line of it')]
     """
-    return lines.with_columns(_kinds(lines["text"], kinds)).with_columns(
+    found = _kinds(lines["text"], kinds)
+    return lines.with_columns(found).with_columns(
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
+        .when(too_long(lines["text"], found, kinds, exact))
+        .then(pl.lit(TOO_LONG))
         .when(pl.col("kind").is_null())
         .then(pl.lit(unknown))
     )
+
+
+def too_long(text: pl.Series, kind: pl.Series, kinds: Mapping[str, str], exact: Sequence[str]) -> pl.Series:
+    """Which lines have a number of too many digits: exact ones, and those that would be of a kind with fewer digits."""
+    long = text.str.contains(_LONG)
+    found = long & kind.is_in(list(exact)).fill_null(value=False)
+    places = (long & kind.is_null()).arg_true()
+    if places.len():
+        shortened = _kinds(text.gather(places).str.replace_all(_CUT, "$1"), kinds)
+        found = found.scatter(places.filter(shortened.is_not_null() & (shortened != "error")), True)
+    return found
 
 
 def _kinds(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:

@@ -11,7 +11,9 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["FRAME", "KINDS", "hook_reports", "hook_values"]
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["FRAME", "HOOK_SERIES", "KINDS", "hook_reports", "hook_values"]
 
 _N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _NAMES: Final = "time|threads|tps|total|reads|writes|other|latency|errors|reconnects"
@@ -20,13 +22,28 @@ FRAME: Final = r'^[\[\]]$|^  (?:\{|\},?)$|^    (?:"qps": \{|\},)$'
 #: Kind of a line with values -> pattern.
 KINDS: Final = {
     "json": rf'^ {{4,6}}"({_NAMES})": +({_N}),?$',
-    "csv": rf"^([0-9]{{1,9}}),([0-9]{{1,9}}),({_N})(?:,{_N}){{7}}$",
+    "csv": r"^([0-9]{1,9}),([0-9]{1,9})" + rf",({_N})" * 8 + "$",
 }
-_COLUMNS: Final = ("time", "threads", "tps")
+#: The numbers of a report, in their order in CSV; `total` to `other` are queries a second.
+_COLUMNS: Final = ("time", "threads", "tps", "total", "reads", "writes", "other", "latency", "errors", "reconnects")
+_NEEDED: Final = list(_COLUMNS[:3])
+#: Column of `client_series` -> value of a report.
+HOOK_SERIES: Final = {
+    "elapsed_s": pl.col("time"),
+    "throughput_ops_s": pl.col("tps"),
+    "queries_per_s": pl.col("total"),
+    "read_queries_per_s": pl.col("reads"),
+    "write_queries_per_s": pl.col("writes"),
+    "other_queries_per_s": pl.col("other"),
+    "errors_per_s": pl.col("errors"),
+    "reconnects_per_s": pl.col("reconnects"),
+    # Without a transaction in the interval sysbench prints 0.
+    "other_percentile_us": pl.when(pl.col("latency") > 0).then(pl.col("latency") * US_PER_MS),
+}
 
 
 def hook_values(lines: pl.DataFrame) -> pl.DataFrame:
-    """The values that state time, threads and rate, in the order of the lines: `offset`, `name`, `value`.
+    """The values of reports, in the order of the lines: `offset`, `name`, `value`.
 
     Args:
         lines: lines with `offset`, `text` and `kind`.
@@ -40,13 +57,13 @@ def hook_values(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def hook_reports(values: pl.DataFrame) -> pl.DataFrame:
-    """One row for each report: `time`, `threads`, `tps`; a report that was cut is left out.
+    """One row for each report, its values as columns; a report that was cut before its rate is left out.
 
     Example:
         >>> lines = pl.DataFrame({"offset": [0, 30], "text": ["1,2,8.5,1,1,1,1,1,0,0", "x"], "kind": ["csv", None]})
-        >>> hook_reports(hook_values(lines)).rows()
-        [(1.0, 2.0, 8.5)]
+        >>> hook_reports(hook_values(lines)).select("time", "threads", "tps", "errors").rows()
+        [(1.0, 2.0, 8.5, 0.0)]
     """
     numbered = values.with_columns(report=(pl.col("name") == "time").cum_sum())
     of = {name: pl.col("value").filter(pl.col("name") == name).first() for name in _COLUMNS}
-    return numbered.group_by("report", maintain_order=True).agg(**of).drop("report").drop_nulls()
+    return numbered.group_by("report", maintain_order=True).agg(**of).drop("report").drop_nulls(_NEEDED)

@@ -85,6 +85,10 @@ _COLUMNS: Final = {
     "Average Latency": "mean_us",
     "Minimum Latency": "min_us",
     "Maximum Latency": "max_us",
+    "25th Percentile Latency": "p25_us",
+    "Median Latency": "p50_us",
+    "75th Percentile Latency": "p75_us",
+    "95th Percentile Latency": "p95_us",
     "90th Percentile Latency": "p90_us",
     "99th Percentile Latency": "p99_us",
 }
@@ -101,6 +105,7 @@ class Benchbase(Format):
         *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
     )
     noise: ClassVar[str] = "the header of CSV files"
+    dropped: ClassVar[str] = "of windows: all columns but requests, throughput and latencies"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "Measured Requests": "operations",

@@ -90,7 +90,15 @@ _NAMES: Final = {
     "99.9th": "99.9thPercentileLatency",
 }
 _TOTALS: Final = {"tpmC": "1/min", "tpmTotal": "1/min", "efficiency": "%"}
-_SERIES: Final = {"Avg": "mean_us", "Max": "max_us", "90th": "p90_us", "99th": "p99_us", "99.9th": "p999_us"}
+_SERIES: Final = {
+    "Avg": "mean_us",
+    "Max": "max_us",
+    "50th": "p50_us",
+    "90th": "p90_us",
+    "95th": "p95_us",
+    "99th": "p99_us",
+    "99.9th": "p999_us",
+}
 #: With `--ignore-error`, some failures are printed but not counted.
 _FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
 _UNKNOWN: Final = "not a line of go-tpc"
@@ -109,6 +117,7 @@ class GoTpc(Format):
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, frames and headings of tables, progress of `prepare`"
+    dropped: ClassVar[str] = "of intervals: the sum of the latencies, and the interval's length"
     measures: ClassVar[Mapping[str, str]] = MEASURES
     openings: ClassVar[tuple[Opening, ...]] = (
         Opening(b"20", rb"[0-9/]{8} [0-9:]{8} maxprocs: "),

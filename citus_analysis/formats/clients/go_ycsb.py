@@ -112,6 +112,7 @@ class GoYcsb(Format):
         "blank lines, the frame around the properties, `Using request distribution ...`, the header of raw latencies, "
         "and their lines of `TOTAL`, which repeat those of the operations"
     )
+    dropped: ClassVar[str] = "of intervals: rates and latencies, which count from the start of the run"
     measures: ClassVar[Mapping[str, str]] = MEASURES
     openings: ClassVar[tuple[Opening, ...]] = (
         Opening(b"Using request distribution '"),

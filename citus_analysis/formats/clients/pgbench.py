@@ -51,6 +51,7 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
+    EXACT,
     KINDS,
     TELLING,
     PgbenchTotals,
@@ -59,7 +60,7 @@ from citus_analysis.formats.clients._pgbench_lines import (
     script_name,
     with_sections,
 )
-from citus_analysis.formats.clients._report_lines import pieces_of
+from citus_analysis.formats.clients._report_lines import TOO_LONG, pieces_of, too_long
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
@@ -194,7 +195,9 @@ class _Report:
         stray = (pl.col("kind") == CONTINUED) & ~failing
         unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
         foreign = self._from_second_run(lines)
-        reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(unknown).then(pl.lit(_UNKNOWN))
+        long = too_long(lines["text"], lines["kind"], KINDS, EXACT)
+        reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(long).then(pl.lit(TOO_LONG))
+        reason = reason.when(unknown).then(pl.lit(_UNKNOWN))
         lines = lines.with_columns(reason=reason)
         rejected = pl.col("reason").is_not_null()
         return lines.with_columns(kind=pl.when(rejected).then(pl.lit(_REJECTED)).otherwise("kind"))

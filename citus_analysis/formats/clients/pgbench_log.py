@@ -10,19 +10,20 @@ Per transaction, table `client_latencies`: client, number, latency in us or `ski
     0 82 skipped 0 1412881037 918023 6210
 
 A skipped transaction (behind schedule, `--latency-limit`) was not executed: it has neither a latency nor a
-verdict. Lag and retries have no column.
+verdict. Lag and retries of single transactions have no column.
 
 Per interval, table `client_series`: start of the interval (s), transactions, sum, sum of squares, minimum
 and maximum of the latency (us); lag, skipped, retries and failures by version::
 
     1177879493 8224 75762696 888034446752 2896 191292 0 0 0 0 0 0 0 0 0
 
-Skipped transactions, retries and failures (from version 15 on: serialization, deadlock, in later ones others) have
-columns. pgbench counts failures only with `--failures-detailed` and otherwise writes 0; 0 is therefore stored as null.
-`throughput_ops_s` takes the smallest distance between two intervals of the file as their length. The first
-interval of a thread is shorter, so its throughput is too low; the last, incomplete interval is not written (up to 4 %
-of the transactions in the recordings of pgbench 15). The per-second summary that pgbench-tools exports
-(`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
+Skipped transactions, retries, retried transactions and failures (from version 15 on: serialization, deadlock, in later
+ones others) have columns; `stddev_us` follows from the sum of squares and `lag_us` from the sum of the lag, whose
+squares and extremes are dropped. pgbench counts failures only with `--failures-detailed` and otherwise writes 0; 0 is
+therefore stored as null. `throughput_ops_s` takes the smallest distance between two intervals of the file as their
+length. The first interval of a thread is shorter, so its throughput is too low; the last, incomplete interval is not
+written (up to 4 % of the transactions in the recordings of pgbench 15). The per-second summary that pgbench-tools
+exports (`collected,samples,min_latency,avg_latency,max_latency`, latencies in ms) is read as well.
 
 A last line without a line end is rejected: the output of a killed pgbench may end with a line that was cut.
 """
@@ -70,7 +71,8 @@ _TRANSACTION_COLUMNS: Final = pl.Schema(
 )
 _INTERVAL_COLUMNS: Final = ("start", "operations", "sum_us", "sum_of_squares", "min_us", "max_us")
 #: Places after the columns above: four for the lag, then these; the last ones are failures by kind.
-_SKIPPED, _RETRIES, _FAILED = 4, 6, 7
+_LAG, _SKIPPED, _RETRIED, _RETRIES, _FAILED = 0, 4, 5, 6, 7
+_LATENCIES: Final = ("mean_us", "min_us", "max_us", "stddev_us", "lag_us")
 _LONG: Final = "too long for a line of a pgbench log"
 _ODD: Final = "not a line of a pgbench log"
 
@@ -79,9 +81,10 @@ class PgbenchLog(Format):
     """Transaction logs of `pgbench --log`."""
 
     name: ClassVar[str] = "pgbench_log"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = ("client_latencies", "client_series")
     noise: ClassVar[str] = "the header of the exported summary"
+    dropped: ClassVar[str] = "of transactions: lag and retries; of intervals: squares and extremes of the lag"
 
     def detect(self, name: str, head: bytes) -> float:
         """High if every whole line of the head has the form of one of the logs, lower if only most have."""
@@ -191,10 +194,18 @@ def _interval_fields(lines: pl.DataFrame) -> pl.DataFrame:
     counts = fields.select(
         failed_operations=pl.when(failures > 0).then(failures),
         skipped_operations=more.list.get(_SKIPPED, null_on_oob=True).cast(pl.Int64, strict=False),
+        retried_operations=more.list.get(_RETRIED, null_on_oob=True).cast(pl.Int64, strict=False),
         retries=more.list.get(_RETRIES, null_on_oob=True).cast(pl.Int64, strict=False),
     )
     numbers = fields.select(pl.col(_INTERVAL_COLUMNS).cast(pl.Float64))
-    measured = _measured(numbers.with_columns(mean_us=pl.col("sum_us") / pl.col("operations")))
+    mean, lag = pl.col("sum_us") / pl.col("operations"), more.list.get(_LAG, null_on_oob=True).cast(pl.Float64)
+    variance = pl.col("sum_of_squares") / pl.col("operations") - mean**2
+    numbers = numbers.with_columns(fields.select(lag=lag))
+    measured = _measured(
+        numbers.with_columns(
+            mean_us=mean, stddev_us=variance.clip(lower_bound=0.0).sqrt(), lag_us=pl.col("lag") / pl.col("operations")
+        )
+    )
     return pl.concat([measured, counts], how="horizontal")
 
 
@@ -207,7 +218,7 @@ def _exported_fields(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _measured(numbers: pl.DataFrame) -> pl.DataFrame:
     """Latencies of intervals with transactions, null for others, which show zeros."""
-    latencies = ["mean_us", "min_us", "max_us"]
+    latencies = [name for name in _LATENCIES if name in numbers.columns]
     return numbers.select(
         pl.col("start", "operations").cast(pl.Int64),
         pl.when(pl.col("operations") > 0).then(pl.col(latencies)).name.keep(),

@@ -21,7 +21,8 @@ Conversion of the lines:
   all others of `OVERALL`; counts of queries by kind are `queries: read` and so on;
 - the one percentile of the report is named as printed (`--percentile`). sysbench's histogram ends at 100 s: a
   percentile of 100000 ms is a lower bound, named `... percentile or more`, and not stored in `operation_latencies`. In
-  a status line, only the 90th and the 99th have a column;
+  a status line, one other than the 50th, 90th, 95th and 99th is in `other_percentile`;
+- of a status line, all rates are kept; the number of threads is that of the client;
 - the file does not name the script. For SQL tests the client's `script` is the rounded mix of queries per transaction
   (`SQL 14/4/2`: 14 reads, 4 writes, 2 others), so that runs of different scripts are not taken for repetitions;
 - `--report-checkpoints` resets all counters: operations and failures are sums over the checkpoints and the final
@@ -30,6 +31,7 @@ Conversion of the lines:
 - a value of the histogram is the middle of a bucket, whose edges are half a step (0.9 %) below and above;
 - a script may print its reports as JSON or CSV (`sysbench.hooks`): intervals have their rate, and a report of the whole
   run in place of the text above gives throughput and time, in whole seconds, but no number of operations;
+- a line with a number of more than 15 digits, such as a counter that went back gives, is rejected;
 - tests of a machine's memory and files are not read: their results are bytes.
 
 The report of a second run after the first is rejected, because the numbers of both would be mixed.
@@ -51,7 +53,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
-from citus_analysis.formats.clients._sysbench_hooks import FRAME, hook_reports, hook_values
+from citus_analysis.formats.clients._sysbench_hooks import FRAME, HOOK_SERIES, hook_reports, hook_values
 from citus_analysis.formats.clients._sysbench_hooks import KINDS as HOOK_KINDS
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs
@@ -72,7 +74,7 @@ _OF_MACHINE: Final = re.compile(rb"^(?:Running memory speed test |Extra file ope
 _KINDS: Final = {
     "version": r"^sysbench ([0-9]+\.[0-9]+[^ :]*)(?:[: ].*)?$",
     "checkpoint": rf"^\[ *{_N}s ?\] Checkpoint report:$",
-    "status": rf"^\[ *{_N}s ?\] (?:thds|threads): [0-9]+,? (?:tps|eps): {_N}",
+    "status": rf"^\[ *{_N}s ?\] (?:thds|threads): [0-9]+,? (?:tps|eps): {_N}(?:,? |$)",
     "bucket": rf"^ *{_N} \|\** +([0-9]{{1,15}})$",
     "setting": rf"^(Number of threads|Target transaction rate|Prime numbers limit): {_N}(?:/sec)?$",
     "percentile": rf"^ +(?:approx\. +)?([0-9]{{1,3}})(?:th)? percentile: +{_N}(?:ms)?$",
@@ -92,6 +94,18 @@ _KINDS: Final = {
 }
 _UNKNOWN: Final = "not a line of sysbench's report"
 _SECOND: Final = "report of a second run in the same file; put each run's report into a file of its own"
+#: Kinds of lines of which every number is read.
+_EXACT: Final = ("status", "checkpoint", "setting", "json", "csv")
+#: Column of a status line -> pattern of the text before its number, in versions from 0.5 on.
+_RATES: Final = {
+    "queries_per_s": r" qps: ",
+    "read_queries_per_s": r"(?:r/w/o: |, reads: )",
+    "write_queries_per_s": r"(?:r/w/o: [0-9.]+/|, writes: )",
+    "other_queries_per_s": r"r/w/o: [0-9.]+/[0-9.]+/",
+    "errors_per_s": r"(?:err/s:?|errors:) +",
+    "reconnects_per_s": r"(?:reconn/s:?|reconnects:) +",
+}
+_PERCENTILES: Final = {"50": "p50_us", "90": "p90_us", "95": "p95_us", "99": "p99_us"}
 #: Kinds of lines with values of the report.
 _VALUES: Final = ("value", "percentile", "fairness", "bucket")
 _LATENCIES: Final = ("min", "avg", "max", "sum")
@@ -114,6 +128,7 @@ class Sysbench(Format):
         *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
     )
     noise: ClassVar[str] = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
+    dropped: ClassVar[str] = "of intervals: the number of threads, which is that of the client"
     measures: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "transactions": "operations",
@@ -191,7 +206,7 @@ class _Report:
         metrics = values.drop_nulls("metric").drop("bucket_ms")
         section = _section(metrics, self._checkpoints)
         reports = hook_reports(pl.concat(self._hooks))
-        intervals = reports.filter(pl.col("threads") > 0).select(elapsed_s="time", throughput_ops_s="tps")
+        intervals = reports.filter(pl.col("threads") > 0).select(**HOOK_SERIES)
         tables = {
             "client_series": TABLES["client_series"].parsed().conform(intervals),
             "client_metrics": _metrics(metrics, section),
@@ -204,7 +219,7 @@ class _Report:
         return Parsed(tables, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        frame = judged(lines, _KINDS, _UNKNOWN).with_columns(
+        frame = judged(lines, _KINDS, _UNKNOWN, exact=_EXACT).with_columns(
             runs=(pl.col("kind") == "version").fill_null(value=False).cast(pl.Int64).cum_sum() + self._runs
         )
         if frame.height:
@@ -338,13 +353,16 @@ def _series(status: pl.DataFrame | None) -> pl.DataFrame:
     text = pl.col("text")
     percent = pl.coalesce(text.str.extract(r"lat \(ms,([0-9]+)%\)"), text.str.extract(r"ms \(([0-9]+)%\)"))
     latency = pl.coalesce(text.str.extract(rf"lat \(ms,[0-9]+%\): {_N}"), text.str.extract(rf"time: {_N}ms "))
-    latency_us = latency.cast(pl.Float64) * US_PER_MS
+    # Without a transaction in the interval sysbench prints 0.
+    latency_us = pl.when(latency.cast(pl.Float64) > 0).then(latency.cast(pl.Float64) * US_PER_MS)
+    other = pl.when(~percent.is_in(list(_PERCENTILES)))
     rows = status.select(
         elapsed_s=text.str.extract(_KINDS["status"], 1).cast(pl.Float64),
         throughput_ops_s=text.str.extract(_KINDS["status"], 2).cast(pl.Float64),
-        # Without a transaction in the interval sysbench prints 0.
-        p90_us=pl.when((percent == "90") & (latency_us > 0)).then(latency_us),
-        p99_us=pl.when((percent == "99") & (latency_us > 0)).then(latency_us),
+        **{name: text.str.extract(before + _N).cast(pl.Float64) for name, before in _RATES.items()},
+        **{name: pl.when(percent == number).then(latency_us) for number, name in _PERCENTILES.items()},
+        other_percentile=other.then(percent).cast(pl.Float64),
+        other_percentile_us=other.then(latency_us),
     )
     return table.conform(rows)
 

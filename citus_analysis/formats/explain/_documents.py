@@ -13,7 +13,7 @@ from citus_analysis.formats.explain._labels import label_of
 from citus_analysis.texts.yaml_text import parse_yaml
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["plans_of_json", "plans_of_yaml"]
+__all__ = ["plans_of_document", "plans_of_json", "plans_of_yaml"]
 
 _DEEPEST: Final = 100
 #: Each level of a plan is two levels of YAML.
@@ -72,7 +72,7 @@ def plans_of_json(text: str) -> list[Plan]:
         ValueError: it is not JSON, or contains no plan.
     """
     try:
-        return _plans(json.loads(text))
+        return plans_of_document(json.loads(text))
     except RecursionError as error:
         raise ValueError("nested too deeply for a plan") from error
 
@@ -84,12 +84,17 @@ def plans_of_yaml(text: str) -> list[Plan]:
         ValueError: it is not YAML, or contains no plan.
     """
     try:
-        return _plans(parse_yaml(text.encode(), deepest=_DEEPEST_YAML))
+        return plans_of_document(parse_yaml(text.encode(), deepest=_DEEPEST_YAML))
     except FormatError as error:
         raise ValueError(str(error)) from error
 
 
-def _plans(document: object) -> list[Plan]:
+def plans_of_document(document: object) -> list[Plan]:
+    """The plans of a document of lists, mappings, texts and numbers under EXPLAIN's names in JSON.
+
+    Raises:
+        ValueError: it contains no plan.
+    """
     entries = document if isinstance(document, list) else [document]
     plans = [_plan(entry) for entry in entries]
     if not plans:

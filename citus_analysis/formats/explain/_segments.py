@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from citus_analysis.formats.explain._documents import plans_of_json, plans_of_yaml
 from citus_analysis.formats.explain._items import Plan
-from citus_analysis.formats.explain._text import begins_plan, is_summary, plan_of_text
+from citus_analysis.formats.explain._text import QUERY_TEXT, begins_plan, has_costs, is_summary, plan_of_text
+from citus_analysis.formats.explain._xml import XML_BEGINS, XML_ENDS, plans_of_xml
 
-__all__ = ["HEADER", "YAML_BEGINS", "Segment", "segments"]
+__all__ = ["HEADER", "YAML_BEGINS", "Segment", "plans_of_logged", "segments"]
 
 _BORDERS: Final = "|\u2502\u2551"
 #: The heading of EXPLAIN's only column, in any of psql's borders.
@@ -35,7 +37,7 @@ class Segment:
     Attributes:
         first: number of the first line.
         end: number of the line after the last.
-        form: `text`, `json`, `yaml`, `noise`, or empty for lines that are outside a plan.
+        form: `text`, `json`, `yaml`, `xml`, `noise`, or empty for lines that are outside a plan.
         plans: the plans in it.
         reason: reason to reject the segment; empty if it is not rejected.
     """
@@ -60,6 +62,26 @@ def segments(lines: Sequence[str]) -> Iterator[Segment]:
         at = found.end
 
 
+def plans_of_logged(lines: Sequence[str]) -> list[tuple[str, Plan]]:
+    """Form and plan in the message of auto_explain, without its first line.
+
+    Raises:
+        ValueError: the plan cannot be read.
+    """
+    if lines and lines[0].startswith(QUERY_TEXT) and not _is_logged_yaml(lines, 0):
+        return [("text", plan_of_text(lines).finish())]
+    found = list(segments(lines))
+    plans = [(one.form, plan) for one in found for plan in one.plans]
+    if not plans:
+        raise ValueError(next((one.reason for one in found if one.reason), "it contains no plan"))
+    return plans
+
+
+def _is_logged_yaml(lines: Sequence[str], at: int) -> bool:
+    following = lines[at + 1 : at + 1 + _LINES_BEFORE_PLAN]
+    return lines[at].startswith(f'{QUERY_TEXT}"') and any(line.startswith("Plan:") for line in following)
+
+
 def _outside(lines: Sequence[str], at: int) -> Segment:
     """The segment that begins in a line outside any frame."""
     text = lines[at]
@@ -67,14 +89,14 @@ def _outside(lines: Sequence[str], at: int) -> Segment:
         return Segment(at, at + 1, "noise")
     if text[0] in _OPENS:
         return _document(lines, at, "json", _json_end(lines, at, len(lines)))
+    if text.startswith(XML_BEGINS):
+        return _document(lines, at, "xml", _xml_end(lines, at))
     if YAML_BEGINS.match(text):
         return _document(lines, at, "yaml", _yaml_end(lines, at, len(lines)))
-    if text.startswith('Query Text: "') and any(
-        line.startswith("Plan:") for line in lines[at + 1 : at + 1 + _LINES_BEFORE_PLAN]
-    ):
+    if _is_logged_yaml(lines, at):
         return _document(lines, at, "yaml", _logged_yaml_end(lines, at))
     following = lines[at + 1] if at + 1 < len(lines) else ""
-    if text.startswith("Query Text: ") or begins_plan(text, following):
+    if text.startswith(QUERY_TEXT) or begins_plan(text, following):
         return _document(lines, at, "text", _text_end(lines, at))
     return Segment(at, at + 1, "", reason="outside a plan")
 
@@ -93,9 +115,10 @@ def _frame(lines: Sequence[str], header: int) -> Iterator[Segment]:
     bordered = any(border in lines[header] for border in _BORDERS)
     inside = [_unframed(line, bordered) for line in lines[at:end]]
     start = inside[0].lstrip()
-    if start[:1] in _OPENS or YAML_BEGINS.match(start):
+    form = "json" if start[:1] in _OPENS else "xml" if start.startswith(XML_BEGINS) else "yaml"
+    if form != "yaml" or YAML_BEGINS.match(start):
         marked = [_CONTINUES.sub("", line) for line in inside]
-        yield _shifted(_document(marked, 0, "json" if start[:1] in _OPENS else "yaml", len(marked)), at)
+        yield _shifted(_document(marked, 0, form, len(marked)), at)
     else:
         yield _shifted(_document(inside, 0, "text", len(inside)), at)
 
@@ -134,6 +157,7 @@ def _yaml(lines: Sequence[str]) -> list[Plan]:
 _READ: Final[dict[str, Callable[[Sequence[str]], list[Plan]]]] = {
     "json": lambda lines: plans_of_json("\n".join(lines)),
     "yaml": _yaml,
+    "xml": lambda lines: plans_of_xml("\n".join(lines)),
     "text": lambda lines: [plan_of_text(lines)],
 }
 
@@ -144,6 +168,12 @@ def _json_end(lines: Sequence[str], at: int, end: int) -> int:
     if len(lines[at]) > 2 and lines[at].endswith(closing):
         return at + 1
     return next((line + 1 for line in range(at + 1, end) if lines[line].startswith(closing)), end)
+
+
+def _xml_end(lines: Sequence[str], at: int) -> int:
+    """Number of the line after the element; Citus puts the documents of tasks into it."""
+    opened = accumulate(line.count(XML_BEGINS) - line.count(XML_ENDS) for line in lines[at:])
+    return next((at + 1 + number for number, open_ in enumerate(opened) if open_ <= 0), len(lines))
 
 
 def _yaml_end(lines: Sequence[str], at: int, end: int) -> int:
@@ -162,14 +192,19 @@ def _logged_yaml_end(lines: Sequence[str], at: int) -> int:
 
 def _text_end(lines: Sequence[str], at: int) -> int:
     """Number of the line after a plan outside any frame, which ends at an empty line or one that is not indented."""
-    end, rooted = at + 1, not lines[at].startswith("Query Text: ")
+    root = _root(lines, at) if lines[at].startswith(QUERY_TEXT) else at
+    base = " " * (len(lines[root]) - len(lines[root].lstrip(" ")))
+    end = root + 1
     while end < len(lines) and lines[end].strip():
         line = lines[end]
-        if not line.startswith((" ", "\t")) and not is_summary(line):
-            if rooted:
-                break
-            rooted = begins_plan(line, lines[end + 1] if end + 1 < len(lines) else "")
-        elif line.startswith("Query Text: "):
+        indented = line.startswith((base + " ", "\t"))
+        if line.startswith(QUERY_TEXT) or not (indented or is_summary(line.removeprefix(base))):
             break
         end += 1
     return end
+
+
+def _root(lines: Sequence[str], at: int) -> int:
+    """Number of the first line with costs below a query, which ends where the next begins; `at` if there is none."""
+    end = next((line for line in range(at + 1, len(lines)) if lines[line].startswith(QUERY_TEXT)), len(lines))
+    return next((line for line in range(at + 1, end) if has_costs(lines[line])), at)

@@ -13,7 +13,7 @@ from citus_analysis.formats.explain._items import whole as _whole
 from citus_analysis.formats.explain._labels import split_label
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["begins_plan", "is_summary", "plan_of_text"]
+__all__ = ["QUERY_TEXT", "begins_plan", "has_costs", "is_summary", "plan_of_text"]
 
 _N: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,12})?"
 _COST: Final = (
@@ -33,18 +33,30 @@ _NODE: Final = re.compile(
 _WITH_NUMBERS: Final = re.compile(r"[A-Z].{0,500}(?:  \(cost=[0-9]| \(actual (?:time|rows)=[0-9])")
 _BELOW: Final = re.compile(r" {2,}(?:->  [A-Z]|[A-Z][A-Za-z/ -]*: )")
 _SUMMARY: Final = re.compile(
-    r"(?:Planning|Execution|Serialization|Total runtime|Planning Time|Execution Time|Trigger\b.*|Settings|JIT|"
-    r"Query Identifier|Memory|Buffers|Query Text)(?::|$)"
+    r"(?:Planning|Execution|Serialization|Total runtime|Planning [Tt]ime|Execution [Tt]ime|Trigger\b.*|Settings|JIT|"
+    r"Query Identifier|Memory|Buffers|Query Text|Memory used|Optimizer|Slice statistics|Statement statistics)(?::|$)"
 )
+#: What auto_explain prints before the query, and before its parameters.
+QUERY_TEXT: Final = "Query Text: "
+_BESIDE_QUERY: Final = ("Query Parameters: ", "Query Identifier: ")
+#: Column of a time of the whole plan, by its key in all versions; before 9.4 it was `Total runtime`.
+_TIMES: Final = {
+    **dict.fromkeys(("Planning Time", "Planning time"), PLAN_FACTS[0]),
+    **dict.fromkeys(("Execution Time", "Execution time", "Total runtime"), PLAN_FACTS[1]),
+}
+#: Greenplum: the part of a plan that several segments execute, behind the name of a motion.
+_SLICE: Final = re.compile(r"  \(slice[0-9]+(?:; [^()]*)?\)$")
 _KEY: Final = re.compile(r"([A-Z][A-Za-z/ -]{0,40}): (.*)$")
 _SECTION: Final = re.compile(r"(?:Planning|JIT|Worker [0-9]+|Serialization):")
 _SUBPLAN: Final = re.compile(r"(?:SubPlan|InitPlan|CTE) [^:]+$")
 _MS: Final = re.compile(rf"({_N}) ms")
-_PAIR: Final = re.compile(r"([a-z]+)=([0-9]{1,19}(?:\.[0-9]{1,9})?)")
+_PAIR: Final = re.compile(r"([a-z]+)=([0-9]+(?:\.[0-9]+)?)")
 
 
 def begins_plan(text: str, following: str = "") -> bool:
     """Whether a line is the topmost node of a plan: it has costs or times, or is a node's name with details below.
+
+    psql puts a blank before its cells, also without a heading.
 
     Example:
         >>> begins_plan("Seq Scan on t  (cost=0.00..1.00 rows=1 width=4)")
@@ -52,7 +64,14 @@ def begins_plan(text: str, following: str = "") -> bool:
         >>> begins_plan("Sort", "  Sort Key: a"), begins_plan("Sort", "3")
         (True, False)
     """
+    if text.startswith(" "):
+        text, following = text[1:], following.removeprefix(" ")
     return bool(_WITH_NUMBERS.match(text) or (_NODE.match(text) and _BELOW.match(following)))
+
+
+def has_costs(text: str) -> bool:
+    """Whether a line is a node of a plan in the first column, with costs or times."""
+    return _WITH_NUMBERS.match(text) is not None
 
 
 def is_summary(text: str) -> bool:
@@ -122,8 +141,8 @@ class _Reader:
             return
         self.section = indent if _SECTION.match(text) else None
         key = _KEY.match(text)
-        if key and key[1] in ("Planning Time", "Execution Time", "Query Text"):
-            self._summary(key[1], key[2], indent)
+        if key and key[1] in _TIMES:
+            self._summary(_TIMES[key[1]], key[2], indent)
         elif not self.section and key and self.stack:
             owner = next((one for one in reversed(self.stack) if one.label < indent), None)
             if owner is not None:
@@ -131,13 +150,9 @@ class _Reader:
         elif _SUBPLAN.fullmatch(text):
             self.named = (indent, text)
 
-    def _summary(self, key: str, value: str, indent: int) -> None:
-        """Add the query, or a time of the whole plan or of the task or subplan that the line belongs to."""
-        if key == "Query Text":
-            self.facts["query"] = value
-            return
+    def _summary(self, column: str, value: str, indent: int) -> None:
+        """Add a time of the whole plan, or of the task or subplan that the line belongs to."""
         found = _MS.fullmatch(value)
-        column = PLAN_FACTS[key == "Execution Time"]
         owners = [one.item for one in self.stack if one.item.kind != "node" and one.label < indent]
         if found:
             facts = owners[-1].facts if owners else self.facts
@@ -150,14 +165,36 @@ def plan_of_text(lines: Sequence[str]) -> Plan:
     Raises:
         ValueError: there is no node, or a number cannot be read.
     """
-    text = next((line for line in lines if line.strip()), "")
+    query, root = None, 0
+    if lines and lines[0].startswith(QUERY_TEXT):
+        root = _root_of_logged(lines)
+        said = (line for line in lines[:root] if not line.startswith(_BESIDE_QUERY))
+        query = "\n".join(said).removeprefix(QUERY_TEXT)
+    text = next((line for line in lines[root:] if line.strip()), "")
     reader = _Reader(len(text) - len(text.lstrip(" ")))
-    for line in lines:
+    if query is not None:
+        reader.facts["query"] = query
+    for line in lines[root:]:
         if line.strip():
             reader.add(line)
     if reader.plan is None:
         raise ValueError("it contains no node of a plan")
     return reader.plan
+
+
+def _root_of_logged(lines: Sequence[str]) -> int:
+    """Number of the topmost node's line in a plan that auto_explain printed below its query.
+
+    A query may have any lines, and all lines below the node are indented or lines of the summary: the last line with
+    costs that begins in the first column is the node's.
+
+    Raises:
+        ValueError: no line has costs.
+    """
+    rooted = [number for number, line in enumerate(lines) if has_costs(line)]
+    if not rooted:
+        raise ValueError("no node with costs follows the query")
+    return rooted[-1]
 
 
 def _item_of(label: str) -> Item:
@@ -170,7 +207,7 @@ def _item_of(label: str) -> Item:
         return Item("job", "MapMergeJob")
     tail = _TAIL.search(label)
     numbers = tail.groupdict() if tail else {}
-    name, where = split_label(label[: tail.start()] if tail else label)
+    name, where = split_label(_SLICE.sub("", label[: tail.start()] if tail else label))
     if "  (cost=" in name or " (actual " in name:
         raise ValueError(f"costs or times that are not numbers: {name[-60:]!r}")
     facts: dict[str, Fact] = {**where}
@@ -246,8 +283,9 @@ def _add_memory(facts: dict[str, Fact], key: str, value: str) -> None:
         facts["sort_method"] = value.partition("  ")[0]
     for column, word in (("memory_bytes", "Memory"), ("disk_bytes", "Disk")):
         found = re.search(rf"  {word}(?: Usage)?: ([0-9]+kB)", value)
-        size = bytes_of(found[1]) if found else None
-        if size is not None:
+        if found and (size := bytes_of(found[1])) is None:
+            raise ValueError(f"too large a size: {found[1][:40]}")
+        if found and size is not None:
             facts[column] = size
 
 

@@ -1,4 +1,4 @@
-r"""Plans of `EXPLAIN`: text, JSON or YAML, alone or in the frames of psql.
+r"""Plans of `EXPLAIN`: text, JSON, YAML or XML, alone or in the frames of psql.
 
 Tables: `plans`, `plan_nodes`. Example::
 
@@ -15,17 +15,19 @@ Tables: `plans`, `plan_nodes`. Example::
 
 - A file may contain several plans, with text around them: psql's heading `QUERY PLAN`, rules, borders, the marks of
   continued cells, and the number of rows are noise; any other text outside a plan is rejected. JSON and YAML may be
-  printed by psql or written by a program. `EXPLAIN (FORMAT XML)` is not read.
+  printed by psql or written by a program, and so may XML.
+- The times of all versions are read: `Planning time` and `Execution time` up to PostgreSQL 10, `Total runtime` before
+  9.4. A motion of Greenplum is a node without the number of its slice.
 - `plan_nodes` has a row per node, and one per task, distributed subplan and job of Citus. Rows of nodes below a task
   have its shard and worker. The shard is that of the first relation whose name ends in a shard's number.
-- Text, JSON and YAML of one plan give equal rows. Counters that the text omits and JSON prints as 0 (blocks, WAL, times
-  of reading and writing) are 0 if another node of the plan has more than 0, otherwise null in all formats.
+- Text, JSON, YAML and XML of one plan give equal rows. Counters that the text omits and JSON prints as 0 (blocks, WAL,
+  times of reading and writing) are 0 if another node of the plan has more than 0, otherwise null in all formats.
 - `actual_rows`, `startup_us` and `total_us` are means of one execution, as PostgreSQL prints them; multiply them by
   `loops` for the node's total. A node that was never executed has `loops` = 0 and no times.
 - By default Citus shows one task of many, with ANALYZE the slowest. `plans.unknown` then names the unknown facts.
 
 Not kept: output columns, keys of sorts and groups, times of single parallel workers, JIT, triggers, settings, blocks
-of planning.
+of planning, slices and memory of Greenplum.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.explain._rows import plan_frames
 from citus_analysis.formats.explain._segments import HEADER, YAML_BEGINS, Segment, segments
-from citus_analysis.formats.explain._text import begins_plan
+from citus_analysis.formats.explain._text import QUERY_TEXT, begins_plan
+from citus_analysis.formats.explain._xml import XML_BEGINS
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Content
 
@@ -52,12 +55,13 @@ _NODE_TYPE: Final = re.compile(r"[\"\s]Node Type\"?: ?\"")
 
 
 class Explain(Format):
-    """Plans of `EXPLAIN` and `EXPLAIN ANALYZE`: text, JSON or YAML, as a program or psql wrote them."""
+    """Plans of `EXPLAIN` and `EXPLAIN ANALYZE`: text, JSON, YAML or XML, as a program or psql wrote them."""
 
     name: ClassVar[str] = "explain"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("plans", "plan_nodes")
     noise: ClassVar[str] = "empty lines, psql's heading, rules, number of rows and `Time:`"
+    dropped: ClassVar[str] = "output columns, keys of sorts and groups, single workers, JIT, triggers, settings, slices"
 
     def detect(self, name: str, head: bytes) -> float:
         """By the first line that is not empty, or by psql's heading further on."""
@@ -71,7 +75,11 @@ class Explain(Format):
         if document and _NODE_TYPE.search(text):
             return 0.95
         following = lines[1] if len(lines) > 1 else ""
-        if begins_plan(lines[0], following) or (lines[0].startswith("Query Text: ") and "(cost=" in text):
+        if (
+            begins_plan(lines[0], following)
+            or lines[0].startswith(XML_BEGINS)
+            or (lines[0].startswith(QUERY_TEXT) and "(cost=" in text)
+        ):
             return 0.95
         headings = [number for number, line in enumerate(lines) if HEADER.match(line)]
         if not headings:

@@ -13,9 +13,10 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.reading.lines import UNTERMINATED
 
-__all__ = ["SAMPLES", "entry_fields"]
+__all__ = ["FACTOR", "MOST_SAMPLES", "SAMPLES", "entry_fields"]
 
 #: `# Samples: 1K of event 'cpu-clock'`, and the same of old versions and of event groups.
 SAMPLES: Final = (
@@ -23,7 +24,10 @@ SAMPLES: Final = (
     r"(?:of events?\s+)?(?:'(?P<quoted>[^']*)'|(?P<bare>[^'\s,]+))"
 )
 _GROUP: Final = re.compile(r"\{([^{}]*)\}")
-_FACTOR: Final = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+#: Largest number of samples that the column holds.
+MOST_SAMPLES: Final = 2**63 - 1
+#: Unit of a number of samples -> factor.
+FACTOR: Final = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 #: Title -> column; other titles are skipped.
 _TITLES: Final[Mapping[str, str]] = {
@@ -76,19 +80,25 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
         for index, event in enumerate(events)
     ]
     fields = pl.concat(per_event).sort("offset", maintain_order=True)
-    reason = (
+    return fields.with_columns(
+        reason=_reason(),
+        mode=pl.col("symbol").str.extract(r"^\[(.)\] "),
+        symbol=pl.col("symbol").str.replace(r"^\[.\] ", "").str.strip_chars(),
+    ).drop("terminated", "aligned")
+
+
+def _reason() -> pl.Expr:
+    """Why an entry is rejected; null if it is not."""
+    return (
         pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
         .when(~pl.col("aligned"))
         .then(pl.lit("its columns do not line up with the titles"))
+        .when(~fits(pl.col("samples"), pl.Int64()).fill_null(value=True))
+        .then(pl.lit("more samples than 64 bits hold"))
         .when(pl.col("self_percent").is_null())
         .then(pl.lit("the share that the titles announce is missing"))
     )
-    return fields.with_columns(
-        reason=reason,
-        mode=pl.col("symbol").str.extract(r"^\[(.)\] "),
-        symbol=pl.col("symbol").str.replace(r"^\[.\] ", "").str.strip_chars(),
-    ).drop("terminated", "aligned")
 
 
 def _events(samples: str) -> tuple[list[str], int | None]:
@@ -96,10 +106,11 @@ def _events(samples: str) -> tuple[list[str], int | None]:
     match = re.match(SAMPLES, samples)
     if match is None:
         return [""], None
-    event = match["quoted"] or match["bare"]
+    event = match["quoted"] or (match["bare"] if match["bare"] != "of" else "") or ""
     group = _GROUP.search(event)
     events = [name.strip() for name in group[1].split(",")] if group else [event]
-    return events, int(match["count"]) * _FACTOR[match["unit"]]
+    total = int(match["count"]) * FACTOR[match["unit"]]
+    return events, total if total <= MOST_SAMPLES else None
 
 
 def _ruled(titles: str, ruler: str) -> dict[str, pl.Expr]:

@@ -22,7 +22,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.perf._columns import SAMPLES, entry_fields
+from citus_analysis.formats.perf._columns import FACTOR, MOST_SAMPLES, SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Content
@@ -49,6 +49,10 @@ class _Section:
     ruler: str = ""
     graphs: bool = False
     other_graphs: bool = False
+
+
+#: Reason to reject a header whose number is null in the rows.
+_TOO_MANY: Final = "more samples than 64 bits hold"
 
 
 class PerfReport(Format):
@@ -122,7 +126,9 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
     after_comment = comments > pl.when(pl.col("kind") == "entry").then(comments).forward_fill()
     lines = lines.with_columns(
         noise=pl.col("kind").is_in(["blank", "comment"]),
-        reason=pl.when(is_graph & (pl.col("titles") == ""))
+        reason=pl.when(_too_many(lines))
+        .then(pl.lit(_TOO_MANY))
+        .when(is_graph & (pl.col("titles") == ""))
         .then(pl.lit(_NO_ENTRY))
         .when(is_graph & (pl.col("entry") == 0))
         .then(pl.lit(_NO_ENTRY))
@@ -152,6 +158,13 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
     return parsed, _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
 
 
+def _too_many(lines: pl.DataFrame) -> pl.Series:
+    """Which lines name more samples than the column holds."""
+    part = lines["text"].str.extract_groups(SAMPLES).struct
+    factor = part.field("unit").replace_strict(FACTOR, default=1, return_dtype=pl.Float64)
+    return (part.field("count").cast(pl.Float64) * factor > float(MOST_SAMPLES)).fill_null(value=False)
+
+
 def _entries(lines: pl.DataFrame) -> pl.DataFrame:
     """All entries as fields; an entry of a group of events has one row per event."""
     rows = lines.filter(pl.col("kind") == "entry")
@@ -166,8 +179,8 @@ def _entries(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _symbols(entries: pl.DataFrame) -> pl.DataFrame:
-    names = [name for name in TABLES["perf_symbols"].parsed().names() if name in entries.columns]
-    return entries.select(names)
+    placed = entries.rename({"offset": "byte_offset"})
+    return placed.select(name for name in TABLES["perf_symbols"].parsed().names() if name in placed.columns)
 
 
 def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:

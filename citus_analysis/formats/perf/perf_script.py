@@ -82,7 +82,7 @@ class PerfScript(Format):
     """`perf script` text."""
 
     name: ClassVar[str] = "perf_script"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("perf_stacks",)
     noise: ClassVar[str] = "comments and empty lines"
 

@@ -5,6 +5,9 @@ metrics (also those on lines of their own, which become rows of the event above)
 `--per-socket`, `--per-core`, `--per-thread` (`scope`), numbers with separators of any locale, and the `user`
 and `sys` seconds after the counters. `elapsed_s` is the interval's end under `-I`, otherwise the elapsed time at the
 end of the block; separated values without `-I` do not contain it.
+
+In a locale with decimal commas, the commas of `-x,` both separate and divide numbers. As units, events and units of
+metrics are no numbers, such a line has one reading only.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 
-__all__ = ["FORMAT", "PerfStat"]
+__all__ = ["FORMAT", "PerfStat", "counters_of"]
 
 #: The title of a run, the header of intervals.
 _TITLE: Final = r"^\s*Performance counter stats for "
@@ -56,6 +59,27 @@ _FIELDS: Final = (
     # The share of the time in which the counter ran has two digits after its point.
     r"SEP[0-9]{1,3}[.,][0-9]{2}(?:SEP|$)"
 )
+
+
+def _of_commas(sign: str) -> str:
+    """Pattern of a line of `-x,` in a locale with a decimal sign; a line of a metric alone has no value and no event.
+
+    Commas within the slashes of an event do not separate.
+    """
+    number = rf"[0-9]+(?:{sign}[0-9]+)?"
+    return (
+        rf"^(?:\s*(?P<time>[0-9]+{sign}[0-9]{{9}}),)?(?:(?P<scope>{_SCOPE}),(?:[0-9]+,)?)?"
+        rf"(?:(?P<value>{number}|<not supported>|<not counted>),(?P<unit>(?:[A-Za-z/%][\w/%]*)?),"
+        rf"(?P<event>[A-Za-z_][^,/]*(?:/[^/]*/[^,]*)?),(?:(?P<variation>{number})%,)?[0-9]+,"
+        rf"(?P<running>[0-9]{{1,3}}{sign}[0-9]{{2}})|,,,,)"
+        rf"(?:,(?P<metric>(?:{number}|-?nan|inf)?),(?P<metric_unit>(?:[^,0-9][^,]*)?))?,*$"
+    )
+
+
+_WITH_POINTS: Final = _of_commas(r"\.")
+_WITH_COMMAS: Final = _of_commas(",")
+#: Stands for the separator of lines as of `_WITH_COMMAS`.
+_DECIMAL_COMMA: Final = ",,"
 _SEPARATORS: Final = (",", ";", "\t", "|", ":", " ")
 #: Value, unit and event of a line that matches `_FIELDS`, by separator: lines of other tools seldom contain the like.
 _COUNTED: Final = {
@@ -72,7 +96,7 @@ class PerfStat(Format):
     """`perf stat` output."""
 
     name: ClassVar[str] = "perf_stat"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
     noise: ClassVar[str] = "comments, titles, empty lines, the table of individual measurements (`--table`)"
     openings: ClassVar[tuple[Opening, ...]] = (
@@ -103,7 +127,7 @@ class PerfStat(Format):
 
 
 def _separator(head: bytes) -> str | None:
-    """The separator of `-x`; None for text."""
+    """The separator of `-x`, `_DECIMAL_COMMA` if it also divides numbers; None for text."""
     lines = (line for line in head[:4096].decode("utf-8", "replace").splitlines() if line.strip() and line[0] != "#")
     # The regular expressions of polars take linear time for any text; those of Python do not.
     line = next(lines, "")
@@ -111,6 +135,8 @@ def _separator(head: bytes) -> str | None:
     if not likely or not any(map(str.isdigit, line)):
         return None
     first = pl.Series([line])
+    if "," in likely and first.str.contains(_WITH_COMMAS).any():
+        return _DECIMAL_COMMA
     return next((sep for sep in likely if first.str.contains(_FIELDS.replace("SEP", re.escape(sep))).any()), None)
 
 
@@ -120,7 +146,7 @@ def _parse_block(block: Block, separator: str | None, last_event: str | None) ->
         noise=text.str.contains(_NOISE), run=text.str.contains(_TITLE).cum_sum()
     )
     candidates = lines.filter(~pl.col("noise"))
-    fields = _separated(candidates, separator) if separator else _printed(candidates)
+    fields = _fields(candidates, separator)
     # A metric on a line of its own belongs to the counter above.
     above = pl.col("event").forward_fill().fill_null(pl.lit(last_event, pl.String))
     fields = fields.with_columns(event=pl.when("read").then(above))
@@ -137,13 +163,35 @@ def _parse_block(block: Block, separator: str | None, last_event: str | None) ->
     counters = good.filter(pl.col("what").is_null() | (pl.col("what") != "time elapsed"))
     clean = pl.col("reason").is_null()
     parsed = Parsed(
-        {"perf_counters": _counters(counters)},
+        {"perf_counters": counters_of(counters)},
         parsed_bytes=int(lines.filter(clean & read)["length"].sum()),
         noise_bytes=int(lines.filter(clean & ~read)["length"].sum()),
         rejects=reject_runs(lines),
     )
     events = good["event"].drop_nulls()
     return parsed, str(events[-1]) if events.len() else last_event
+
+
+def _fields(lines: pl.DataFrame, separator: str | None) -> pl.DataFrame:
+    if separator is None:
+        return _printed(lines)
+    if separator == _DECIMAL_COMMA:
+        return _of_pattern(lines, _WITH_COMMAS)
+    if separator != ",":
+        return _separated(lines, separator)
+    fits = lines["text"].str.contains(_WITH_POINTS)
+    parts = [_of_pattern(lines.filter(fits), _WITH_POINTS), _separated(lines.filter(~fits), separator)]
+    return pl.concat(parts, how="diagonal").sort("offset")
+
+
+def _of_pattern(lines: pl.DataFrame, pattern: str) -> pl.DataFrame:
+    """Fields of lines of :func:`_of_commas`, as text."""
+    groups = lines.select("offset", part=pl.col("text").str.extract_groups(pattern)).unnest("part")
+    texts = {name: pl.when(pl.col(name) != "").then(name) for name in _COLUMNS}
+    none = pl.lit(None, pl.String)
+    # All groups of a line that does not match are null.
+    read = pl.any_horizontal(pl.col("value", "metric").is_not_null())
+    return groups.select("offset", **texts, what=none, elapsed=none, read=read)
 
 
 def _printed(lines: pl.DataFrame) -> pl.DataFrame:
@@ -202,8 +250,8 @@ def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
 _METRIC_ONLY_FIELDS: Final = 7
 
 
-def _counters(fields: pl.DataFrame) -> pl.DataFrame:
-    """Typed rows of `perf_counters`."""
+def counters_of(fields: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `perf_counters` from texts (`time`, `elapsed`, `scope`, `event`, `value` ...) and their `offset`."""
     value = pl.col("value")
     status = value.replace_strict(_STATUS, default="counted", return_dtype=pl.String)
     real = {name: _decimal(pl.col(name)) for name in ("metric", "variation", "running")}
@@ -212,6 +260,7 @@ def _counters(fields: pl.DataFrame) -> pl.DataFrame:
         "event",
         "unit",
         "metric_unit",
+        byte_offset="offset",
         elapsed_s=_decimal(pl.coalesce("time", "elapsed")),
         value=_count(value),
         status=pl.when(value.is_not_null()).then(status),

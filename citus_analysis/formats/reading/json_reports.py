@@ -58,11 +58,12 @@ def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:
 
 @dataclass(frozen=True)
 class JsonReport:
-    """One decoded object of `statistics`."""
+    """One decoded object of `statistics`, which begins at `offset`."""
 
     content: Mapping[str, object]
     sample: int
     since_boot: bool
+    offset: int
 
 
 @dataclass
@@ -127,7 +128,7 @@ class JsonReports:
             return end
         omitted = self.text.count("\n", position, start) > 1
         averages = not omitted if self.first_report is None else self.first_report
-        reports.append(JsonReport(content, self.samples, self.first and averages))
+        reports.append(JsonReport(content, self.samples, self.first and averages, self.offset + start))
         self.first = False
         self.samples += 1
         self.parsed_bytes += end - start

@@ -23,7 +23,7 @@ __all__ = ["MARKERS", "Style", "classified", "complete_bytes", "headers", "kind_
 MARKERS: Final = ("time", "cpu_header", "device_header")
 
 _ISO_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]{2}:?[0-9]{2})"
-_NUMBERS: Final = r"^\s*[0-9][0-9.,%]*(?:\s+[0-9][0-9.,%]*)*$"
+_NUMBERS: Final = r"^\s*-?[0-9][0-9.,%]*(?:\s+-?[0-9][0-9.,%]*)*$"
 _BANNER_DATE: Final = r"^\w+ \S+ \(.*?\)\s+(\S*[0-9]\S*)(?:\s+_\S+_)?(?:\s+\([0-9]+ CPUs?\))?$"
 
 #: Kind of a line -> pattern; the first that matches decides.

@@ -19,6 +19,7 @@ from citus_analysis.formats.samplers._columns import CPU, DEVICE, HUMAN_NUMBERS,
 __all__ = ["cpu_reports", "device_reports"]
 
 _IDENTITY: Final = ("sample", "sample_time", "since_boot")
+_PLACE: Final = {"offset": "byte_offset"}
 
 
 def cpu_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -34,7 +35,7 @@ def cpu_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame
     if not frames:
         return pl.DataFrame(), lines.with_columns(reason=pl.lit(None, pl.String))
     fields = pl.concat(frames, how="diagonal").sort("offset")
-    samples = _readable(fields).select(pl.exclude("offset", "reason"), sampler=pl.lit("iostat"))
+    samples = _readable(fields).drop("reason").rename(_PLACE).with_columns(sampler=pl.lit("iostat"))
     return samples, _with_reasons(lines.with_columns(reason=pl.lit(None, pl.String)), fields)
 
 
@@ -53,7 +54,7 @@ def device_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFr
     blocks = pl.concat(frames, how="diagonal").sort("offset")
     devices = _readable(blocks).drop("reason")
     merged = _merge_blocks(devices) if len(frames) > 1 else devices
-    return with_derived_await(merged.drop("offset", "block")), _with_reasons(lines, blocks)
+    return with_derived_await(merged.drop("block").rename(_PLACE)), _with_reasons(lines, blocks)
 
 
 def _readable(rows: pl.DataFrame) -> pl.DataFrame:

@@ -45,6 +45,7 @@ class Style:
     memory_kb: float
     header: str | None = None
     samples: int = 0
+    clocked: bool = False
 
     @classmethod
     def of(cls, path: Path, hints: Hints, *, stamped: bool) -> Style:
@@ -77,6 +78,9 @@ def fields_of(header: str, rows: pl.DataFrame, style: Style) -> pl.DataFrame:
         for index, name in enumerate(names)
         if name in _COLUMNS
     }
+    if {"us", "gu"} <= set(names):
+        # vmstat subtracts guests from `us` where it prints them (procps, vmstat.c: cpu_use -= cpu_gue).
+        values[_COLUMNS["us"]] += pl.col(str(names.index("gu")))
     clock = pl.concat_str(str(len(names)), str(len(names) + 1), separator=" ") if zone else pl.lit(None, pl.String)
     fields = columns.select(raw=clock, **values)
     raw = rows["stamp"] if style.stamped and not zone else fields["raw"]

@@ -70,7 +70,7 @@ class Dstat(Format):
     """CSV of dstat, pcp-dstat and dool."""
 
     name: ClassVar[str] = "dstat"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = (
         *("cpu_samples", "core_samples", "device_samples", "net_samples", "vm_samples"),
     )
@@ -207,7 +207,7 @@ def _tables(placed: pl.DataFrame, run: _Run) -> dict[str, pl.DataFrame]:
         items.setdefault((table, place.item), {})[place.column] = pl.col(str(index)) * place.factor
     found: dict[str, list[pl.DataFrame]] = {}
     for (table, item), columns in items.items():
-        rows = placed.select("sample", "sample_time", "since_boot", **columns)
+        rows = placed.select("sample", "sample_time", "since_boot", byte_offset="offset", **columns)
         found.setdefault(table, []).append(_named(rows, table, item, run.tool))
     return {table: pl.concat(some, how="diagonal").sort("sample", maintain_order=True) for table, some in found.items()}
 

@@ -81,7 +81,7 @@ class HostCounters(JoinableFormat):
     """Snapshots of `/proc` and control groups: pressure, network and throttling of a host."""
 
     name: ClassVar[str] = "host_counters"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("pressure_samples", "net_samples", "throttle_samples")
     noise: ClassVar[str] = (
         "headers of `/proc/net/dev`, empty lines, lines of other files without data for the tables, and the sampler's "
@@ -180,7 +180,9 @@ def _judged(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_kind(lines: pl.DataFrame, kind: str) -> pl.DataFrame:
-    return lines.filter(pl.col("reason").is_null(), pl.col("kind") == kind).select(*_SHARED, "fresh", "text")
+    return lines.filter(pl.col("reason").is_null(), pl.col("kind") == kind).select(
+        *_SHARED, "fresh", "text", byte_offset="offset"
+    )
 
 
 def _finished(name: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -204,9 +206,9 @@ def _net(lines: pl.DataFrame) -> pl.DataFrame:
     series = ["source", "interface"]
     rows = _of_kind(lines, "net")
     counters = split_columns(rows["text"].str.replace("^.*: ?", ""), _NET_NUMBERS, frozenset(range(_NET_NUMBERS)))
-    rows = rows.select(*_SHARED, "fresh", interface=pl.col("text").str.extract("^/proc/net/dev: ?(.*):")).hstack(
-        counters.select(**{name: pl.col(str(field - 1)) for name, (field, _) in _NET_FIELDS.items()})
-    )
+    rows = rows.select(
+        *_SHARED, "fresh", "byte_offset", interface=pl.col("text").str.extract("^/proc/net/dev: ?(.*):")
+    ).hstack(counters.select(**{name: pl.col(str(field - 1)) for name, (field, _) in _NET_FIELDS.items()}))
     rates = {name: growth(name, series) / seconds_passed(series) / unit for name, (_, unit) in _NET_FIELDS.items()}
     return _finished("net_samples", rows.with_columns(**rates))
 
@@ -218,12 +220,15 @@ def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
     found = rows.select(
         *_SHARED,
         "fresh",
+        "byte_offset",
         control_group=parts.field("1"),
         counter=parts.field("2"),
         value=parts.field("3").cast(pl.Float64),
     )
     by_name = {name: pl.col("value").filter(pl.col("counter") == name).first() for name in _COUNTERS}
-    rows = found.group_by(*_SHARED, "control_group", maintain_order=True).agg(pl.col("fresh").any(), **by_name)
+    rows = found.group_by(*_SHARED, "control_group", maintain_order=True).agg(
+        pl.col("fresh").any(), pl.col("byte_offset").first(), **by_name
+    )
     rows = rows.with_columns(throttled=pl.coalesce("throttled_usec", pl.col("throttled_time") / 1000))
     series = ["source", "control_group"]
     return _finished(

@@ -69,7 +69,7 @@ class Iostat(JoinableFormat):
     """Text output of `iostat` (sysstat)."""
 
     name: ClassVar[str] = "iostat"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
     noise: ClassVar[str] = "banners and empty lines"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)

@@ -39,7 +39,7 @@ class IostatJson(Format):
     """Output of `iostat -o JSON`."""
 
     name: ClassVar[str] = "iostat_json"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
     noise: ClassVar[str] = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
@@ -68,6 +68,7 @@ def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.Da
             "sample": [report.sample for report in reports],
             "sample_time": parse_times(pl.Series(times, dtype=pl.String, strict=False), order, zone),
             "since_boot": [report.since_boot for report in reports],
+            "byte_offset": [report.offset for report in reports],
         }
     )
     cpus = [(report.sample, report.content.get("avg-cpu")) for report in reports]

@@ -99,7 +99,7 @@ class Pressure(Format):
     """Dumps of `/proc/pressure` by cat, grep, head or tail, with or without times between them."""
 
     name: ClassVar[str] = "pressure"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("pressure_samples",)
     noise: ClassVar[str] = "empty lines, titles (`==> /proc/pressure/cpu <==`), times"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
@@ -190,7 +190,7 @@ def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.D
     values = marked.filter("value")
     fields = pressure_fields(values["shown"])
     named = pl.coalesce("file", "title", pl.lit(only, pl.String))
-    rows = values.select("part", sample_time="time", pressure=named).hstack(fields)
+    rows = values.select("part", byte_offset="offset", sample_time="time", pressure=named).hstack(fields)
     unnamed_some = ((pl.col("scope") == "some") & pl.col("pressure").is_null()).cast(pl.Int64)
     so_far = unnamed_some.cum_sum()
     somes = so_far - pl.when(_BEGINS).then(so_far - unnamed_some).forward_fill()

@@ -14,6 +14,9 @@ process columns are momentary values in either case.
 
 `-S k|m|M` changes the unit of the memory columns without a trace in the output: the option `vmstat_unit` states it.
 
+ExaWatcher puts a time of day before each line, under the title `--time--`, and comments before them. Its samples have
+no `sample_time`: their date is in the comments only, whose order of day and month no line proves.
+
 Other outputs of vmstat (`-d`, `-D`, `-s`, `-m`, `-p`) are counters since boot, for which there is no table:
 they are recognised and rejected with a reason.
 """
@@ -41,9 +44,12 @@ from citus_analysis.formats.times.sampler_clock import may_have_far_years
 
 __all__ = ["FORMAT", "Vmstat"]
 
-_TITLE: Final = r"^(?:-*procs\s?-+\s*-*memory|procs\s+memory)"
+_TITLE: Final = r"^(?:--time-- )?(?:-*procs\s?-+\s*-*memory|procs\s+memory)"
 _HEADER: Final = r"^\s*r\s+b\s+swpd\s+free\s.*\sus\s+sy\s+id\b"
 
+#: ExaWatcher's title, and the time before a line.
+_CLOCKED: Final = re.compile(rb"^--time-- +procs ", re.MULTILINE)
+_CLOCK: Final = r"^[0-9]{2}:[0-9]{2}:[0-9]{2} "
 #: First line of outputs without interval samples -> the option that produces them.
 _OTHERS: Final = (
     (r"^disk-\s*-+reads-+", "-d"),
@@ -58,9 +64,9 @@ class Vmstat(JoinableFormat):
     """Reports of `vmstat` (procps)."""
 
     name: ClassVar[str] = "vmstat"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
-    noise: ClassVar[str] = "title and header lines, empty lines"
+    noise: ClassVar[str] = "title and header lines, empty lines, comments of ExaWatcher"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
     openings: ClassVar[tuple[Opening, ...]] = (
         Opening(b"procs", rb"\s?-+\s*-*memory|procs\s+memory", repeats=True),
@@ -71,8 +77,9 @@ class Vmstat(JoinableFormat):
         """Detects the title and header among the first lines."""
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0
-        lines = _lines(head, 0, stamped=None) if may_be_stamped(head) else compact_lines(beginning(head, 2))
-        first = [text for text in lines["text"] if text][:2]
+        whole = may_be_stamped(head) or _is_clocked(head)
+        lines = _lines(head, 0, stamped=None) if whole else compact_lines(beginning(head, 2))
+        first = [text for text in lines["text"] if text and not text.startswith("#")][:2]
         return 0.95 if any(contains(first, _HEADER)) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
@@ -82,7 +89,7 @@ class Vmstat(JoinableFormat):
             FormatError: the header names an ambiguous time zone.
         """
         stamped = may_be_stamped(content.head) and is_stamped(line_frame(content.head))
-        style = Style.of(content.path, hints, stamped=stamped)
+        style = replace(Style.of(content.path, hints, stamped=stamped), clocked=_is_clocked(content.head))
         other = _other_output(content.head)
         for block in content.blocks():
             if block.oversized:
@@ -110,8 +117,13 @@ class Vmstat(JoinableFormat):
         lines, samples = _read(joined.block, style)
         if samples is None or lines["reason"].null_count() < lines.height:
             return None
-        own, bounds = joined.own_samples(samples, samples["offset"].to_numpy())
+        own, bounds = joined.own_samples(samples, samples["byte_offset"].to_numpy())
         return joined.divided({name: (rows, bounds) for name, rows in _tables(own, style).items()}, lines)
+
+
+def _is_clocked(head: bytes) -> bool:
+    """Whether ExaWatcher put a time of day before each line."""
+    return _CLOCKED.search(head) is not None
 
 
 def _only_header(data: bytes) -> str | None:
@@ -162,9 +174,12 @@ def _parse_block(block: Block, style: Style) -> tuple[Parsed, Style]:
 def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """The lines, with the `reason` of those that are rejected; and the samples, None if no line is under a header."""
     lines = _lines(block.data, block.offset, stamped=style.stamped)
+    comment = pl.col("text").str.starts_with("#") if style.clocked else pl.lit(value=False)
+    if style.clocked:
+        lines = lines.with_columns(pl.col("text").str.replace(_CLOCK, ""))
     is_header = pl.col("text").str.contains(_HEADER)
     lines = lines.with_columns(
-        noise=(pl.col("text") == "") | is_header | pl.col("text").str.contains(_TITLE),
+        noise=comment | (pl.col("text") == "") | is_header | pl.col("text").str.contains(_TITLE),
         header=pl.when(is_header).then("text").forward_fill().fill_null(pl.lit(style.header, pl.String)),
     )
     rows = lines.filter(~pl.col("noise") & pl.col("header").is_not_null())
@@ -177,16 +192,14 @@ def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None
     reasons = fields.select("offset", read=pl.lit(value=True), misread="reason")
     lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
     lines = lines.with_columns(reason=pl.when("read").then("misread").otherwise("reason"))
-    samples = fields.filter(pl.col("reason").is_null()).drop("reason")
+    samples = fields.filter(pl.col("reason").is_null()).drop("reason").rename({"offset": "byte_offset"})
     return lines, samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
 
 
 def _tables(samples: pl.DataFrame, style: Style) -> dict[str, pl.DataFrame]:
-    fields = samples.drop("offset").with_columns(
-        since_boot=(pl.col("sample") == 0) & style.first_report, sampler=pl.lit("vmstat")
-    )
+    fields = samples.with_columns(since_boot=(pl.col("sample") == 0) & style.first_report, sampler=pl.lit("vmstat"))
     cpu = [name for name in CPU.values() if name in fields.columns]
-    shared = ("sample", "sample_time", "since_boot")
+    shared = ("sample", "sample_time", "since_boot", "byte_offset")
     return {
         "vm_samples": fields.drop(*cpu, "sampler"),
         "cpu_samples": fields.select(*shared, "sampler", *cpu),

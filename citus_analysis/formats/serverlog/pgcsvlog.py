@@ -103,7 +103,7 @@ class PgCsvLog(ServerLog):
     """
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
     rows: ClassVar[RowHeads] = _HEADS
@@ -138,7 +138,7 @@ class PgCsvLog(ServerLog):
             read = replace(chunk, text=chunk.data())
             fast = None if chunk.tail or not form else scan_rows(read.data(), chunk.offset, form, memory)
             found = tables_of_chunk(fast or scan_with(read, self.rows, build), local)
-            return replace(found, plans=logged_plans(chunk.offset, read.data, found.rows, said_in_csv))
+            return replace(found, **logged_plans(chunk.offset, read.data, found.rows, said_in_csv)._asdict())
 
         yield from in_order(chunks(content, self.rows, _CHUNK), work, hints.jobs, self.name)
 

@@ -123,7 +123,7 @@ class PgJsonLog(ServerLog):
             plain = not (block.oversized or nested)
             fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
             found = tables_of_chunk(fast or _scanned(block, nested=nested), local)
-            return replace(found, plans=logged_plans(block.offset, lambda: block.data, found.rows, said_in_json))
+            return replace(found, **logged_plans(block.offset, lambda: block.data, found.rows, said_in_json)._asdict())
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
 
@@ -212,7 +212,7 @@ def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
     if "m" in heads.columns:
         stamp = pl.when(pl.col("m").str.contains(_STAMP)).then("m")
         stamped = heads.with_columns(m=stamp)
-    for column, pattern in (("p", "^[0-9]{1,9}$"), ("l", "^[0-9]{1,18}$")):
+    for column, pattern in (("p", "^[0-9]{1,9}$"), ("l", "^[0-9]{1,18}$"), ("v", "^-?[0-9]{1,9}/[0-9]{1,18}$")):
         if column in stamped.columns:
             stamped = stamped.with_columns(pl.when(pl.col(column).str.contains(pattern)).then(column).alias(column))
     return objects.select("byte_offset", "byte_length", "text", *_DETAILS).hstack(prefix_columns(stamped))

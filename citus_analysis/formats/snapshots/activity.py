@@ -59,7 +59,7 @@ _NAMED: Final[Mapping[str, str]] = {
     "gpid": "global_pid",
 }
 #: Application name of a session that another node of a Citus cluster opened, with the session it works for.
-CHILD_APPLICATION: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})"
+CHILD_APPLICATION: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})(?:[^0-9]|$)"
 
 
 class Activity(JoinableFormat):

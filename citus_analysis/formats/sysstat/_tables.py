@@ -17,7 +17,7 @@ from citus_analysis.formats.samplers._columns import with_derived_await
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report
 from citus_analysis.schema import TABLES
 
-__all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together"]
+__all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together", "with_misfits"]
 
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
@@ -40,6 +40,19 @@ def judged(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
     ]
     reason = pl.when(~pl.all_horizontal(fitting)).then(pl.lit(NO_NUMBER)) if fitting else pl.lit(None, pl.String)
     return fields.with_columns(reason=reason)
+
+
+def with_misfits(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
+    """Fields of JSON, whose values may be missing: a number out of its column's range is null and `doubtful`."""
+    kinds = TABLES[report.table].parsed().polars_schema()
+    names = [name for name, _ in report.numbers.values()]
+    misfit = {name: ~fits(pl.col(name), kinds.get(name, pl.Float64())).fill_null(value=True) for name in names}
+    named = [pl.when(misfits).then(pl.lit(name)) for name, misfits in misfit.items()]
+    doubtful = pl.concat_str(named, separator=", ", ignore_nulls=True)
+    return fields.with_columns(
+        *(pl.when(~misfits).then(pl.col(name)).alias(name) for name, misfits in misfit.items()),
+        doubtful=pl.when(doubtful != "").then(doubtful),
+    )
 
 
 def rows_of(fields: pl.DataFrame, report: Report, sampler: str) -> dict[str, pl.DataFrame]:
@@ -130,6 +143,6 @@ def _processes(fields: pl.DataFrame) -> pl.DataFrame:
 def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
     """Rows of each table in the order of the source."""
     return {
-        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).drop("offset")
+        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).rename({"offset": "byte_offset"})
         for table, some in found.items()
     }

@@ -28,7 +28,7 @@ class Mpstat(Format):
     """Text of `mpstat` (sysstat)."""
 
     name: ClassVar[str] = "mpstat"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
     noise: ClassVar[str] = NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)

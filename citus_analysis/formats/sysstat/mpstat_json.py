@@ -29,7 +29,7 @@ class MpstatJson(Format):
     """Output of `mpstat -o JSON`."""
 
     name: ClassVar[str] = "mpstat_json"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
     noise: ClassVar[str] = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)

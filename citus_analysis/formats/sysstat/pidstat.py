@@ -36,7 +36,7 @@ class Pidstat(Format):
     """Text of `pidstat` (sysstat)."""
 
     name: ClassVar[str] = "pidstat"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("process_samples",)
     noise: ClassVar[str] = NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)

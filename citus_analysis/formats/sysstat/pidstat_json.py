@@ -21,10 +21,12 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import Moment
 from citus_analysis.formats.sysstat._reports import Report, places_of
-from citus_analysis.formats.sysstat._tables import judged, rows_of, together
+from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
 
 __all__ = ["FORMAT", "PidstatJson"]
 
+#: Digits of an identifier that is a number of any size.
+_LONGEST: Final = 300
 _KINDS: Final = ("task-cpu-load", "task-memory", "io", "context-switch")
 #: The names of the text without `%`, except for two names that would be the same.
 _PLACES: Final = {
@@ -43,7 +45,7 @@ class PidstatJson(Format):
     """Output of `pidstat -o JSON`."""
 
     name: ClassVar[str] = "pidstat_json"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("process_samples",)
     noise: ClassVar[str] = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
@@ -70,15 +72,14 @@ def _tables(moments: Sequence[Moment]) -> dict[str, pl.DataFrame]:
     numbers = [name for name in dict.fromkeys(_PLACES.values()) if name in fields.columns]
     fields = fields.with_columns(pl.col(numbers).cast(pl.Float64))
     report = Report("process_samples", "PID", {index: (name, 1.0) for index, name in enumerate(numbers)})
-    held = judged(fields.with_columns(pl.col(numbers).fill_null(0.0)), report)["reason"].is_null()
-    return together({name: [some] for name, some in rows_of(fields.filter(held), report, "pidstat").items()})
+    return together({name: [some] for name, some in rows_of(with_misfits(fields, report), report, "pidstat").items()})
 
 
 def _rows(moment: Moment, kind: str) -> Iterator[dict[str, object]]:
     found = moment.content.get(kind)
     for thing in found if isinstance(found, list) else ():
         if isinstance(thing, dict) and (row := _row(thing)):
-            yield {"offset": moment.place["sample"], **moment.place, **row}
+            yield {**moment.place, **row}
 
 
 def _row(thing: Mapping[str, object]) -> dict[str, object]:
@@ -99,7 +100,9 @@ def _row(thing: Mapping[str, object]) -> dict[str, object]:
 
 
 def _identifier(text: object) -> float | None:
-    return float(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 10 else None
+    return (
+        float(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= _LONGEST else None
+    )
 
 
 FORMAT: Final = PidstatJson()

@@ -43,7 +43,7 @@ class SadfCsv(Format):
     """Samples of sar in CSV, as `sadf -d` writes them."""
 
     name: ClassVar[str] = "sadf_csv"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = (
         *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
     )

@@ -29,7 +29,7 @@ class SadfJson(Format):
     """Samples of sar in JSON, as `sadf -j` writes them."""
 
     name: ClassVar[str] = "sadf_json"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = (
         *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
     )
@@ -55,6 +55,7 @@ def _moments(reports: list[JsonReport], zone: str) -> list[Moment]:
         Moment(
             report.content,
             {
+                "offset": report.offset,
                 "sample": report.sample,
                 "sample_time": utc[index] if _is_utc(stamp) else local[index],
                 "since_boot": False,

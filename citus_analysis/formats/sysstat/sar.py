@@ -46,7 +46,7 @@ class Sar(Format):
     """Text of `sar` (sysstat)."""
 
     name: ClassVar[str] = "sar"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = (
         *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
     )

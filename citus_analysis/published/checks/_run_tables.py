@@ -32,6 +32,7 @@ class RunTables:
     operation_latencies: pl.DataFrame
     client_series: pl.DataFrame
     client_metrics: pl.DataFrame
+    doubtful_samples: pl.DataFrame
 
     def finished(self) -> pl.DataFrame:
         """Runs that have a summary."""

@@ -14,6 +14,7 @@ import polars as pl
 from citus_analysis.operations import INTENDED, is_counted_once
 from citus_analysis.published.checks._registry import Severity
 from citus_analysis.published.checks._run_tables import Cells, RunTables, Weighted, about
+from citus_analysis.published.checks.doubtful_samples import possible_values
 from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
 from citus_analysis.published.checks.ycsb_traps import (
@@ -165,8 +166,9 @@ def _slack(a: float, b: float) -> float:
 
 
 def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
-    """A histogram of whole milliseconds cannot distinguish percentiles of a few milliseconds."""
-    kinds = tables.clients.filter(role="main").group_by("run_id").agg(pl.col("measurement_type").unique())
+    """A histogram of whole milliseconds, as YCSB's, cannot distinguish percentiles of a few milliseconds."""
+    of_ycsb = pl.col("tool").fill_null("ycsb") == "ycsb"
+    kinds = tables.clients.filter(of_ycsb, role="main").group_by("run_id").agg(pl.col("measurement_type").unique())
     wide = set(kinds.filter(pl.col("measurement_type").list.contains("histogram"))["run_id"])
     own = tables.operation_latencies.filter(pl.col("role") == "main", pl.col("run_id").is_in(wide))
     for cells in own.iter_rows(named=True):
@@ -333,6 +335,7 @@ RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
     "measurement_interval": measurement_interval,
     "coordinated_omission": coordinated_omission,
     "series_add_up": series_add_up,
+    "possible_values": possible_values,
     "run_length": run_length,
     "iterations": iterations,
     "interval_resolution": interval_resolution,

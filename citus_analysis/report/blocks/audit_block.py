@@ -33,6 +33,7 @@ ADVICE: Final = {
     "measurement_interval": "Compare latencies with runs of the same measurement.interval only.",
     "coordinated_omission": "Use the intended latencies: they contain the time that operations waited to be sent.",
     "series_add_up": "Look for lines that are missing from the client's log.",
+    "possible_values": "Look at these lines: a counter went back, or this release of the tool prints wrong values.",
     "run_length": "Measure for 30 s or longer.",
     "iterations": "Repeat each configuration at least three times.",
     "interval_resolution": "Repeat these configurations until the interval is as narrow as the difference looked for.",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +20,7 @@ from IPython.display import display
 
 from citus_analysis.dataset.query.outdated import way_to_update
 from citus_analysis.published import audit_runs
-from citus_analysis.published.checks.run_checks import RunTables
+from citus_analysis.published.checks.doubtful_samples import audited
 from citus_analysis.redaction import redact
 from citus_analysis.report.blocks.audit_block import audit_block, latency_warnings
 from citus_analysis.report.blocks.framed_page import framed_page
@@ -38,10 +37,6 @@ __all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source", "View"]
 
 #: Packages whose version can change a number or a figure.
 _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "papermill")
-
-
-#: Tables that the audit of runs reads, in the order of its parameters.
-_AUDITED: Final = tuple(field.name for field in fields(RunTables))
 
 
 class Source(Protocol):
@@ -98,8 +93,7 @@ class Page:
 
     def audit(self, resources: str = "*") -> None:
         """Show the findings of the audit for runs of the chosen resources: red, amber, green, before any figure."""
-        tables = [matching(self.dataset.table(name), resources) for name in _AUDITED]
-        result = audit_runs(*tables)
+        result = audit_runs(**{name: matching(table, resources) for name, table in audited(self.dataset).items()})
         self._write("audit", result.details)
         _show(audit_block(result), f"Audit: {result}")
         self.note(latency_warnings(result), warning=True)

@@ -78,8 +78,8 @@ _TORN = {"fabric, torn", "pssh -P, in one piece", "host: line", "journal verbose
 _RECORDED = [
     one
     for one in INDEX
-    if one.file and one.truths and one.delivery not in {*_TORN, "plain"} and not {"psql.txt", "binary.txt"} & set(one.truths.values())
-    and not {"stdout", "stderr"} & set(one.truths)
+    if one.file and one.truths and one.delivery not in {*_TORN, "plain"}
+    and not {"psql.txt", "binary.txt"} & set(one.truths.values()) and not {"stdout", "stderr"} & set(one.truths)
 ]  # fmt: skip
 
 

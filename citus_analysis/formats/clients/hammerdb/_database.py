@@ -119,7 +119,7 @@ def _take_output(database: sqlite3.Connection, job: str, report: Report) -> None
     query = "SELECT vu, output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid"
     texts = [f"Vuser {user}:{output}".replace("\n", " ") for user, output in database.execute(query, (job,))]
     text = "".join(f"{line}\n" for line in texts).encode()
-    lines = judged(line_frame(text), KINDS, UNKNOWN)
+    lines = judged(line_frame(text), KINDS, UNKNOWN, exact=("values",))
     report.take(lines.filter(pl.col("reason").is_null()))
 
 

@@ -169,7 +169,7 @@ class Report:
         """The series of one block; other values are kept for the end."""
         # The console begins its lines with a carriage return.
         text = line_frame(block.data, block.offset).with_columns(pl.col("text").str.strip_chars_start("\r"))
-        lines = judged(text, KINDS, UNKNOWN)
+        lines = judged(text, KINDS, UNKNOWN, exact=("values",))
         strange = pl.col("reason").is_null() & (pl.col("kind") == STRANGE)
         lines = lines.with_columns(reason=pl.when(strange).then(pl.lit(UNKNOWN_RESULT)).otherwise("reason"))
         good = lines.filter(pl.col("reason").is_null())

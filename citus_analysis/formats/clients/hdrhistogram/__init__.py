@@ -16,7 +16,7 @@ Conversion:
 - a log does not name the unit of its values: it is us, as YCSB writes it, unless `--meta hdr_unit=` says otherwise or
   jHiccup (ns) names itself in the log;
 - `elapsed_s` is the end of the interval, `throughput_ops_s` its count divided by its length; percentiles are upper
-  edges of buckets;
+  edges of buckets; the maximum of a line is not read, because its unit is not stated;
 - `corrected` is true in sections that begin with `Intended-`, and as the option states in others; without the option
   it is null there;
 - encodings V0 (HdrHistogram 1), V1 (2.0, 2.1.4) and V2 are read, compressed or not; intervals whose histogram cannot be
@@ -55,16 +55,17 @@ _KINDS: Final = {
 _PARTS: Final = ("tag", "start_s", "length_s", "longest", "encoded")
 _UNKNOWN: Final = "not a line of an HdrHistogram log"
 _BROKEN: Final = "its histogram cannot be decoded"
-_QUANTILES: Final = {"p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
+_QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
 
 
 class Hdrhistogram(Format):
     """Logs of HdrHistogram, as YCSB, jHiccup, wrk2 and other tools write them."""
 
     name: ClassVar[str] = "hdrhistogram"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("client_histogram", "client_series")
     noise: ClassVar[str] = "comments, the header, blank lines"
+    dropped: ClassVar[str] = "of intervals: the maximum, whose unit is not stated"
     options: ClassVar[tuple[Option, ...]] = (HDR_UNIT, HDR_CORRECTION)
 
     def detect(self, name: str, head: bytes) -> float:

@@ -49,6 +49,7 @@ class ChunkTables:
         checkpoints: the records about checkpoints, one row each.
         linked: whether the format itself links details.
         plans: form and plan of each record of auto_explain.
+        unread: rejects, without bytes, of plans that cannot be read.
     """
 
     scanned: Scanned
@@ -56,6 +57,7 @@ class ChunkTables:
     checkpoints: list[pa.RecordBatch]
     linked: bool
     plans: Sequence[tuple[str, Plan]] = ()
+    unread: Sequence[Reject] = ()
 
 
 def tables_of_chunk(scanned: Scanned, local: LocalTime) -> ChunkTables:
@@ -110,7 +112,7 @@ def ordered_tables(chunks: Iterable[ChunkTables], maker: TablesInOrder | None = 
             made.tables(chunk),
             parsed_bytes=scanned.parsed_bytes,
             noise_bytes=scanned.noise_bytes,
-            rejects=reject_rows(rejects[:-1]),
+            rejects=reject_rows([*rejects[:-1], *chunk.unread]),
         )
     if held:
         yield Parsed({}, 0, rejects=reject_rows(held))

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from citus_analysis.core.arrow_arrays import filled
+from citus_analysis.formats.api.format import Reject
 from citus_analysis.formats.serverlog.pglog._syslog import whole_message
 from citus_analysis.schema import KINDS
 
@@ -22,7 +23,20 @@ if TYPE_CHECKING:
     from citus_analysis.core.array_types import Integers
     from citus_analysis.formats.explain._items import Plan
 
-__all__ = ["Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_syslog", "said_in_text"]
+__all__ = ["LoggedPlans", "Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_syslog", "said_in_text"]
+
+
+class LoggedPlans(NamedTuple):
+    """Plans of auto_explain.
+
+    Attributes:
+        plans: form and plan of each record.
+        unread: records whose plan cannot be read, as rejects without bytes.
+    """
+
+    plans: Sequence[tuple[str, Plan]] = ()
+    unread: Sequence[Reject] = ()
+
 
 #: The message of a record from its bytes.
 Said = Callable[[bytes], str]
@@ -34,8 +48,8 @@ _QUOTED: Final = re.compile(rb'"((?:[^"]|"")*)"')
 
 def logged_plans(
     offset: int, read: Callable[[], bytes], rows: pa.RecordBatch, said: Said, beyond: int = 0
-) -> Sequence[tuple[str, Plan]]:
-    """Form and plan of each record of auto_explain; records with unreadable plans remain in `log_events` only.
+) -> LoggedPlans:
+    """Form and plan of each record of auto_explain, and those of which the plan cannot be read.
 
     Args:
         offset: offset of a chunk of whole records.
@@ -46,16 +60,22 @@ def logged_plans(
     """
     offsets, lengths = _candidates(rows)
     if not len(offsets):
-        return []
+        return LoggedPlans()
     data = read()
     begins = np.array([found.start() for found in _BEGINS.finditer(data)], np.int64) + offset
     # A plan belongs to the last record that begins before it, if that record is a candidate.
     holding = np.searchsorted(offsets, begins, side="right") - 1
     holding = np.unique(holding[(holding >= 0) & (begins < offsets[holding] + lengths[holding])])
     found: list[tuple[str, Plan]] = []
+    unread: list[Reject] = []
     for start, length in zip(offsets[holding].tolist(), lengths[holding].tolist(), strict=True):
-        found += _plans_of(said(data[start - offset : start - offset + length + beyond]), start, length)
-    return found
+        text = said(data[start - offset : start - offset + length + beyond])
+        try:
+            found += _plans_of(text, start, length)
+        except ValueError as error:
+            # The record itself is a row of `log_events`.
+            unread.append(Reject(start, 0, f"a plan that cannot be read: {error}", text))
+    return LoggedPlans(found, unread)
 
 
 def said_in_syslog(lines: bytes) -> str:
@@ -105,12 +125,15 @@ def _candidates(rows: pa.RecordBatch) -> tuple[Integers, Integers]:
 
 
 def _plans_of(text: str, offset: int, length: int) -> list[tuple[str, Plan]]:
-    """The plan in a message."""
-    # Imports YAML, which few logs need.
-    from citus_analysis.formats.explain._segments import segments
+    """The plan in a message.
 
-    lines = [line.rstrip() for line in text.splitlines()[1:]]
-    found = [(one.form, plan) for one in segments(lines) for plan in one.plans]
+    Raises:
+        ValueError: it cannot be read.
+    """
+    # Imports YAML, which few logs need.
+    from citus_analysis.formats.explain._segments import plans_of_logged
+
+    found = plans_of_logged([line.rstrip() for line in text.split("\n")[1:]])
     for _, plan in found:
         plan.offset, plan.length = offset, length
     return found

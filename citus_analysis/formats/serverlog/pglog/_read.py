@@ -37,6 +37,6 @@ def scanned_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int
 
     def work(chunk: Chunk) -> ChunkTables:
         found = tables_of_chunk(scan(chunk), local)
-        return replace(found, plans=logged_plans(chunk.offset, chunk.data, found.rows, said, beyond))
+        return replace(found, **logged_plans(chunk.offset, chunk.data, found.rows, said, beyond)._asdict())
 
     return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")

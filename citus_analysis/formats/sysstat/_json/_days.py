@@ -57,7 +57,12 @@ class JsonDays:
         return [
             Moment(
                 report.content,
-                {"sample": report.sample, "sample_time": time, "since_boot": first and report.sample == 0},
+                {
+                    "offset": report.offset,
+                    "sample": report.sample,
+                    "sample_time": time,
+                    "since_boot": first and report.sample == 0,
+                },
             )
             for report, time in zip(reports, times, strict=True)
         ]

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
-from citus_analysis.formats.sysstat._tables import judged, rows_of, together
+from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
 
 __all__ = ["Moment", "tables_of"]
 
@@ -37,7 +37,7 @@ class Moment:
 
     Attributes:
         content: the report's object.
-        place: values of `offset` (any number that grows), `sample`, `sample_time` and `since_boot`.
+        place: values of `offset`, `sample`, `sample_time` and `since_boot`.
     """
 
     content: Mapping[str, object]
@@ -87,17 +87,14 @@ def _add(
     fields = pl.DataFrame(rows, infer_schema_length=None)
     numbers = [name for name in fields.columns if name not in {"offset", "sample", "sample_time", "since_boot", "item"}]
     report = Report(table, key, {index: (name, 1.0) for index, name in enumerate(numbers)})
-    filled = fields.with_columns(pl.col(numbers).cast(pl.Float64))
-    # Values may be missing in JSON. An object with a value out of its column's range is left out.
-    held = judged(filled.with_columns(pl.col(numbers).fill_null(0.0)), report)["reason"].is_null()
-    for name, some in rows_of(filled.filter(held), report, sampler).items():
+    filled = with_misfits(fields.with_columns(pl.col(numbers).cast(pl.Float64)), report)
+    for name, some in rows_of(filled, report, sampler).items():
         found.setdefault(name, []).append(some)
 
 
 def _rows(
     moment: Moment, name: str, key: str | None, places: Mapping[str, tuple[str, float]]
 ) -> Iterator[dict[str, object]]:
-    place = {"offset": moment.place["sample"], **moment.place}
     for thing in _objects(moment.content, name):
         item = thing.get(key) if key else None
         if key and not isinstance(item, str):
@@ -110,7 +107,7 @@ def _rows(
             text = (
                 {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
             )
-            yield {**place, **text, **values}
+            yield {**moment.place, **text, **values}
 
 
 def _objects(content: Mapping[str, object], name: str) -> Iterator[Mapping[str, object]]:
@@ -143,4 +140,4 @@ def _pressures(moment: Moment) -> Iterator[dict[str, object]]:
             if printed in PRESSURE:
                 values[printed] = value
     if values:
-        yield {"offset": moment.place["sample"], **moment.place, **values}
+        yield {**moment.place, **values}

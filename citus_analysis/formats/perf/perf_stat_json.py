@@ -1,0 +1,97 @@
+"""`perf stat -j`: counters as one JSON object a line, whole runs, `-I` intervals and counts by CPU, core or thread.
+
+The table and the meaning of its columns are those of the text (:mod:`.perf_stat`). An object without an event is a
+further metric of the event above. Numbers are printed with the decimal sign of the locale; without quotation marks, a
+comma makes the line no JSON, and it is rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import polars as pl
+
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.perf.perf_stat import counters_of
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.sources.content import Block, Content
+
+__all__ = ["FORMAT", "PerfStatJson"]
+
+_VALUE: Final = r'(?:"(?:[^"\\]|\\.)*"|-?(?:[0-9]+(?:\.[0-9]+)?|nan|inf))'
+_OBJECT: Final = rf'^\s*\{{\s*"[a-z-]+"\s*:\s*{_VALUE}(?:\s*,\s*"[a-z-]+"\s*:\s*{_VALUE})*\s*\}}\s*$'
+_NOISE: Final = r"^\s*$|^#"
+#: Column -> keys; of the keys of a scope, an object has at most one that is not a number of CPUs.
+_KEYS: Final = {
+    "time": ("interval",),
+    "scope": ("cpu", "core", "die", "cluster", "cache", "socket", "node", "thread"),
+    "value": ("counter-value",),
+    "unit": ("unit",),
+    "event": ("event",),
+    "variation": ("variance",),
+    "running": ("pcnt-running",),
+    "metric": ("metric-value",),
+    "metric_unit": ("metric-unit",),
+}
+_SIGN: Final = re.compile(rb'^\s*\{.*"counter-value"\s*:.*"event"\s*:', re.MULTILINE)
+_UNKNOWN: Final = "not a counter of perf stat as JSON"
+
+
+class PerfStatJson(Format):
+    """`perf stat -j` output."""
+
+    name: ClassVar[str] = "perf_stat_json"
+    version: ClassVar[int] = 1
+    tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
+    noise: ClassVar[str] = "comments and empty lines"
+
+    def detect(self, name: str, head: bytes) -> float:
+        """By the keys that no other tool writes."""
+        return 0.95 if b'"counter-value"' in head and _SIGN.search(head) else 0.0
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Counters in order."""
+        last_event: str | None = None
+        for block in content.blocks():
+            if block.oversized:
+                yield reject_oversized(block)
+                continue
+            parsed, last_event = _parsed(block, last_event)
+            yield parsed
+
+
+def _parsed(block: Block, last_event: str | None) -> tuple[Parsed, str | None]:
+    text = pl.col("text")
+    lines = line_frame(block.data, block.offset).with_columns(noise=text.str.contains(_NOISE))
+    reason = (
+        pl.when(~pl.col("terminated") & ~pl.col("noise"))
+        .then(pl.lit(UNTERMINATED))
+        .when(~pl.col("noise") & ~text.str.contains(_OBJECT))
+        .then(pl.lit(_UNKNOWN))
+    )
+    lines = lines.with_columns(reason=reason)
+    good = lines.filter(pl.col("reason").is_null() & ~pl.col("noise"))
+    fields = good.select(
+        "offset", elapsed=pl.lit(None, pl.String), **{name: _of(*keys) for name, keys in _KEYS.items()}
+    )
+    fields = fields.with_columns(pl.col("event").forward_fill().fill_null(pl.lit(last_event, pl.String)))
+    parsed = int(good["length"].sum())
+    rejects = reject_runs(lines)
+    noise = block.length - parsed - int(rejects["byte_length"].sum())
+    event = fields["event"][-1] if fields.height else last_event
+    return Parsed({"perf_counters": counters_of(fields)}, parsed, noise, rejects), event
+
+
+def _of(*keys: str) -> pl.Expr:
+    """The text of the first of some keys that a line has; null if it is empty."""
+    found = pl.coalesce(
+        pl.col("text").str.extract(rf'"{key}"\s*:\s*(?:"((?:[^"\\]|\\.)*)"|([^",}}\s]+))', group)
+        for key in keys
+        for group in (1, 2)
+    )
+    return pl.when(found != "").then(found)
+
+
+FORMAT: Final = PerfStatJson()
