@@ -52,7 +52,9 @@ _UNREAD: Final = frozenset({"benchbase", "explain", "hammerdb", "sar", "sysbench
 
 def files(folder: Path) -> list[Path]:
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".md")
-    return [path for path in found if path.name != "clients.csv" and not path.name.startswith("auto_explain")]
+    # Files of several outputs are cut before a format reads them.
+    whole = (path for path in found if "outputs" not in path.parts)
+    return [path for path in whole if path.name != "clients.csv" and not path.name.startswith("auto_explain")]
 
 
 def tool_of(path: Path) -> str:

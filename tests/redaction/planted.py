@@ -109,6 +109,11 @@ def _files() -> dict[str, str]:
         "perf/report.txt": _mixed(_read(_DATA / "perf" / "report-default.txt.zst")).replace("base_yyparse", NAME),
         "perf/script.txt": _mixed(_read(_DATA / "perf" / "script.txt.zst")).replace("base_yyparse", NAME),
         "perf/stat.txt": _mixed(_read(_DATA / "perf" / "stat.txt")).replace("page-faults", NAME),
+        "perf/stat.json": _mixed(_read(_DATA / "cases" / "76-perf-stat-json" / "perf-stat.json")),
+        "pgbouncer.log": _mixed(_read(_DATA / "servers" / "pgbouncer" / "pgbouncer-1.18.log")),
+        "show-pools.txt": _mixed(_read(_DATA / "servers" / "pgbouncer" / "show-POOLS.unaligned.txt")),
+        "gpdb.csv": _mixed(_read(_DATA / "servers" / "greenplum" / "gpdb-2026-01-30_060000.csv")),
+        "results.csv": f"system,clients,tps,note\n{_cell(NAME)},4,100.5,{_cell(FORMS[0])}\n{_cell(NAME)},8,180.5,x\n",
         f"unknown-{NAME}.bin": "\n".join(FORMS),
     }
 

@@ -93,7 +93,10 @@ class PgLog(ServerLog):
             return 0.0
         prefix = best_prefix(head)
         if prefix is not None and (named or is_server_log(head, prefix)):
-            return (0.95 if named else 0.9) if explains(head, prefix) else 0.6
+            if explains(head, prefix):
+                return 0.95 if named else 0.9
+            if not prefix.wrapped:
+                return 0.6
         return 0.6 if looks_like_log(head) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Prefix:
