@@ -120,7 +120,10 @@ class _Slots:
             self._processes = self._columns[process]
         elif sessions:
             self._processes = sessions[0]
-        for slot in find_lines(self._of("#"), self._keys, self._processes):
+        lines = find_lines(self._of("#"), self._keys, self._processes)
+        # Of two that differ, one is the number that another program gave.
+        alike = len({tuple(self._columns[slot]) for slot in lines}) == 1
+        for slot in lines if alike else ():
             self._escapes[slot] = "l"
         for slot, values in self._of("#").items():
             self._name_other_number(slot, values)
