@@ -10,7 +10,7 @@ from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, Element
 from citus_analysis.formats.serverlog.pglog.inference.forms import form_of
 from citus_analysis.formats.serverlog.pglog.inference.template import Template
 from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, skeleton, tokens
-from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
+from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS, key_before
 
 __all__ = ["candidates"]
 
@@ -59,12 +59,19 @@ def _template(group: Group, *, merged: bool) -> Template | None:
         if _is_piece_number(elements, column):
             _add(elements, text)
             continue
-        escape = form_of(column)
+        escape = _form_beside(elements, column)
         if merged and escape == "?" and _goes_on(elements):
             elements.pop()
             continue
         elements.append(Element(escape))
     return Template(tuple(elements), len(elements)) if len(elements) < MAX_ELEMENTS else None
+
+
+def _form_beside(elements: list[Element], column: list[Token]) -> str:
+    """The form of a slot: any text beside a key that means one, whatever its values look like."""
+    key = key_before(elements[-1].literal) if elements else None
+    escape = form_of(column)
+    return "?" if key in ("u", "d", "a") or (key == "h" and escape not in "hr") else escape
 
 
 def _add(elements: list[Element], text: str) -> None:

@@ -26,6 +26,8 @@ _TIMES: Final = frozenset("mtnc")
 _OF_CLIENTS: Final = frozenset("?udahr")
 #: Lines that are searched for the text before records.
 _LOOKED_AT: Final = 400
+#: Share of the records that a template must fit for its fields to be believed.
+_LEAST: Final = 0.5
 _BYTES_OF_ADDRESSES: Final = b"0123456789abcdefABCDEF:.("
 
 
@@ -60,6 +62,8 @@ def infer_prefix(sample: str) -> Prefix | None:
     best = _best(records)
     if best is None:
         return None
+    if sum(best.matched.fits) < _LEAST * len(records):
+        best = replace(best, fields=best.fields.without_columns())
     prefix = _prefix(best)
     if not any(own_facts(record).client is False for record in records):
         prefix = _with_assumed_part(prefix)

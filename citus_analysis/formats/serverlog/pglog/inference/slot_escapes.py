@@ -25,16 +25,15 @@ from citus_analysis.formats.serverlog.pglog.inference.text_escapes import (
     is_composite,
 )
 from citus_analysis.formats.serverlog.pglog.inference.time_escapes import second_escapes
-from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS
+from citus_analysis.formats.serverlog.pglog.inference.vocabulary import key_before
 
 __all__ = ["Fields", "named_fields"]
 
-_KEY: Final = re.compile(r"([A-Za-z_][\w-]*)\s*[=:]\s*[\"'(\[{<]?$")
-_BRACKET_OR_WORD: Final = re.compile(rb"[\[\](){}<>\w]")
 _BRACKETS: Final = frozenset({b"[]", b"()", b"{}", b"<>"})
 _CLOSING: Final = frozenset({b"]", b")", b"}"})
 #: A key with a bracket that is not closed, and what follows.
 _OPEN: Final = re.compile(rb"\w=[\[({<]([^\])}>]*)$")
+_SEPARATOR: Final = re.compile(rb"[^\w\[\](){}<>'\"]*(?=$|\w)")
 _OPENING: Final = frozenset({b"[", b"(", b"{"})
 _NAMES: Final = {"u": "user", "d": "database", "a": "application", "h": "client"}
 _LARGE: Final = 2**32
@@ -53,6 +52,15 @@ class Fields:
     escapes: tuple[str, ...]
     shown: tuple[str, ...]
     undecided: tuple[str, ...]
+
+    def without_columns(self) -> Fields:
+        """The same with times as the only known fields."""
+        unknown = {**dict.fromkeys("udahr", "?"), **dict.fromkeys("pl", "#")}
+        escapes = tuple(unknown.get(escape, escape) for escape in self.escapes)
+        shown = tuple(
+            "?" if escape in unknown else letter for escape, letter in zip(self.escapes, self.shown, strict=True)
+        )
+        return Fields(escapes, shown, (*self.undecided, "fields of a prefix that fits less than half of the records"))
 
 
 def named_fields(matched: Matched, records: Sequence[Record]) -> Fields:
@@ -74,12 +82,12 @@ class _Slots:
         self._elements, self._records = template.elements, records
         self._keys = {slot: key for slot in template.slots if (key := self._key(slot)) is not None}
         self._separators = {
-            element.literal.decode().strip() or " "
+            _separator(element.literal)
             for before, element, after in zip(
                 template.elements, template.elements[1:], template.elements[2:], strict=False
             )
-            if before.escape and after.escape and not _BRACKET_OR_WORD.search(element.literal)
-        }
+            if before.escape and after.escape
+        } - {""}
         self._processes: Values = [None] * len(records)
         for slot, values in [*self._of("?").items(), *self._of("h").items(), *self._of("r").items()]:
             # Texts fit where some records have no value; numbers and times are never absent.
@@ -94,9 +102,7 @@ class _Slots:
         """
         if slot + 1 < len(self._elements) and re.match(rb"-1(?![0-9])", self._elements[slot + 1].literal):
             return "l"
-        before = self._elements[slot - 1].literal.decode() if slot else ""
-        found = _KEY.search(before)
-        return None if found is None else KEYS.get(found[1].lower(), "")
+        return key_before(self._elements[slot - 1].literal if slot else b"")
 
     def _of(self, escape: str) -> dict[int, Values]:
         return {slot: values for slot, values in self._columns.items() if self._escapes[slot] == escape}
@@ -104,9 +110,7 @@ class _Slots:
     def name_numbers(self) -> None:
         """Process, line, SQLSTATE and virtual transaction."""
         numbers, sessions = self._of("#"), list(self._of("c").values())
-        apart = {
-            slot: values for slot, values in numbers.items() if slot in self._keys or not self._is_beside_slash(slot)
-        }
+        apart = {slot: values for slot, values in numbers.items() if slot in self._keys or not self._is_part(slot)}
         process = find_process(numbers if sessions else apart, self._keys, sessions, self._records)
         if process is not None:
             self._escapes[process] = "p"
@@ -116,7 +120,10 @@ class _Slots:
             self._processes = self._columns[process]
         elif sessions:
             self._processes = sessions[0]
-        for slot in find_lines(self._of("#"), self._keys, self._processes):
+        lines = find_lines(self._of("#"), self._keys, self._processes)
+        # Of two that differ, one is the number that another program gave.
+        alike = len({tuple(self._columns[slot]) for slot in lines}) == 1
+        for slot in lines if alike else ():
             self._escapes[slot] = "l"
         for slot, values in self._of("#").items():
             self._name_other_number(slot, values)
@@ -131,9 +138,11 @@ class _Slots:
             if self._keys.get(slot, "v") not in ("v", "") or not (known or is_virtual_transaction(values)):
                 self._escapes[slot] = "?"
 
-    def _is_beside_slash(self, slot: int) -> bool:
-        """Whether a number is one of several around slashes, which may be a virtual transaction."""
+    def _is_part(self, slot: int) -> bool:
+        """Whether a number is one of several around slashes, which may be a virtual transaction, or a port."""
         elements = self._elements
+        if slot > 1 and elements[slot - 1].literal == b"(":
+            return True
         return any(
             elements[between].literal == b"/" and elements[other].escape == "#"
             for between, other in ((slot - 1, slot - 2), (slot + 1, slot + 2))
@@ -170,6 +179,7 @@ class _Slots:
             self._name_pair(slot, facts)
         for slot in sorted(texts):
             self._doubt_interrupted(slot, facts)
+            self._doubt_second_client(slot, facts)
 
     def _name_text(self, slot: int, facts: Sequence[Facts]) -> None:
         values, key, form = self._columns[slot], self._keys.get(slot), self._escapes[slot]
@@ -220,17 +230,33 @@ class _Slots:
         return len(ends) > 1 and (ends[0][-1:] + ends[1][:1] in _BRACKETS or ends[1][:1] in _CLOSING)
 
     def _doubt_interrupted(self, slot: int, facts: Sequence[Facts]) -> None:
-        """An address without a key among fields with keys may be the end of the text before it."""
+        """A text or an address without a key among fields with keys may be the end of the text before it."""
         before = slot - 2
         between = any(one > slot for one in self._keys) and before in self._keys and slot not in self._keys
-        if self._escapes[slot] in "hr" and between and not host_escape(self._columns[slot], facts):
-            for one in {slot, before} & self._named_texts:
+        named = self._escapes.get(before, "")
+        if not between or self._escapes[slot] not in "?hr" or named not in _NAMES:
+            return
+        if not host_escape(self._columns[slot], facts) and not agreement(self._columns[before], facts, named):
+            for one in (slot, before):
                 self._escapes[one] = "?"
                 self._undecided[one] = "part of a text"
 
-    @property
-    def _named_texts(self) -> set[int]:
-        return {slot for slot, escape in self._escapes.items() if escape in "udahr"}
+    def _doubt_second_client(self, slot: int, facts: Sequence[Facts]) -> None:
+        """An address that is not the client that another field names may be the end of the text before it."""
+        values = [_without_port(value) for value in self._columns[slot]]
+        if self._escapes[slot] not in "hr" or host_escape(self._columns[slot], facts):
+            return
+        others = [self._columns[one] for one, escape in self._escapes.items() if escape in "hr" and one != slot]
+        if any(
+            _without_port(one) not in (None, value)
+            for other in others
+            for one, value in zip(other, values, strict=True)
+        ):
+            for one in {slot, slot - 2} & {
+                one for one, escape in self._escapes.items() if escape in _NAMES or escape == "r"
+            }:
+                self._escapes[one] = "?"
+                self._undecided[one] = "part of a text"
 
     def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
         """Text, `@` and text are user and database, as a key would say, if no message says otherwise.
@@ -260,3 +286,14 @@ class _Slots:
         unknown = {slot for slot in slots if self._escapes[slot] in "?#" and slot not in self._shown}
         shown = tuple("?" if slot in unknown else self._shown.get(slot, self._escapes[slot]) for slot in slots)
         return Fields(escapes, shown, tuple(self._undecided[slot] for slot in slots if slot in self._undecided))
+
+
+def _separator(literal: bytes) -> str:
+    """What separates two fields: a text without words and brackets, or the part of it before a key that is no blank."""
+    found = _SEPARATOR.match(literal)
+    said = found[0].decode() if found else ""
+    return said.strip() or (" " if said and said.encode() == literal else "")
+
+
+def _without_port(value: str | None) -> str | None:
+    return None if value is None else value.partition("(")[0]

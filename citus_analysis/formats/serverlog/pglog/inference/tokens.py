@@ -43,7 +43,7 @@ _KINDS: Final = {
     "tag": rf"(?<!\w){TAG_PATTERN}(?!\w)",
     "number": r"(?<![\w.])(?:-(?![0-9]{4}-[0-9]{2}-|[0-9]{10}\.))?[0-9]+(?![\w.])",
 }
-_WORD: Final = {True: r"[\w$](?:[\w$.-]*[\w$])?", False: r"[\w$.]+"}
+_WORD: Final = {True: r"[\w$](?:(?:[\w$.]|-(?!\w+=))*[\w$])?", False: r"[\w$.]+"}
 _PATTERNS: Final = {
     dashed: re.compile(
         "|".join(f"(?P<{kind}>{text})" for kind, text in {"citus": _OF_CITUS, **_KINDS, "word": word}.items())

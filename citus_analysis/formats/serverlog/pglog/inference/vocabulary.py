@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["KEYS"]
+__all__ = ["KEYS", "key_before"]
 
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -31,3 +32,15 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {word: letter for letter, words in _WORDS.items() for word in words.split()}
 )
+_KEY: Final = re.compile(r"([A-Za-z_][\w-]*)\s*[=:]\s*[\"'(\[{<]?$")
+
+
+def key_before(literal: bytes) -> str | None:
+    """The escape that the word at the end of a literal means; an empty text for an unknown word; None without one.
+
+    Example:
+        >>> key_before(b"] user="), key_before(b",x1=("), key_before(b"] ")
+        ('u', '', None)
+    """
+    found = _KEY.search(literal.decode())
+    return None if found is None else KEYS.get(found[1].lower(), "")
