@@ -103,7 +103,7 @@ class PgCsvLog(ServerLog):
     """
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
     rows: ClassVar[RowHeads] = _HEADS

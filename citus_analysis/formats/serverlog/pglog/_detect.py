@@ -121,6 +121,19 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
         FormatError: no prefix fits a line of the first megabyte.
         UsageError: the given prefix is malformed.
     """
+    found = _find_prefix(content, given)
+    return replace(found, verbose=True) if _is_verbose(content.head) else found
+
+
+def _is_verbose(sample: bytes) -> bool:
+    """Whether records say where in the server's source their messages come from, as with all of them if verbose."""
+    if b"LOCATION:  " not in sample:
+        return False
+    marks = (_mark(line) for line in sample.split(b"\n") if b"LOCATION:  " in line and not line.startswith(b"\t"))
+    return any(mark is not None and mark[0].endswith(b"LOCATION:  ") for mark in marks)
+
+
+def _find_prefix(content: Content, given: str | None) -> Prefix:
     prefix = None if given is None else compile_prefix(given)
     wanted = () if given is None else _as_stated(given)
     found: Prefix | None = None
