@@ -33,8 +33,8 @@ _VERB: Final = (
     r"(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)):(?: |\r?\n)"
 )
 _VERB_BEGINNINGS: Final = ("duration: ", "statement:", "parse ", "bind ", "execute ")
-#: An SQLSTATE (`log_error_verbosity = verbose`) and a file of the server's source (services) before a message. Unless it
-#: is known that all messages have a state, only `00000` is read as such, because a message may begin like one.
+#: An SQLSTATE (`log_error_verbosity = verbose`) and a file of the server's source (services) before a message. Unless
+#: all messages are known to have a state, only `00000` is read as one, because a message may begin like this.
 _STATES: Final = {True: "([0-9A-Z]{5}): ", False: "(00000): "}
 _FILE: Final = r"\[[A-Za-z0-9_.-]+\.[a-z]{1,3}:[0-9]{1,9}\]  "
 _BOUND: Final = r"^bind [^ \n]+ to ([^\n]+)"
