@@ -10,8 +10,8 @@ few *events*; its statement follows from the events before it:
 - a task record reports a remote execution of the open statement, and opens a statement if the statement line is missing
   because the log begins, or has a gap, in the middle of a statement.
 
-- a bind that names its statement, and is followed by the next statement, shows an execution of which nothing else took
-  long enough to be logged.
+- a bind that names its statement and is followed by another statement is an execution of which nothing else took long
+  enough to be logged; a parse that is followed by another statement belongs to no execution.
 
 Where a record does not tell its session (a prefix without `%p` and `%c`), only a record that is whole by itself is a
 statement: one that names its statement, with the duration of this phase if it has one.

@@ -104,6 +104,7 @@ class Execution:
 
     Attributes:
         last_local: shard of the last record, if this is a local execution.
+        prepared: fingerprint of the statement that a parse or bind phase names.
         bind: the record of its bind phase, if that names the statement.
     """
 
@@ -142,12 +143,13 @@ class Execution:
     tasks: list[SentTask] = field(default_factory=list)
     locals: list[LocalExecution] = field(default_factory=list)
     last_local: int | None = None
+    prepared: int | None = None
     bind: Record | None = None
 
     @property
-    def only_bound(self) -> bool:
-        """Whether only its bind phase, which names the statement, was logged as far as is known."""
-        return self.bind is not None and not (self.opened or self.failed or self.has_tasks)
+    def only_prepared(self) -> bool:
+        """Whether only phases before the execution itself were logged, as far as is known."""
+        return self.prepared is not None and not (self.opened or self.failed or self.has_tasks)
 
     @property
     def counts_surely(self) -> bool:

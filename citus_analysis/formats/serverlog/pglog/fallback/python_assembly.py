@@ -183,7 +183,7 @@ class PythonAssembly:
         midway = not backend.anchored and not backend.opened
         fragment = midway and xid >= 0 and backend.xid >= 0 and xid != backend.xid
         one = backend.current
-        passed = one is not None and one.only_bound and _passes_over(one, record, event)
+        passed = one is not None and one.only_prepared and self._passes_over(one, record, event)
         if one is None or backend.closes or never_closed or fragment or passed:
             one = self._begin_execution(backend, record)
         self._add_record(one, record, event, closes=closes)
@@ -191,6 +191,14 @@ class PythonAssembly:
             backend.opens = opens
         backend.closes, backend.xid = closes, xid
         backend.opened += opens
+
+    def _passes_over(self, one: Execution, record: Record, event: int) -> bool:
+        """Whether a record shows that nothing more was logged of the prepared statement: another one follows."""
+        if event not in (_PREPARE, _OPENER, _WHOLE):
+            return False
+        if event == _PREPARE and (one.bind is not None or self._words["parses"][record.word]):
+            return True
+        return record.statement_fingerprint not in (None, one.prepared)
 
     def _begin_execution(self, backend: Backend, record: Record) -> Execution:
         self._finish_execution(backend)
@@ -209,8 +217,9 @@ class PythonAssembly:
 
     def _add_record(self, one: Execution, record: Record, event: int, *, closes: bool) -> None:
         one.last_offset = record.byte_offset
-        if self._binds(record, event):
-            one.bind = record
+        if event == _PREPARE and record.statement_fingerprint is not None:
+            one.prepared = record.statement_fingerprint
+            one.bind = record if self._binds(record, event) else one.bind
         if event in (_OPENER, _WHOLE):
             self._add_opener(one, record)
         if event <= _DURATION:
@@ -240,7 +249,7 @@ class PythonAssembly:
         one, backend.current = backend.current, None
         if one is None:
             return
-        if one.bind is not None and one.only_bound and not torn:
+        if one.bind is not None and one.only_prepared and not torn:
             # The execution itself took less than the limit of what is logged.
             self._add_opener(one, one.bind)
             _close_at(one, one.bind)
@@ -308,14 +317,6 @@ class PythonAssembly:
         self._done.tasks += one.tasks
         self._done.locals += kept
         self._done.executions.append(one)
-
-
-def _passes_over(one: Execution, record: Record, event: int) -> bool:
-    """Whether a record shows that the bound statement was executed without a record: another one follows."""
-    if event == _PREPARE:
-        return True
-    named, bound = record.statement_fingerprint, one.bind and one.bind.statement_fingerprint
-    return event in (_OPENER, _WHOLE) and named is not None and named != bound
 
 
 def _close_at(one: Execution, record: Record) -> None:

@@ -121,7 +121,7 @@ INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend, bool to
     work_t *work = backend->current;
     if (!work) return;
     backend->current = NULL;
-    if (only_bound(work) && !torn) close_at_bind(&work->execution, &work->bind);
+    if (work->bound && only_prepared(work) && !torn) close_at_bind(&work->execution, &work->bind);
     const execution_t *one = &work->execution;
     if (one->opened && !backend->sampled) {
         backend->sampled = true;
