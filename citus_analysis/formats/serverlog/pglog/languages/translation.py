@@ -47,7 +47,7 @@ def in_english(data: bytes, language: str) -> bytes:
     starts = _line_starts(buffer)
     ends = np.append(starts[1:] - 1, len(buffer))
     lines = pl.DataFrame({"line": string_views(buffer, starts, ends - starts)})
-    line = pl.col("line")
+    line = _marked(pl.col("line"), LANGUAGES[language])
     for pattern, english in _rules(language):
         line = line.str.replace(pattern, english)
     return str(lines.select(line.str.join("\n")).item()).encode()
@@ -101,26 +101,35 @@ def _line_starts(buffer: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> Integers
 @cache
 def _rules(language: str) -> tuple[tuple[str, str], ...]:
     words = LANGUAGES[language]
-    return (*_severities(words), *_durations(words), *_others(words))
+    return (*_durations(words), *_others(words))
 
 
-def _severities(words: Words) -> Iterator[tuple[str, str]]:
-    for own, english in zip(words.severities, SEVERITIES, strict=True):
-        if own != english:
-            yield rf"^((?:[^\t].*?)??(?:^|[^\pL\d_])){re.escape(own)}{_COLON} {{1,3}}", f"${{1}}{english}:  "
+def _marked(line: pl.Expr, words: Words) -> pl.Expr:
+    """Lines with the English severity: the first one in a line, because messages may have the same words."""
+    english = dict(zip(words.severities, SEVERITIES, strict=True)) | {word: word for word in SEVERITIES}
+    known = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
+    found = line.str.extract_groups(rf"^((?:[^\t].*?)??(?:^|[^\pL\d_]))({known})([1-5]?){_COLON} {{1,3}}(.*)$")
+    before, word, level, message = (found.struct.field(str(number)) for number in range(1, 5))
+    severity = word.replace_strict(english, default=None, return_dtype=pl.String)
+    return pl.coalesce(pl.concat_str(before, severity, level, pl.lit(":  "), message), line)
 
 
 def _durations(words: Words) -> Iterator[tuple[str, str]]:
     head = _HEAD.format(severity="LOG")
     named = "|".join(map(re.escape, words.duration))
     time = rf"{head}(?:{named})(?:{_COLON})? ?([0-9]+\.[0-9]{{3}}) ?[^\s0-9,，:]{{1,8}}"
-    for phase, english in _PHASES.items():
-        own = getattr(words, phase)
-        name = " ${3}" if "%s" in own else ""
-        pattern = own.replace("%s", r"(\S+?)") + rf"{_COLON}(?: |\r?$)"
-        yield rf"{time}[ ,，]{{1,3}}{pattern}", f"${{1}}duration: ${{2}} ms  {english}{name}: "
-        yield head + pattern, f"${{1}}{english}{name.replace('3', '2')}: "
+    phases = [(*_phase(getattr(words, phase)), english) for phase, english in _PHASES.items()]
+    for pattern, name, english in phases:
+        yield rf"{time}[ ,，]{{1,3}}{pattern}", f"${{1}}duration: ${{2}} ms  {english}{name.format(3)}: "
     yield time, "${1}duration: ${2} ms"
+    # Last, because what stands before a statement may begin like a duration.
+    for pattern, name, english in phases:
+        yield head + pattern, f"${{1}}{english}{name.format(2)}: "
+
+
+def _phase(own: str) -> tuple[str, str]:
+    """The pattern of what stands before a statement, and the English name of a prepared one by number of its group."""
+    return own.replace("%s", r"(\S+?)") + rf"{_COLON}(?: |\r?$)", " ${{{}}}" if "%s" in own else ""
 
 
 def _others(words: Words) -> Iterator[tuple[str, str]]:
