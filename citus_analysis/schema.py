@@ -270,6 +270,12 @@ _TABLES: Final = (
                 TEXT,
                 "what each field of the prefix may be that is not decided and gives no column; null if there is none",
             ),
+            Column(
+                "log_unread",
+                TEXT,
+                "how much of a server log was not understood, the first such record, the likely reason and a remedy; "
+                "null if nearly all was",
+            ),
             _ITERATION,
             _NODE,
             _ROLE,

@@ -57,6 +57,7 @@ from .scalability_text import model_sentences as model_sentences
 from .scalability_text import opening_sentences as opening_sentences
 from .scalability_text import scalability_warnings as scalability_warnings
 from .server_text import change_sentences as change_sentences
+from .server_text import coverage_table as coverage_table
 from .server_text import distributed_notes as distributed_notes
 from .server_text import group_tables as group_tables
 from .server_text import percentile_notes as percentile_notes

@@ -10,6 +10,7 @@ import polars as pl
 
 from citus_analysis.report.sentence_parts import decided_text, joint_text
 from citus_analysis.serverlogs import ServerComparison, ServerProfile
+from citus_analysis.serverlogs.log_coverage import unread_words
 from citus_analysis.serverlogs.statement_records import CLIENT, NODE
 from citus_analysis.spans.analyse.beside_clients import in_milliseconds
 from citus_analysis.stats import Comparison
@@ -19,6 +20,7 @@ from citus_analysis.units import US_PER_S
 
 __all__ = [
     "change_sentences",
+    "coverage_table",
     "distributed_notes",
     "group_tables",
     "percentile_notes",
@@ -97,10 +99,16 @@ def _total(durations_us: pl.Series) -> str:
 def _largest(profile: ServerProfile) -> list[str]:
     timed = profile.by_fingerprint.filter(pl.col("timed") > 0)
     if timed.is_empty():
-        return ["The logs report no duration of a statement."]
+        unread = unread_words(profile.coverage, of_durations=True)
+        return [_absent("The logs report no duration of a statement", "No duration of a statement was read", unread)]
     top = timed.row(0, named=True)
     rest = f"{counted(top['timed'], 'execution')}, mean {readable(top['mean_ms'])} ms"
     return [f"The largest total time, {top['share_percent']:.0f} %, is that of {_short(top['text'])} ({rest})."]
+
+
+def _absent(logged: str, read: str, unread: str | None) -> str:
+    """That something is not in the logs; if not all of them was understood, that it was not read."""
+    return f"{logged}." if unread is None else f"{read}; not understood: {unread}."
 
 
 def _longest(profile: ServerProfile) -> list[str]:
@@ -114,7 +122,8 @@ def _longest(profile: ServerProfile) -> list[str]:
 
 def _errors(profile: ServerProfile) -> str:
     if profile.error_groups.is_empty():
-        return "No record of severity WARNING or worse was logged."
+        words = "record of severity WARNING or worse was"
+        return _absent(f"No {words} logged", f"No {words} read", unread_words(profile.coverage))
     counts = Counter(profile.errors["severity"])
     words = listed([f"{counts[name]} {name}" for name in ("PANIC", "FATAL", "ERROR", "WARNING") if counts[name]])
     top = profile.error_groups.row(0, named=True)
@@ -153,6 +162,21 @@ def _parts(profile: ServerProfile) -> list[str]:
     mean = means["T"] / 1000
     one = f"An {kind.upper()}" if kind[:1].lower() in "aeiou" else f"A {kind.upper()}"
     return [f"{one} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
+
+
+def coverage_table(profile: ServerProfile) -> pl.DataFrame:
+    """Of each log, the shares in % of what was understood; null where there is nothing of the kind."""
+    whole = {"logged": pl.col("logged") - pl.col("unknown"), "durations": pl.col("placed")}
+    shares = {
+        "known_kind_percent": ("logged", whole["logged"]),
+        "in_statement_percent": ("durations", whole["durations"]),
+    }
+    shares |= {f"{name}_percent": ("statements", pl.col(name)) for name in ("with_time", "with_user", "with_client")}
+    return profile.coverage.select(
+        *("path", "records", "rejected", "durations", "statements"),
+        **{name: pl.when(pl.col(of) > 0).then(100 * part / pl.col(of)) for name, (of, part) in shares.items()},
+        first_unknown="first_unknown",
+    )
 
 
 #: The first columns of a table of statements; the others follow.

@@ -19,6 +19,7 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.serverlogs.activity_tables import read_autovacuum, read_lock_waits, read_temp_files
 from citus_analysis.serverlogs.error_tables import SEVERITIES_SHOWN, read_errors, summarise_errors
+from citus_analysis.serverlogs.log_coverage import coverage_notes, log_coverage, unread_words
 from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
 from citus_analysis.serverlogs.session_tables import read_connections
 from citus_analysis.serverlogs.statement_records import CLIENT, read_statements
@@ -55,6 +56,7 @@ class ServerProfile(Shown):
         window: the choice of logs and of time.
         sources: the logs: `path`, `resource`, `format`, `bytes`, `records`, `first_time`, `last_time`.
         records: number of records by `severity` and `kind`.
+        coverage: what was understood of each log (see :func:`citus_analysis.serverlogs.log_coverage`).
         statements: executions, one row each: see :func:`citus_analysis.serverlogs.read_statements`.
         by_fingerprint: per `sent_by`, `statement_kind` and `fingerprint`: count, times, share, percentiles (see
             :func:`citus_analysis.serverlogs.summarise_statements`) and `text`, the statement without constants; the
@@ -82,6 +84,7 @@ class ServerProfile(Shown):
     window: LogWindow
     sources: pl.DataFrame
     records: pl.DataFrame
+    coverage: pl.DataFrame
     statements: pl.DataFrame = field(repr=False)
     by_fingerprint: pl.DataFrame
     percentiles: pl.DataFrame = field(repr=False)
@@ -213,12 +216,14 @@ def profile_logs(
         raise InsufficientDataError(f"no record of a server log is within {logs.window.label}")
     statements = read_statements(logs)
     errors = read_errors(logs)
+    coverage = log_coverage(logs, statements)
     length = interval_s or interval_of(pl.concat([sources["first_time"], sources["last_time"]]).drop_nulls())
     by_fingerprint = summarise_statements(statements, _NAMED)
     found = ServerProfile(
         window=logs.window,
         sources=sources,
         records=records,
+        coverage=coverage,
         statements=statements,
         by_fingerprint=by_fingerprint,
         percentiles=percentile_intervals(statements, by_fingerprint.select(_NAMED).head(_WITH_INTERVALS), level=level),
@@ -235,7 +240,7 @@ def profile_logs(
         distributed=_distributed(logs),
         interval_s=length,
         method=_METHOD,
-        warnings=tuple(_warnings(sources, statements)),
+        warnings=tuple(_warnings(sources, statements, coverage)),
     )
     return _with_texts(found, logs, texts)
 
@@ -332,12 +337,22 @@ def _with_texts(profile: ServerProfile, logs: WindowedLogs, most: int) -> Server
     )
 
 
-def _warnings(sources: pl.DataFrame, statements: pl.DataFrame) -> list[str]:
-    notes = []
+def _warnings(sources: pl.DataFrame, statements: pl.DataFrame, coverage: pl.DataFrame) -> list[str]:
+    notes = coverage_notes(coverage)
     untimed = int(sources["untimed"].sum())
     if untimed:
         notes.append(f"The time of {counted(untimed, 'record')} is not known: they are in no window and in no figure.")
-    if statements.height and not statements["duration_us"].count():
+    if statements["pid"].null_count():
+        alone = counted(statements["pid"].null_count(), "statement")
+        notes.append(
+            f"The session of {alone} is not known (log_line_prefix without %p and %c): each bind and each execution in "
+            "these logs counts as a statement, and none has the time of its other phases."
+        )
+    if (
+        statements.height
+        and not statements["duration_us"].count()
+        and unread_words(coverage, of_durations=True) is None
+    ):
         notes.append(
             "No duration is in these logs: set log_min_duration_statement, or log_duration with log_statement, on the "
             "servers."

@@ -32,7 +32,7 @@ from citus_analysis.dataset.ingesting.derive import (
     known_runs,
 )
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
-from citus_analysis.dataset.ingesting.prefix_notes import prefix_notes
+from citus_analysis.dataset.ingesting.prefix_notes import coverage_notes, prefix_notes
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
 from citus_analysis.dataset.ingesting.reading_together import grouped_tasks, read_tasks
@@ -550,6 +550,7 @@ class _Ingest:
             messages=tuple(messages),
             unrecognised_files=unrecognised,
             prefixes=tuple(prefix_notes(states)),
+            unread=tuple(coverage_notes(states)),
             hints=tuple(advice(self.manifest)),
         )
 

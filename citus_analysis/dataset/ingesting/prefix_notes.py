@@ -1,4 +1,4 @@
-"""What an ingest says about the prefixes of server logs that were inferred."""
+"""What an ingest says about server logs: their prefixes that were inferred, and what was not understood."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["prefix_notes"]
+__all__ = ["coverage_notes", "prefix_notes"]
 
 _COMPARE = "compare with SHOW log_line_prefix"
 
@@ -35,3 +35,12 @@ def _note(logs: int, prefix: str, undecided: str | None) -> str:
     option = shlex.quote(f"log_line_prefix={prefix}")
     way_out = f"{_COMPARE} and state it, with an escape for each %?: --meta {option}"
     return f"{said}; ambiguous and therefore without a column: {undecided}; {way_out}"
+
+
+def coverage_notes(states: Iterable[SourceState]) -> list[str]:
+    """One line for each server log of which much was not understood.
+
+    Args:
+        states: the sources of an ingest.
+    """
+    return [f"{state.path}: {state.read_as['log_unread']}" for state in states if "log_unread" in state.read_as]

@@ -24,6 +24,7 @@ from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats.api.delivered import DeliveredParser, Parser
 from citus_analysis.formats.deliveries.delivery import Delivery
+from citus_analysis.formats.serverlog.pglog.languages.coverage import LogCoverage
 from citus_analysis.redaction import redact
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Outcome:
         first_reject: place and reason of the first reject; None if nothing was rejected.
         problem: reason why the source, or the rest of it, could not be read; None if it was read completely.
         facts: columns of `sources` that say how it was read.
+        coverage: how much of a server log was understood.
     """
 
     staged: list[Staged]
@@ -58,6 +60,7 @@ class Outcome:
     first_reject: str | None
     problem: str | None
     facts: Mapping[str, str] = field(default_factory=dict)
+    coverage: LogCoverage | None = None
 
 
 class _Counting(io.RawIOBase):
@@ -114,12 +117,15 @@ class _Account:
     rejected: int = 0
     rejects: int = 0
     first_reject: str | None = None
+    coverage: LogCoverage | None = None
 
     def add(self, piece: Parsed) -> None:
         self.parsed += piece.parsed_bytes
         self.noise += piece.noise_bytes
         self.rejected += piece.rejected_bytes
         self.rejects += len(piece.rejects)
+        if "log_events" in piece.tables:
+            self.coverage = (self.coverage or LogCoverage()) + LogCoverage.of(piece.tables["log_events"])
         if self.first_reject is None and len(piece.rejects):
             offset, reason = piece.frame("rejects").select("byte_offset", "reason").row(0)
             self.first_reject = f"byte {offset}: {reason}"
@@ -168,7 +174,7 @@ def read_source(
     with writing(writer.folder, place):
         staged = writer.finish()
     counts = (account.parsed, account.noise, account.rejected, account.rejects, account.first_reject)
-    return Outcome(staged, compression_of(content), length, *counts, problem)
+    return Outcome(staged, compression_of(content), length, *counts, problem, coverage=account.coverage)
 
 
 def stage_rows(writer: PartWriter, piece: Parsed, tag: Tag, path: Path) -> None:

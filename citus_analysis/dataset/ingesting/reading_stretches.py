@@ -22,6 +22,7 @@ from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
+from citus_analysis.formats.serverlog.pglog.languages.coverage import LogCoverage
 
 __all__ = ["Stretch", "read_in_stretches", "read_stretch", "stretch_bytes"]
 
@@ -214,6 +215,7 @@ class _Gathered:
             first_reject=next((outcome.first_reject for outcome in outcomes if outcome.first_reject), None),
             problem=None,
             facts=outcomes[0].facts,
+            coverage=sum((one.coverage for one in outcomes if one.coverage), LogCoverage()),
         )
 
 

@@ -92,6 +92,12 @@ class Task:
             rejected=outcome.rejected,
             note=outcome.first_reject,
             problem=outcome.problem,
-            read_as=self._read_as(outcome.facts),
+            read_as=self._read_as(outcome.facts) | _not_understood(outcome),
             parts=tuple(staged.part for staged in outcome.staged),
         )
+
+
+def _not_understood(outcome: Outcome) -> dict[str, str]:
+    """What of a server log was not understood, as a column of `sources`."""
+    notes = outcome.coverage.notes() if outcome.coverage else []
+    return {"log_unread": "; ".join(notes)} if notes else {}

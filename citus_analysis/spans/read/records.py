@@ -10,6 +10,12 @@ few *events*; its statement follows from the events before it:
 - a task record reports a remote execution of the open statement, and opens a statement if the statement line is missing
   because the log begins, or has a gap, in the middle of a statement.
 
+- a bind that names its statement and is followed by another statement is an execution of which nothing else took long
+  enough to be logged; a parse that is followed by another statement belongs to no execution.
+
+Where a record does not tell its session (a prefix without `%p` and `%c`), only a record that is whole by itself is a
+statement: one that names its statement, with the duration of this phase if it has one.
+
 These rules apply to both protocols, and to parents as to children (sessions with a gpid). The meaning of each kind of
 record is defined here; the pass over the records is compiled (`native/sessions.c`). It reads them in the order of their
 logs, with backends alternating, as long as each backend's own records are in order. Records of logs that overlap, were
@@ -84,7 +90,7 @@ WORDS: Final[Mapping[str, NDArray[np.uint8]]] = {
     "timed": _timed_events(),
     "untimed": _untimed_events(),
     "parses": _naming("parse").astype(np.uint8),
-    "extended": _naming("execute").astype(np.uint8),
+    "extended": _naming("parse", "bind", "execute").astype(np.uint8),
     "statements": _of_kind("statement").astype(np.uint8),
 }
 
@@ -189,12 +195,10 @@ def number_files(events: pl.DataFrame) -> LogFiles:
 
 
 def sorted_rows(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices]:
-    """Rows with a backend, sorted by node, backend and position, and the index at which each backend begins."""
+    """Rows sorted by node, backend and position, and the index at which each backend begins."""
     rows = _by_position(events, files)
-    pids = events["pid"]
-    if pids.null_count():
-        rows = rows[pids.is_not_null().to_numpy()[rows]]
-    pid = pids.fill_null(0).to_numpy()
+    # No process has the number 0, so records of unknown sessions stand together.
+    pid = events["pid"].fill_null(0).to_numpy()
     # Files and nodes are few, and the rows of a node are adjacent, so each node is sorted by itself.
     node = files.table["node"].rank("dense").to_numpy()
     begins = firsts(node[files.of_record][rows]) if files.table.height > 1 else np.zeros(min(len(rows), 1), np.intp)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from citus_analysis.core.arrow_arrays import arrow_flags, arrow_numbers, arrow_times
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
+    NO_PROCESS,
     NOTHING_THERE,
     Assembled,
 )
@@ -179,6 +180,9 @@ def _linked_columns(
 ) -> dict[str, pa.Array | pl.Series]:
     """The columns of :func:`linked_executions_of`, not yet a frame."""
     columns = columns_of(items, _LINKED, _OPTIONAL, flags=_FLAGS, times=_TIMES)
+    known = items["pid"] != NO_PROCESS
+    if not known.all():
+        columns |= {name: arrow_numbers(items[name].copy(), known) for name in ("pid", "session_seq")}
     return columns | {
         "extended": arrow_flags(items["extended"] == 1, items["opened"] == 1),
         "duration_us": arrow_numbers(items["duration_us"].copy(), items["phases"] > 0),

@@ -58,7 +58,9 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
 
 def _go_back(events: pl.DataFrame, order: Indices, backend: Indices) -> Flags:
     """Whether a record's number is not larger than the one before it in the same backend."""
-    line = events["session_line"].fill_null(0).to_numpy()[order]
+    # Records of unknown sessions are in no order.
+    known = pl.when(pl.col("pid").is_not_null()).then("session_line")
+    line = events.select(known.fill_null(0)).to_series().to_numpy()[order]
     back = np.zeros(len(order), np.bool_)
     back[1:] = ~_rises(line, _details(events, order)) & (line[1:] > 0) & (backend[1:] == backend[:-1])
     return back

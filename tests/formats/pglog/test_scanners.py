@@ -49,6 +49,8 @@ PREFIXES = (
     "",
     "syslog: ",
     "syslog: " + STUDY_PREFIX,
+    "verbose: " + STUDY_PREFIX,
+    "verbose: %-8u %5p %r %e: ",
 )
 
 word = st.sampled_from(
@@ -105,6 +107,19 @@ word = st.sampled_from(
     ]
 )
 statement = st.lists(word | st.text(max_size=3), max_size=12).map(" ".join) | st.lists(word, max_size=12).map("".join)
+#: What may be taken for the place in the server's source that is before a message.
+ORIGINS = (
+    *(
+        "[postgres.c:1590]  ",
+        "[a-b_C.3.cc:1]  ",
+        "[p.c:1234567890]  ",
+        "[p.c:1] ",
+        "[.c:1]  ",
+        "[p.:1]  ",
+        "[p.cpp:1]  ",
+    ),
+    *("[p.cppx:1]  ", "[p.C:1]  ", "[p.c:]  ", "[p.c:1", "[", "[p.c", "[p c.c:1]  ", "[p.c:1]  [p.c:2]  "),
+)
 said = st.one_of(
     st.sampled_from(
         [
@@ -124,8 +139,10 @@ said = st.one_of(
         ]
     ),
     st.builds(
-        "{}:  {}{}".format,
+        "{}:  {}{}{}{}".format,
         st.sampled_from(["LOG", "DEBUG", "STATEMENT", "QUERY", "ERROR", "CONTEXT"]),
+        st.sampled_from(["", "", "", "00000: ", "42P01: ", "4zP01: ", "00000:", "00000: 42P01: "]),
+        st.sampled_from(["", "", "", *ORIGINS]),
         st.sampled_from(
             [
                 "",
@@ -134,6 +151,10 @@ said = st.one_of(
                 "execute fetch from S_1/C_2: ",
                 "duration: 3.000 ms  parse <unnamed>: ",
                 "parse a:b: ",
+                "statement:\n\t",
+                "duration: 3.000 ms  statement:\r\n  ",
+                "execute S_1:\n",
+                "bind a:b:\n\t",
             ]
         ),
         statement,
@@ -186,9 +207,10 @@ logs = st.lists(made | made | raw, max_size=12).map(b"".join).filter(lambda log:
 
 
 def compiled_prefix(text: str) -> Prefix:
-    """A prefix; behind syslog's header where its name says so."""
-    behind = text.removeprefix("syslog: ")
-    return replace(compile_prefix(behind), syslog=behind != text)
+    """A prefix; behind syslog's header, or before messages with an SQLSTATE, where its name says so."""
+    kind = text.partition(": ")[0]
+    behind = text.removeprefix("syslog: ").removeprefix("verbose: ")
+    return replace(compile_prefix(behind), syslog=kind == "syslog", verbose=kind == "verbose")
 
 
 def same(chunk: Chunk, prefix_text: str) -> None:

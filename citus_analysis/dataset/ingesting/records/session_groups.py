@@ -131,6 +131,8 @@ class _Membership:
         heads = backends[begins]
         at = np.minimum(np.searchsorted(self.backends, heads), len(self.backends) - 1)
         found = np.where(self.backends[at] == heads, self.groups[at], np.int32(-1))
+        # Each record without a process is a statement of its own, or none: any group may have them.
+        found[heads == 0] = 0
         return np.repeat(found, np.diff(begins, append=len(backends)))
 
 

@@ -42,6 +42,7 @@ from typing import ClassVar, Final
 from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
 from citus_analysis.formats.serverlog.pglog._detect import (
+    as_english,
     best_prefix,
     explains,
     find_prefix,
@@ -78,7 +79,7 @@ class PgLog(ServerLog):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines at the beginning"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
@@ -89,6 +90,7 @@ class PgLog(ServerLog):
         named = _NAME.match(name) is not None
         if not head.strip():
             return 0.6 if named else 0.0
+        head = as_english(head)
         if not may_be_log(head):
             return 0.0
         prefix = best_prefix(head)
@@ -122,9 +124,13 @@ class PgLog(ServerLog):
         return facts | ({"log_line_prefix_undecided": "; ".join(prefix.undecided)} if prefix.undecided else {})
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """The beginnings of stretches; none in syslog, where a message may continue after any of them."""
+        """The beginnings of stretches; none in syslog, where a message may continue after any of them.
+
+        None in another language either, whose lines are translated one chunk after another.
+        """
         found = super().cuts(content, hints, stretch_bytes)
-        return [] if found and self.heads(content, hints).syslog else found
+        prefix = self.heads(content, hints) if found else None
+        return [] if prefix is not None and (prefix.syslog or prefix.language) else found
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log, scanned by up to `jobs` threads.

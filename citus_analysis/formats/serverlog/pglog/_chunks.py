@@ -9,7 +9,7 @@ message continues after the end of its chunk.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -107,6 +107,12 @@ def _grow(held: _Stretch, block: Block, prefix: Heads) -> tuple[list[_Stretch], 
 
 def _last_record(data: bytes, size: int, prefix: Heads) -> int | None:
     """The beginning of the last record in the first `size` bytes; None if the last opener is not a record."""
+    if isinstance(prefix, Prefix) and prefix.language:
+        from citus_analysis.formats.serverlog.pglog.languages.translation import in_english, place_in_log
+
+        english = in_english(data[:size], prefix.language)
+        place = _last_record(english, len(english), replace(prefix, language=""))
+        return None if place is None else place_in_log(data[:size], english, place)
     if isinstance(prefix, Prefix) and is_compiled():
         return native.last_record(data, size, prefix)
     if isinstance(prefix, Prefix) and prefix.syslog:

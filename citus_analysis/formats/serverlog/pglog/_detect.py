@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
@@ -20,10 +20,11 @@ from citus_analysis.formats.serverlog.pglog._prefix import (
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import count_heads
 from citus_analysis.formats.serverlog.pglog.inference.infer import infer_prefix
+from citus_analysis.formats.serverlog.pglog.languages.detected import language_of
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 from citus_analysis.redaction import redact
 
-__all__ = ["best_prefix", "explains", "find_prefix", "is_server_log", "looks_like_log", "may_be_log"]
+__all__ = ["as_english", "best_prefix", "explains", "find_prefix", "is_server_log", "looks_like_log", "may_be_log"]
 
 _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
@@ -123,10 +124,38 @@ def find_prefix(content: Content, given: str | None) -> Prefix:
         FormatError: no prefix fits a line of the first megabyte.
         UsageError: the given prefix is malformed.
     """
+    language = language_of(content.head)
+    samples = (_english(sample, language) for sample in _samples(content))
+    found = _find_prefix(content, samples, given)
+    return replace(found, verbose=_is_verbose(_english(content.head, language)), language=language)
+
+
+def _is_verbose(sample: bytes) -> bool:
+    """Whether records say where in the server's source their messages come from, as with all of them if verbose."""
+    if b"LOCATION:  " not in sample:
+        return False
+    marks = (_mark(line) for line in sample.split(b"\n") if b"LOCATION:  " in line and not line.startswith(b"\t"))
+    return any(mark is not None and mark[0].endswith(b"LOCATION:  ") for mark in marks)
+
+
+def as_english(head: bytes) -> bytes:
+    """The beginning of a log, with messages in English."""
+    return _english(head, language_of(head))
+
+
+def _english(sample: bytes, language: str) -> bytes:
+    if not language:
+        return sample
+    from citus_analysis.formats.serverlog.pglog.languages.translation import in_english
+
+    return in_english(sample, language)
+
+
+def _find_prefix(content: Content, samples: Iterable[bytes], given: str | None) -> Prefix:
     prefix = None if given is None else compile_prefix(given)
     wanted = () if given is None else _as_stated(given)
     found: Prefix | None = None
-    for sample in _samples(content):
+    for sample in samples:
         if not sample.strip():
             return prefix or compile_prefix(STUDY_PREFIX)
         text = valid_utf8(sample)

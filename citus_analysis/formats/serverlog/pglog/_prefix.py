@@ -264,6 +264,8 @@ class Prefix:
         inferred: whether it was inferred from the log; `text` then has `%?` for each field that was not decided.
         undecided: what each of these fields may be.
         wrapped: whether a text that no escape prints begins the records, as other programs put it before lines.
+        language: language of the messages (see :mod:`.languages`); empty: English.
+        verbose: whether an SQLSTATE stands before each message (`log_error_verbosity = verbose`).
     """
 
     text: str
@@ -273,6 +275,8 @@ class Prefix:
     inferred: bool = False
     undecided: tuple[str, ...] = ()
     wrapped: bool = False
+    verbose: bool = False
+    language: str = ""
 
     @cached_property
     def escapes(self) -> frozenset[str]:

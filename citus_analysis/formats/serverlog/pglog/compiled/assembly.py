@@ -28,6 +28,7 @@ __all__ = [
     "NOTHING_THERE",
     "NO_CODE",
     "NO_NUMBER",
+    "NO_PROCESS",
     "Assembled",
     "Assembly",
     "RecordColumns",
@@ -42,6 +43,8 @@ __all__ = [
 NOTHING_THERE: Final = np.iinfo(np.int64).min
 NO_CODE: Final = 255
 NO_NUMBER: Final = -1
+#: The process of executions of which the session is unknown.
+NO_PROCESS: Final = -1
 
 _RULES, _RECORDS, _NUMBERS, _ASSEMBLED = map(structure, ("rules_t", "records_t", "numbers_t", "assembled_t"))
 

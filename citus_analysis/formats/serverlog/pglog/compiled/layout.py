@@ -177,6 +177,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("optional_from", "int32_t", "first element that may be absent, together with all after it"),
             Member("severity_count", "int32_t"),
             Member("severity_width", "int32_t"),
+            Member("verbose", "int32_t", "whether messages begin with an SQLSTATE"),
         ),
         "chunk_t": (
             Member("text", "const byte_t *"),

@@ -248,4 +248,5 @@ def _structure_of(prefix: Prefix) -> Structure:
         program.optional_from,
         count,
         width,
+        prefix.verbose,
     )

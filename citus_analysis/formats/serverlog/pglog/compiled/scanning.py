@@ -48,7 +48,7 @@ _NUMBERS: Final = (*(name for name in NUMBER_COLUMNS if name != "message"), "cap
 _FOUND_IN_TEXT: Final = frozenset(
     {
         *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),
-        *("statement_name", "statement_kind", "statement_fingerprint", "message", "other_shards"),
+        *("sqlstate", "statement_name", "statement_kind", "statement_fingerprint", "message", "other_shards"),
     }
 )
 
@@ -104,7 +104,11 @@ def add_body_fast(frame: pl.DataFrame) -> pl.DataFrame:
     severities = frame.get_column("severity").cast(_TABLE["severity"].dtype).to_physical().to_numpy()
     out = native.read_texts(buffer, places, severities)
     read = pl.DataFrame(batch_of({name: a for name, a in arrays_of(buffer, out).items() if name in _FOUND_IN_TEXT}))
-    return frame.drop("text").hstack(read)
+    frame = frame.drop("text")
+    if "sqlstate" in read.columns and "sqlstate" in frame.columns:
+        said, known = (one.get_column("sqlstate").cast(pl.String) for one in (read, frame))
+        read, frame = read.with_columns(sqlstate=said.fill_null(known)), frame.drop("sqlstate")
+    return frame.hstack(read)
 
 
 def _text_of(chunk: Chunk, buffers: ReusedBuffers) -> Bytes:

@@ -30,9 +30,13 @@ _DURATION: Final = r"^duration: (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}
 _PLAN: Final = r"^duration: [0-9]{1,12}\.[0-9]{3} ms  plan:"
 _VERB: Final = (
     r"^(?:duration: [0-9]{1,12}\.[0-9]{3} ms  )?"
-    r"(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)): "
+    r"(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)):(?: |\r?\n)"
 )
-_VERB_BEGINNINGS: Final = ("duration: ", "statement: ", "parse ", "bind ", "execute ")
+_VERB_BEGINNINGS: Final = ("duration: ", "statement:", "parse ", "bind ", "execute ")
+#: An SQLSTATE (`log_error_verbosity = verbose`) and a file of the server's source (services) before a message. Unless
+#: all messages are known to have a state, only `00000` is read as one, because a message may begin like this.
+_STATES: Final = {True: "([0-9A-Z]{5}): ", False: "(00000): "}
+_FILE: Final = r"\[[A-Za-z0-9_.-]+\.[a-z]{1,3}:[0-9]{1,9}\]  "
 _BOUND: Final = r"^bind [^ \n]+ to ([^\n]+)"
 _TASK: Final = (
     r"^task execution \([0-9]+\) for placement \((?P<placement>[0-9]{1,18})\) "
@@ -63,22 +67,38 @@ _WORKING: Final = (
 )
 
 
-def add_body(frame: pl.DataFrame) -> pl.DataFrame:
+def add_body(frame: pl.DataFrame, *, verbose: bool = False) -> pl.DataFrame:
     """Add the columns that follow from a record's text, fingerprints, kinds and shards of statements included.
 
     Args:
         frame: has `severity`, `text` and its beginning `excerpt`; the last two are removed.
+        verbose: whether an SQLSTATE stands before each message.
     """
+    frame = _without_origin(frame, verbose=verbose)
     frame = frame.with_columns(_groups()).with_columns(_extracted()).with_columns(_classified())
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
     frame = frame.with_columns(message=redacted(frame.get_column("message")))
     return add_statements(frame).drop(_WORKING)
 
 
-def add_body_of_text(frame: pl.DataFrame) -> pl.DataFrame:
+def add_body_of_text(frame: pl.DataFrame, *, verbose: bool = False) -> pl.DataFrame:
     """Like :func:`add_body`, given `severity` and the whole `text`; a null text is an empty one."""
     texts = frame.get_column("text").fill_null("")
-    return add_body(frame.with_columns(texts, _beginnings(texts).alias("excerpt")))
+    return add_body(frame.with_columns(texts, _beginnings(texts).alias("excerpt")), verbose=verbose)
+
+
+def _without_origin(frame: pl.DataFrame, *, verbose: bool) -> pl.DataFrame:
+    """Move the SQLSTATE before a message to its column, and remove the file of the server's source."""
+    state, file = _STATES[verbose], f"(?:{_STATES[verbose]})?{_FILE}"
+    text, severity = pl.col("text"), pl.col("severity")
+    begun = (text.str.contains(f"^{state}") | text.str.contains(f"^{file}")) & ~severity.is_in(DETAIL_SEVERITIES)
+    if not frame.select(begun.any()).item():
+        return frame
+    known = pl.col("sqlstate") if "sqlstate" in frame.columns else pl.lit(None, pl.String)
+    stated = pl.when(begun).then(pl.coalesce(text.str.extract(f"^{state}", 1), known)).otherwise(known)
+    said = pl.when(begun).then(text.str.replace(f"^(?:{state})?(?:{_FILE})?", "")).otherwise(text)
+    found = frame.with_columns(stated.alias("sqlstate"), said.alias("text"))
+    return found.with_columns(_beginnings(found.get_column("text")).alias("excerpt"))
 
 
 def _beginnings(texts: pl.Series) -> pl.Series:

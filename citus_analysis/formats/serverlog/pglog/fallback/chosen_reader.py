@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -61,6 +62,10 @@ def _warn() -> None:
 
 def scanner(prefix: Prefix) -> Callable[[Chunk], Scanned]:
     """The function that gives the records of the chunks of one log."""
+    if prefix.language:
+        from citus_analysis.formats.serverlog.pglog.languages.translation import translated_scan
+
+        return partial(translated_scan, scan=scanner(replace(prefix, language="")), language=prefix.language)
     if is_compiled():
         return partial(scan_fast, prefix=prefix, memory=Memory())
     from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan

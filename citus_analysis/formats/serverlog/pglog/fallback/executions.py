@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NO_NUMBER, NOTHING_THERE
 from citus_analysis.formats.serverlog.pglog.compiled.layout import structure
+from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record
 
 __all__ = ["Backend", "Execution", "LocalExecution", "Missing", "Phase", "SentTask", "Session", "packed"]
 
@@ -99,7 +100,13 @@ class Missing:
 
 @dataclass(slots=True)
 class Execution:
-    """An execution of a statement; `last_local`: shard of the last record, if this is a local execution."""
+    """An execution of a statement.
+
+    Attributes:
+        last_local: shard of the last record, if this is a local execution.
+        prepared: fingerprint of the statement that a parse or bind phase names.
+        bind: the record of its bind phase, if that names the statement.
+    """
 
     source: int
     session: int
@@ -136,6 +143,13 @@ class Execution:
     tasks: list[SentTask] = field(default_factory=list)
     locals: list[LocalExecution] = field(default_factory=list)
     last_local: int | None = None
+    prepared: int | None = None
+    bind: Record | None = None
+
+    @property
+    def only_prepared(self) -> bool:
+        """Whether only phases before the execution itself were logged, as far as is known."""
+        return self.prepared is not None and not (self.opened or self.failed or self.has_tasks)
 
     @property
     def counts_surely(self) -> bool:

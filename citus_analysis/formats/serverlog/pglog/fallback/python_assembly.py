@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_NUMBER,
+    NO_PROCESS,
     NOTHING_THERE,
     Assembled,
     RecordColumns,
@@ -99,11 +100,12 @@ class PythonAssembly:
         return {name: packed(getattr(done, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
     def _take(self, record: Record, *, in_order: bool) -> bool:
-        if record.pid is None:
-            return True
-        node = self._nodes[record.source]
-        place = record.source * self._rules.file_room + record.byte_offset
         self._see_time(record)
+        node = self._nodes[record.source]
+        if record.pid is None:
+            self._add_alone(record, node)
+            return True
+        place = record.source * self._rules.file_room + record.byte_offset
         backend = self._backends.get((node, record.pid))
         if backend is None:
             backend = self._backends[node, record.pid] = Backend(node, record.pid, Session(node))
@@ -117,6 +119,20 @@ class PythonAssembly:
         if event != _NOTHING:
             self._add_event(backend, record, event)
         return True
+
+    def _add_alone(self, record: Record, node: int) -> None:
+        """Add a record of an unknown session: if it is whole by itself, it is a statement of its own."""
+        event = self._event_of(record)
+        if event not in (_WHOLE, _OPENER) and not self._binds(record, event):
+            return
+        backend = self._backends.setdefault((node, NO_PROCESS), Backend(node, NO_PROCESS, Session(node)))
+        backend.closes, backend.opens = True, False
+        # Sessions have equal numbers of transactions.
+        self._add_event(backend, record._replace(local_xid=None), event)
+
+    def _binds(self, record: Record, event: int) -> bool:
+        """Whether a record reports a bind phase and names its statement."""
+        return event == _PREPARE and not self._words["parses"][record.word] and record.statement_fingerprint is not None
 
     def _see_time(self, record: Record) -> None:
         if record.log_time is None:
@@ -141,7 +157,7 @@ class PythonAssembly:
         if restarted:
             self._finish_session(backend)
         else:
-            self._finish_execution(backend)
+            self._finish_execution(backend, torn=True)
         backend.anchored = restarted and line == 1
         backend.opens = backend.closes = False
         backend.opened, backend.xid = 0, NOTHING_THERE
@@ -167,7 +183,8 @@ class PythonAssembly:
         midway = not backend.anchored and not backend.opened
         fragment = midway and xid >= 0 and backend.xid >= 0 and xid != backend.xid
         one = backend.current
-        if one is None or backend.closes or never_closed or fragment:
+        passed = one is not None and one.only_prepared and self._passes_over(one, record, event)
+        if one is None or backend.closes or never_closed or fragment or passed:
             one = self._begin_execution(backend, record)
         self._add_record(one, record, event, closes=closes)
         if event != _LOCAL:
@@ -175,10 +192,19 @@ class PythonAssembly:
         backend.closes, backend.xid = closes, xid
         backend.opened += opens
 
+    def _passes_over(self, one: Execution, record: Record, event: int) -> bool:
+        """Whether a record shows that nothing more was logged of the prepared statement: another one follows."""
+        if event not in (_PREPARE, _OPENER, _WHOLE):
+            return False
+        if event == _PREPARE and (one.bind is not None or self._words["parses"][record.word]):
+            return True
+        return record.statement_fingerprint not in (None, one.prepared)
+
     def _begin_execution(self, backend: Backend, record: Record) -> Execution:
         self._finish_execution(backend)
         nodeid = self._nodeids[record.source]
-        own = nodeid if nodeid == NOTHING_THERE else nodeid * self._rules.gpid_factor + backend.pid
+        unknown = nodeid == NOTHING_THERE or backend.pid == NO_PROCESS
+        own = NOTHING_THERE if unknown else nodeid * self._rules.gpid_factor + backend.pid
         backend.current = Execution(
             source=record.source,
             session=backend.session.session,
@@ -191,6 +217,9 @@ class PythonAssembly:
 
     def _add_record(self, one: Execution, record: Record, event: int, *, closes: bool) -> None:
         one.last_offset = record.byte_offset
+        if event == _PREPARE and record.statement_fingerprint is not None:
+            one.prepared = record.statement_fingerprint
+            one.bind = record if self._binds(record, event) else one.bind
         if event in (_OPENER, _WHOLE):
             self._add_opener(one, record)
         if event <= _DURATION:
@@ -203,8 +232,7 @@ class PythonAssembly:
             one.failed = True
             one.fatal |= record.severity != _PLAIN_ERROR
         if closes:
-            one.closed, one.byte_offset = True, record.byte_offset
-            one.end_time, one.closing_xid = _known(record.log_time), _known(record.local_xid)
+            _close_at(one, record)
         one.last_local = _known(record.shard_id) if event == _LOCAL else None
 
     def _add_opener(self, one: Execution, record: Record) -> None:
@@ -216,10 +244,16 @@ class PythonAssembly:
         one.has_fingerprint = record.statement_fingerprint is not None
         one.statement_fingerprint = record.statement_fingerprint or 0
 
-    def _finish_execution(self, backend: Backend) -> None:
+    def _finish_execution(self, backend: Backend, *, torn: bool = False) -> None:
+        """Complete the current execution; `torn`: records are missing after it."""
         one, backend.current = backend.current, None
         if one is None:
             return
+        if one.bind is not None and one.only_prepared and not torn:
+            # The execution itself took less than the limit of what is logged.
+            self._add_opener(one, one.bind)
+            _close_at(one, one.bind)
+            one.extended = True
         if one.opened and not backend.sampled:
             backend.sampled = True
             self._decide(backend)
@@ -260,7 +294,7 @@ class PythonAssembly:
         self._finish_execution(backend)
         self._decide(backend)
         self._put_out(backend.held)
-        if backend.session.executions:
+        if backend.session.executions and backend.pid != NO_PROCESS:
             self._done.sessions.append(backend.session)
         self._sessions += 1
         backend.session = Session(backend.node, self._sessions)
@@ -283,6 +317,11 @@ class PythonAssembly:
         self._done.tasks += one.tasks
         self._done.locals += kept
         self._done.executions.append(one)
+
+
+def _close_at(one: Execution, record: Record) -> None:
+    one.closed, one.byte_offset = True, record.byte_offset
+    one.end_time, one.closing_xid = _known(record.log_time), _known(record.local_xid)
 
 
 def _known(number: int | None) -> int:

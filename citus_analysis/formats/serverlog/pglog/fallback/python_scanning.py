@@ -26,7 +26,7 @@ def _frame(
     prefix: Prefix, data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers
 ) -> tuple[pl.DataFrame, Integers]:
     columns = prefix_columns(without_ambiguous(heads, prefix))
-    return add_body(record_texts(data, offset, heads, starts, sizes).hstack(columns)), sizes
+    return add_body(record_texts(data, offset, heads, starts, sizes).hstack(columns), verbose=prefix.verbose), sizes
 
 
 def _frame_of_messages(
@@ -35,4 +35,4 @@ def _frame_of_messages(
     places = record_texts(data, offset, heads, starts, sizes).drop("text", "excerpt")
     texts = message_texts(data, heads, starts, sizes)
     columns = prefix_columns(without_ambiguous(heads, prefix))
-    return add_body_of_text(places.with_columns(text=texts).hstack(columns)), sizes
+    return add_body_of_text(places.with_columns(text=texts).hstack(columns), verbose=prefix.verbose), sizes

@@ -21,6 +21,9 @@ typedef struct {
     list_t timed, tasks, locals;
     int64_t last_local; /* shard of the last local execution */
     bool after_local;
+    bool prepared, bound; /* whether a parse or bind phase names its statement, and whether a bind phase does */
+    uint64_t fingerprint; /* of that statement */
+    execution_t bind;     /* what the record of the bind phase says, as if it were the only one */
 } work_t;
 
 typedef struct {
@@ -66,8 +69,17 @@ INTERNAL void work_done(assembly_t *assembly, work_t *work);
 /* The backend of a process on a node; NULL if out of memory. */
 INTERNAL backend_t *backend_of(assembly_t *assembly, int64_t node, int64_t pid);
 
-/* Complete the current execution of a backend. */
-INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend);
+/* The process of records without one. */
+#define NO_PROCESS (-1)
+
+/* Complete the current execution of a backend; `torn`: records are missing after it. */
+INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend, bool torn);
+
+/* Whether only phases before the execution itself were logged, as far as is known. */
+static inline bool only_prepared(const work_t *work)
+{
+    return work->prepared && !work->execution.opened && !work->execution.failed && !work->execution.has_tasks;
+}
 
 /* Complete the session of a backend and begin the next one. */
 INTERNAL void finish_session(assembly_t *assembly, backend_t *backend);

@@ -3,6 +3,40 @@
 
 static place_t line_end(const byte_t *text, place_t begin, place_t end) { return find(text, begin, end, '\n'); }
 
+/* The place after the blank or the line end that follows a colon; ABSENT if neither does. */
+static inline place_t after_colon(const byte_t *text, place_t place, place_t end)
+{
+    if (place < end && text[place] == ' ') return place + 1;
+    if (place < end && text[place] == '\r') place++;
+    return place < end && text[place] == '\n' ? place + 1 : ABSENT;
+}
+
+INTERNAL place_t state_end(const byte_t *text, place_t begin, place_t end, bool verbose)
+{
+    if (end - begin < 7 || text[begin + 5] != ':' || text[begin + 6] != ' ') return ABSENT;
+    if (!verbose) return BEGINS(text, begin, end, "00000: ") == ABSENT ? ABSENT : begin + 5;
+    for (place_t place = begin; place < begin + 5; place++)
+        if (!is_digit(text[place]) && (byte_t)(text[place] - 'A') >= 26) return ABSENT;
+    return begin + 5;
+}
+
+static inline bool is_of_file(byte_t byte)
+{
+    return is_letter(byte) || is_digit(byte) || byte == '_' || byte == '.' || byte == '-';
+}
+
+INTERNAL place_t after_file(const byte_t *text, place_t begin, place_t end)
+{
+    if (begin >= end || text[begin] != '[') return begin;
+    place_t colon = begin + 1, number, point;
+    while (colon < end && is_of_file(text[colon])) colon++;
+    for (point = colon - 1; colon - point <= 3 && (byte_t)(text[point] - 'a') < 26;) point--;
+    if (colon >= end || text[colon] != ':' || point == colon - 1 || point < begin + 2 || text[point] != '.') return begin;
+    number = digits_end(text, colon + 1, end, 9);
+    place_t after = number > colon + 1 ? BEGINS(text, number, end, "]  ") : ABSENT;
+    return after == ABSENT ? begin : after;
+}
+
 INTERNAL place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds)
 {
     int64_t whole, rest;
@@ -22,7 +56,10 @@ INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end)
     verb_t none = {V_NONE, ABSENT, ABSENT, ABSENT};
     enum verb verb;
     place_t place;
-    if ((place = BEGINS(text, begin, end, "statement: ")) != ABSENT) return (verb_t){V_STATEMENT, ABSENT, ABSENT, place};
+    if ((place = BEGINS(text, begin, end, "statement:")) != ABSENT) {
+        place_t said = after_colon(text, place, end);
+        return said == ABSENT ? none : (verb_t){V_STATEMENT, ABSENT, ABSENT, said};
+    }
     if ((place = BEGINS(text, begin, end, "execute fetch from ")) != ABSENT ||
         (place = BEGINS(text, begin, end, "execute ")) != ABSENT)
         verb = V_EXECUTE;
@@ -32,9 +69,10 @@ INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end)
         verb = V_BIND;
     else
         return none;
-    for (place_t colon = place; colon + 1 < end && text[colon] != '\n'; colon++)
-        if (text[colon] == ':' && text[colon + 1] == ' ')
-            return (verb_t){verb, place, name_end(text, place, colon), colon + 2};
+    for (place_t colon = place; colon + 1 < end && text[colon] != '\n'; colon++) {
+        place_t said = text[colon] == ':' ? after_colon(text, colon + 1, end) : ABSENT;
+        if (said != ABSENT) return (verb_t){verb, place, name_end(text, place, colon), said};
+    }
     return none;
 }
 

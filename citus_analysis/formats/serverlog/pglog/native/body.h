@@ -21,7 +21,14 @@ typedef struct {
 /* The place after `12.345 ms`, or ABSENT; its value is written to `microseconds`. */
 INTERNAL place_t milliseconds_end(const byte_t *text, place_t begin, place_t end, int64_t *microseconds);
 
-/* The protocol's verb at the beginning: `statement: ...`, `execute S_1: ...`. */
+/* The end of the SQLSTATE before a message, `42P01: `; ABSENT if there is none. Unless it is known that all messages have
+ * one, only `00000` is read as such, because a message may begin like this. */
+INTERNAL place_t state_end(const byte_t *text, place_t begin, place_t end, bool verbose);
+
+/* The place after a file of the server's source, `[postgres.c:1590]  `, which services put before a message. */
+INTERNAL place_t after_file(const byte_t *text, place_t begin, place_t end);
+
+/* The protocol's verb at the beginning: `statement: ...`, `execute S_1: ...`. Its statement may begin on the next line. */
 INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end);
 
 /* The statement's name in `bind <unnamed> to S_1`. */

@@ -3,13 +3,13 @@
 
 static work_t *begin_execution(assembly_t *assembly, backend_t *backend, const record_t *record)
 {
-    finish_execution(assembly, backend);
+    finish_execution(assembly, backend, false);
     work_t *work = backend->current = work_new(assembly);
     if (!work) return NULL;
     int64_t nodeid = assembly->rules.nodeids[record->source];
-    int64_t own = nodeid == NOTHING_THERE ? nodeid : nodeid * assembly->rules.gpid_factor + backend->pid;
+    int64_t own = nodeid == NOTHING_THERE || backend->pid == NO_PROCESS ? NOTHING_THERE : nodeid * assembly->rules.gpid_factor + backend->pid;
     bool is_child = record->gpid != NOTHING_THERE;
-    work->after_local = false;
+    work->after_local = work->prepared = work->bound = false;
     work->execution = (execution_t){
         .opener_offset = NOTHING_THERE,
         .opener_time = NOTHING_THERE,
@@ -44,6 +44,39 @@ static void add_opener(execution_t *one, const rules_t *rules, const records_t *
     one->has_fingerprint = has(&records->statement_fingerprint, record->row);
     one->statement_fingerprint =
         one->has_fingerprint ? ((const uint64_t *)records->statement_fingerprint.values)[record->row] : 0;
+}
+
+static void close_at(execution_t *one, const record_t *record)
+{
+    one->closed = 1;
+    one->byte_offset = record->offset;
+    one->end_time = record->time;
+    one->closing_xid = record->xid;
+}
+
+static inline uint64_t fingerprint_at(const records_t *records, const record_t *record)
+{
+    return ((const uint64_t *)records->statement_fingerprint.values)[record->row];
+}
+
+/* Whether a record shows that nothing more was logged of the statement that was prepared: another one is prepared or
+ * executed. */
+static bool passes_over(const work_t *work, const rules_t *rules, const records_t *records, const record_t *record, byte_t event)
+{
+    if (event != R_PREPARE && event != R_OPENER && event != R_WHOLE) return false;
+    if (event == R_PREPARE && (work->bound || rules->parses[record->word])) return true;
+    return has(&records->statement_fingerprint, record->row) && fingerprint_at(records, record) != work->fingerprint;
+}
+
+static void add_prepared(work_t *work, const rules_t *rules, const records_t *records, const record_t *record)
+{
+    if (!has(&records->statement_fingerprint, record->row)) return;
+    work->prepared = true;
+    work->fingerprint = fingerprint_at(records, record);
+    if (rules->parses[record->word]) return;
+    work->bound = true;
+    add_opener(&work->bind, rules, records, record);
+    close_at(&work->bind, record);
 }
 
 static void add_timed(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record, byte_t event,
@@ -100,9 +133,11 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
     bool fragment = !backend->anchored && !backend->opened && record->xid >= 0 && backend->xid >= 0 &&
                     record->xid != backend->xid;
     work_t *work = backend->current;
-    if (!work || backend->closes || never_closed || fragment) work = begin_execution(assembly, backend, record);
+    bool passed = work && only_prepared(work) && passes_over(work, &assembly->rules, records, record, event);
+    if (!work || backend->closes || never_closed || fragment || passed) work = begin_execution(assembly, backend, record);
     if (!work) return;
     work->execution.last_offset = record->offset;
+    if (event == R_PREPARE) add_prepared(work, &assembly->rules, records, record);
     if (event == R_OPENER || event == R_WHOLE) add_opener(&work->execution, &assembly->rules, records, record);
     if (event <= R_DURATION) add_timed(assembly, work, records, record, event, closes);
     if (event == R_TASK) add_task(assembly, work, records, record);
@@ -111,12 +146,7 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
         work->execution.failed = 1;
         if (records->severity[record->row] != S_ERROR) work->execution.fatal = 1;
     }
-    if (closes) {
-        work->execution.closed = 1;
-        work->execution.byte_offset = record->offset;
-        work->execution.end_time = record->time;
-        work->execution.closing_xid = record->xid;
-    }
+    if (closes) close_at(&work->execution, record);
     work->after_local = event == R_LOCAL;
     if (event != R_LOCAL) backend->opens = opens;
     backend->closes = closes;

@@ -99,11 +99,29 @@ static void decide(assembly_t *assembly, backend_t *backend, bool sampled)
     backend->undecided.count = 0;
 }
 
-INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend)
+/* Close an execution at its bind phase: the execution itself took less than the limit of what is logged. */
+static void close_at_bind(execution_t *one, const execution_t *bind)
+{
+    one->opened = one->closed = one->extended = 1;
+    one->opener_offset = bind->opener_offset;
+    one->opener_time = bind->opener_time;
+    one->local_xid = bind->local_xid;
+    one->statement_kind = bind->statement_kind;
+    one->shard_id = bind->shard_id;
+    one->other_shards = bind->other_shards;
+    one->has_fingerprint = bind->has_fingerprint;
+    one->statement_fingerprint = bind->statement_fingerprint;
+    one->byte_offset = bind->byte_offset;
+    one->end_time = bind->end_time;
+    one->closing_xid = bind->closing_xid;
+}
+
+INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend, bool torn)
 {
     work_t *work = backend->current;
     if (!work) return;
     backend->current = NULL;
+    if (work->bound && only_prepared(work) && !torn) close_at_bind(&work->execution, &work->bind);
     const execution_t *one = &work->execution;
     if (one->opened && !backend->sampled) {
         backend->sampled = true;
@@ -117,11 +135,11 @@ INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend)
 
 INTERNAL void finish_session(assembly_t *assembly, backend_t *backend)
 {
-    finish_execution(assembly, backend);
+    finish_execution(assembly, backend, false);
     decide(assembly, backend, backend->sampled);
     put_out(assembly, backend->held);
     backend->held = NULL;
-    if (backend->session.executions) ADD(assembly, &assembly->sessions, session_t, backend->session);
+    if (backend->session.executions && backend->pid != NO_PROCESS) ADD(assembly, &assembly->sessions, session_t, backend->session);
     backend->session = (session_t){.node = (int32_t)backend->node, .begins = NOTHING_THERE};
     backend->session.session = (uint32_t)++assembly->session_count;
     backend->sampled = backend->on_shard_seen = false;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x9fc31d05f55abe0
+#define LAYOUT_HASH 0x29dd0d10a610cb7a
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -165,6 +165,7 @@ typedef struct {
     int32_t optional_from; /* first element that may be absent, together with all after it */
     int32_t severity_count;
     int32_t severity_width;
+    int32_t verbose; /* whether messages begin with an SQLSTATE */
 } prefix_t;
 
 typedef struct {

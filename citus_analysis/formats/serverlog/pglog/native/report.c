@@ -71,6 +71,14 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
     output_t *out = scan->out;
     place_t statement = ABSENT;
     enum kind kind = K_OTHER;
+    if (severity < S_DETAIL) {
+        place_t state = state_end(text, begin, end, scan->prefix && scan->prefix->verbose);
+        if (state != ABSENT) {
+            set_text(scan, T_SQLSTATE, row, begin, state);
+            begin = state + 2;
+        }
+        begin = after_file(text, begin, end);
+    }
     if (severity == S_LOG || severity == S_DEBUG) {
         statement = read_report(scan, row, begin, end, severity == S_LOG, &kind);
     } else if (severity >= S_DETAIL) {
@@ -83,7 +91,7 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
     }
     put_8(&out->kind, row, kind);
     if (statement != ABSENT) {
-        shards_t shards;
+        shards_t shards = {0};
         const template_t *fitting = template_of(scan, statement, end, &shards);
         set_8(&out->statement_kind, row, fitting->kind);
         set_64(&out->statement_fingerprint, row, (int64_t)fitting->fingerprint);

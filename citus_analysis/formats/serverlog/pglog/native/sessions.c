@@ -17,7 +17,7 @@ static void begin_segment(assembly_t *assembly, backend_t *backend, const record
                           bool moved)
 {
     if (restarted) finish_session(assembly, backend);
-    else finish_execution(assembly, backend);
+    else finish_execution(assembly, backend, true);
     backend->anchored = restarted && line == 1;
     backend->opens = backend->closes = false;
     backend->opened = 0;
@@ -68,13 +68,28 @@ static void place_record(assembly_t *assembly, backend_t *backend, const record_
     backend->place = record->place;
 }
 
+/* Add a record of an unknown session: if it is whole by itself, it is a statement of its own. */
+static bool add_alone(assembly_t *assembly, const records_t *records, record_t *record)
+{
+    const rules_t *rules = &assembly->rules;
+    byte_t event = event_of(rules, records, record);
+    bool binds = event == R_PREPARE && !rules->parses[record->word] && has(&records->statement_fingerprint, record->row);
+    if (event != R_WHOLE && event != R_OPENER && !binds) return true;
+    backend_t *backend = backend_of(assembly, rules->nodes[record->source], NO_PROCESS);
+    if (!backend) return false;
+    backend->used = backend->closes = true;
+    backend->opens = false;
+    record->xid = NOTHING_THERE; /* sessions have equal numbers */
+    add_event(assembly, backend, records, record, event);
+    return true;
+}
+
 int32_t pglog_assemble(assembly_t *assembly, const records_t *records)
 {
     const rules_t *rules = &assembly->rules;
     for (int64_t number = 0; number < records->rows; number++) {
         record_t record = {.row = records->order ? records->order[number] : number};
         int64_t pid = int_at(&records->pid, record.row);
-        if (pid == NOTHING_THERE) continue;
         record.source = records->sources ? records->sources[record.row] : records->source;
         record.offset = ((const int64_t *)records->byte_offset.values)[record.row];
         record.place = record.source * rules->file_room + record.offset;
@@ -83,6 +98,10 @@ int32_t pglog_assemble(assembly_t *assembly, const records_t *records)
         record.xid = long_at(&records->local_xid, record.row);
         record.word = records->words[record.row];
         see_time(&rules->times[record.source], record.time);
+        if (pid == NOTHING_THERE) {
+            if (!add_alone(assembly, records, &record)) return OUT_OF_MEMORY;
+            continue;
+        }
         backend_t *backend = backend_of(assembly, rules->nodes[record.source], pid);
         if (!backend) return OUT_OF_MEMORY;
         int64_t line = long_at(&records->session_line, record.row);

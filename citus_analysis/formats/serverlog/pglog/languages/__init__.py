@@ -1,0 +1,1 @@
+"""Messages in other languages than English, and how much of a log was understood."""

@@ -1,0 +1,130 @@
+"""How much of a server log was understood: what is lost in a profile must be said, not assumed.
+
+A record is *unknown* if it is a `LOG` record of no kind that is read, and its message does not look like one of the
+server in English (`database system is ready ...`): the kinds are recognised by English words, and in another language
+by those of its translations that are known (:mod:`.translations`). The first unknown record shows the likely
+reason. A duration is *astray* if its record tells neither a session nor
+a statement.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from citus_analysis.core.arrow_arrays import filled
+from citus_analysis.schema import KINDS, SEVERITIES
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["ENGLISH", "FOREIGN", "KNOWN_SHARE", "LogCoverage", "likely_reason"]
+
+#: A log of which less is understood is reported.
+KNOWN_SHARE: Final = 0.9
+#: Words of which nearly every English message has one, and beginnings that are not English, or report a time.
+ENGLISH: Final = (
+    r"(?i)\b(?:the|is|to|of|for|in|at|on|from|by|was|not|after|any|with|down|up|no|could|received|starting|started|server|"
+    r"database|system|process|logger|ready|request|transactions?|connection|recovery|redo|parameter|replication|job|"
+    r"audit|session|select|insert|update|delete|exited|running|creating|using|failed|invalid)\b"
+)
+FOREIGN: Final = r"^[\x00-\x7f]{0,24}[^\x00-\x7f]|^[A-Za-z ]{3,24} ?: ?[0-9]+[.,][0-9]{3} "
+_OTHER, _LOG = KINDS.index("other"), SEVERITIES.index("LOG")
+_TIMED: Final = [KINDS.index(name) for name in ("duration", "parse", "bind")]
+_NONE: Final = 255
+_PARSE: Final = KINDS.index("parse")
+_SHOWN: Final = 80
+_WITHOUT_SESSION: Final = "log_line_prefix has neither %p nor %c, so that no session is known; add %p"
+_WITHOUT_TEXT: Final = "log_duration logs no statements; set log_min_duration_statement, or log_statement = all"
+
+
+@dataclass(frozen=True)
+class LogCoverage:
+    """Counts of records of a log.
+
+    Attributes:
+        records: all records.
+        logged: those of severity `LOG`.
+        unknown: those among them that are unknown.
+        durations: records with the duration of a statement or of a phase of one.
+        astray: those among them that cannot be given to a statement.
+        alone: durations whose record tells no session.
+        first_unknown: the message of the first unknown record.
+    """
+
+    records: int = 0
+    logged: int = 0
+    unknown: int = 0
+    durations: int = 0
+    astray: int = 0
+    alone: int = 0
+    first_unknown: str | None = None
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch) -> Self:
+        """The counts of some rows of `log_events`."""
+        kind, severity = (_codes(rows, name, words) for name, words in (("kind", KINDS), ("severity", SEVERITIES)))
+        unknown = _unknown_messages(rows, np.flatnonzero((kind == _OTHER) & (severity == _LOG)))
+        timed = np.isin(kind, _TIMED)
+        alone = timed & ~_known(rows, "pid") if rows.column("pid").null_count else np.zeros(len(rows), np.bool_)
+        astray = alone & (~_known(rows, "statement_fingerprint") | (kind == _PARSE))
+        counts = (len(unknown), int(timed.sum()), int(astray.sum()), int(alone.sum()))
+        return cls(len(rows), int((severity == _LOG).sum()), *counts, next(iter(unknown), None))
+
+    def __add__(self, other: LogCoverage) -> LogCoverage:
+        """The counts of both, in the order of the log."""
+        return LogCoverage(
+            self.records + other.records,
+            self.logged + other.logged,
+            self.unknown + other.unknown,
+            self.durations + other.durations,
+            self.astray + other.astray,
+            self.alone + other.alone,
+            self.first_unknown if self.first_unknown is not None else other.first_unknown,
+        )
+
+    def notes(self) -> list[str]:
+        """What a reader must know, with the likely reason and a remedy; empty if most is understood."""
+        notes = []
+        if self.unknown and self.unknown > (1 - KNOWN_SHARE) * self.logged:
+            shown = (self.first_unknown or "")[:_SHOWN]
+            said = f"{self.unknown} of {counted(self.logged, 'LOG record')} were not understood, the first: {shown!r}"
+            notes.append(f"{said}; likely reason: {likely_reason(self.first_unknown or '')}")
+        if self.astray > (1 - KNOWN_SHARE) * self.durations:
+            said = f"{self.astray} of {counted(self.durations, 'duration')} belong to no statement"
+            notes.append(f"{said}; likely reason: {_WITHOUT_SESSION if self.alone else _WITHOUT_TEXT}")
+        return notes
+
+
+def likely_reason(message: str) -> str:
+    """Why a message was not understood, and the remedy, in words.
+
+    Example:
+        >>> likely_reason("czas: 1.250 ms").partition(";")[0]
+        'messages in a language that is not read'
+    """
+    if re.search(FOREIGN, message):
+        return "messages in a language that is not read; set lc_messages = 'C' on the server"
+    return "messages of an extension, or of a release that is not known; the records are kept as kind other"
+
+
+def _codes(rows: pa.RecordBatch, name: str, words: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    column = rows.column(name)
+    numbers = np.array([*map(words.index, column.dictionary.to_pylist()), _NONE], np.uint8)
+    return np.asarray(numbers[filled(column.indices.cast(pa.int32()), len(numbers) - 1)], np.uint8)
+
+
+def _known(rows: pa.RecordBatch, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.asarray(rows.column(name).is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _unknown_messages(rows: pa.RecordBatch, chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[str]:
+    if not len(chosen):
+        return []
+    import pyarrow.compute as pc
+
+    messages = rows.column("message").take(pa.array(chosen)).drop_null()
+    known = pc.and_not(pc.match_substring_regex(messages, ENGLISH), pc.match_substring_regex(messages, FOREIGN))
+    return list(messages.filter(pc.invert(known)).to_pylist())

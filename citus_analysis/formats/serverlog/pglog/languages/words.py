@@ -1,0 +1,182 @@
+"""Words of server logs in the languages of PostgreSQL's message catalogues (`lc_messages`), for what is read of them.
+
+In each language: the severities in the order of :data:`SEVERITIES`; what a duration is called; what stands after it and
+before a statement, `%s` for the name of a prepared one; and beginnings of other messages with the English ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["LANGUAGES", "SEVERITIES", "Words"]
+
+SEVERITIES: Final = (
+    *("DEBUG", "LOG", "INFO", "NOTICE", "WARNING", "ERROR", "FATAL", "PANIC"),
+    *("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE"),
+)
+#: Beginnings of messages, in the order of `others` of :class:`Words`.
+_OTHERS: Final = (
+    *("parameters:", "checkpoint starting:", "checkpoint complete:", "restartpoint starting:"),
+    *("connection received: host=", "connection authorized: user=", "replication connection authorized: user="),
+    *("connection authenticated: identity=", "disconnection: session time:"),
+    *("temporary file: path", "automatic vacuum of table", "automatic analyze of table"),
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a language.
+
+    Attributes:
+        severities: by :data:`SEVERITIES`.
+        duration: what a duration is called; several, where messages or releases differ.
+        statement: what stands before a statement, as a pattern, like the following.
+        parse: before one that is parsed.
+        bind: before one that is bound.
+        execute: before one that is executed.
+        fetch: before one of which further rows are fetched.
+        others: beginnings of other messages -> the English ones.
+    """
+
+    severities: tuple[str, ...]
+    duration: tuple[str, ...]
+    statement: str
+    parse: str
+    bind: str
+    execute: str
+    fetch: str
+    others: Mapping[str, str]
+
+
+def _words(severities: str, duration: str, phases: str, others: str) -> Words:
+    """Lists separated by bars (patterns of phases: by semicolons); an empty beginning is not translated."""
+    pairs = zip(others.split("|"), _OTHERS, strict=True)
+    known = {own: english for own, english in pairs if own}
+    statement, parse, bind, execute, fetch = phases.split("; ")
+    return Words(
+        tuple(severities.split("|")),
+        tuple(duration.split("|")),
+        *(statement, parse, bind, execute, fetch),
+        MappingProxyType(known),
+    )
+
+
+LANGUAGES: Final[Mapping[str, Words]] = MappingProxyType(
+    {
+        "de": _words(
+            "DEBUG|LOG|INFO|HINWEIS|WARNUNG|FEHLER|FATAL|PANIK|DETAIL|TIPP|ANFRAGE|ZUSAMMENHANG|ANWEISUNG|ORT|BACKTRACE",
+            "Dauer",
+            "Anweisung; Parsen %s; Binden %s; Ausführen %s; Ausführen Fetch von %s",
+            "Parameter:|Checkpoint beginnt:|Checkpoint komplett:|Restart-Punkt beginnt:|Verbindung empfangen: Host=|"
+            "Verbindung autorisiert: Benutzer=|Replikationsverbindung autorisiert: Benutzer=|"
+            "Verbindung authentifiziert: Identität=|Verbindungsende: Sitzungszeit:|temporäre Datei: Pfad|"
+            "automatisches Vacuum der Tabelle|automatisches Analysieren der Tabelle",
+        ),
+        "es": _words(
+            "DEBUG|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|DETALLE|HINT|CONSULTA|CONTEXTO|SENTENCIA|UBICACIÓN|BACKTRACE",
+            "duración",
+            "sentencia; parse:? %s; bind %s; ejecutar %s; ejecutar fetch desde %s",
+            "parámetros:|empezando checkpoint:|checkpoint completado:|empezando restartpoint:|conexión recibida: host=|"
+            "conexión autorizada: usuario=|conexión de replicación autorizada: usuario=|"
+            "conexión autenticada: identidad=|desconexión: duración de sesión:|archivo temporal: ruta|"
+            "vacuum automático de la tabla|análisis automático de la tabla",
+        ),
+        "fr": _words(
+            "DEBUG|LOG|INFO|NOTICE|ATTENTION|ERREUR|FATAL|PANIC|DÉTAIL|ASTUCE|REQUÊTE|CONTEXTE|INSTRUCTION|EMPLACEMENT|"
+            "PILE D'APPEL",
+            "durée",
+            "instruction; analyse %s; lien %s; exécute %s; exécute fetch à partir de %s",
+            "paramètres :|début du checkpoint :|checkpoint terminé :|début du restartpoint :|connexion reçue : hôte=|"
+            "connexion autorisée : utilisateur=|connexion de réplication autorisée : utilisateur=|"
+            "connexion authentifiée : identité=|déconnexion : durée de la session :|fichier temporaire : chemin|"
+            "VACUUM automatique de la table|ANALYZE automatique de la table",
+        ),
+        "it": _words(
+            "DEBUG|LOG|INFO|NOTIFICA|ATTENZIONE|ERRORE|FATALE|PANICO|DETTAGLI|SUGGERIMENTO|QUERY|CONTESTO|ISTRUZIONE|"
+            "POSIZIONE|BACKTRACE",
+            "durata",
+            "istruzione; analisi di %s; bind %s; esecuzione di %s; esecuzione di fetch da %s",
+            "parametri:|inizio checkpoint:|checkpoint completato:|inizio del punto di riavvio:|"
+            "connessione ricevuta: host=|connessione autorizzata: utente=|connessione di replica autorizzata: utente=|"
+            "connessione autenticata: identity=|disconnessione: tempo della sessione:|file temporaneo: percorso|"
+            "vacuum automatico della tabella|analisi automatica della tabella",
+        ),
+        "ja": _words(
+            "DEBUG|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|詳細|ヒント|問い合わせ|文脈|文|場所|バックトレース",
+            "期間",
+            "文; パース ?%s; バインド ?%s; 実行 %s; 取り出し実行 %s",
+            "パラメータ:|チェックポイント開始:|チェックポイント完了:|リスタートポイント開始:|"
+            "接続を受け付けました: ホスト=|接続の認証完了: ユーザー=|レプリケーション接続の認証完了: ユーザー=|"
+            "接続認証完了: 識別名=|接続を切断: セッション時間:|一時ファイル: パス||",
+        ),
+        "ka": _words(
+            "გამართვა|ჟურნალი|ინფორმაცია|შეტყობინება|გაფრთხილება|შეცდომა|ფატალური|პანიკა|დეტალები|მინიშნება|მოთხოვნა|"
+            "კონტექსტი|ოპერატორი|მდებარეობა|სტეკი",
+            "ხანგრძლივობა",
+            "(?:გამოსახულება|ოპერატორი); %s-ის დამუშავება; მიბმა %s; გაშვება %s; execute fetch from %s",
+            "პარამეტრები:|საკონტროლო წერტილი იწყება:||გადატვირთვის წერტილი დაიწყო:|შემოსული დაკავშირება: ჰოსტი=|"
+            "შეერთება ავტორიზებულია: მომხმარებელი=|რეპლიკაციის შეერთება ავტორიზებულია: მომხმარებელი=|"
+            "მიერთება ავთენტიფიცირებულია: იდენტიფიკატორი=||დროებითი ფაილი: ბილიკი||ცხრილის ავტომატური ანალიზი",
+        ),
+        "ko": _words(
+            "디버그|로그|정보|알림|경고|오류|치명적오류|손상|상세정보|힌트|쿼리|내용|명령 구문|위치|역추적",
+            "실행시간|수행시간|작업시간",
+            "명령 구문; %s 구문분석; %s 접속; 쿼리실행 %s; 자료뽑기 %s",
+            "매개 변수:|체크포인트 시작:|체크포인트 작업완료:|restartpoint 시작:|접속 수락: host=|연결 인증: user=|"
+            "복제 연결 인증: user=|연결 인증됨: 식별자=|연결종료: 세션 시간:|임시 파일: 경로||",
+        ),
+        "pl": _words(
+            "DEBUG|DZIENNIK|INFORMACJA|UWAGA|OSTRZEŻENIE|BŁĄD|KATASTROFALNY|PANIKA|SZCZEGÓŁY|PODPOWIEDŹ|ZAPYTANIE|KONTEKST|"
+            "WYRAŻENIE|POZYCJA|BACKTRACE",
+            "czas trwania",
+            "wyrażenie; parsowanie %s; dowiązanie %s; wykonanie %s; wykonanie pobrania z %s",
+            "parametry:||||||zautoryzowano połączenie replikacji: użytkownik=||rozłączenie: czas sesji:|"
+            "plik tymczasowy: ścieżka||",
+        ),
+        "pt": _words(
+            "DEPURAÇÃO|LOG|INFO|NOTA|AVISO|ERRO|FATAL|PÂNICO|DETALHE|DICA|CONSULTA|CONTEXTO|COMANDO|LOCAL|BACKTRACE",
+            "duração",
+            "comando; análise de %s; ligação %s; executar %s; executar busca de %s",
+            "parâmetros:|||||conexão autorizada: usuário=|conexão de replicação autorizada: usuário=|||||",
+        ),
+        "ru": _words(
+            "ОТЛАДКА|СООБЩЕНИЕ|ИНФОРМАЦИЯ|ЗАМЕЧАНИЕ|ПРЕДУПРЕЖДЕНИЕ|ОШИБКА|ВАЖНО|ПАНИКА|ПОДРОБНОСТИ|ПОДСКАЗКА|ЗАПРОС|"
+            "КОНТЕКСТ|ОПЕРАТОР|ПОЛОЖЕНИЕ|СТЕК",
+            "продолжительность",
+            "оператор; разбор %s; сообщение Bind %s; выполнение %s; выборка из %s",
+            "параметры:|начата контрольная точка:|контрольная точка завершена:|начата точка перезапуска:|"
+            "принято подключение: узел=|подключение авторизовано: пользователь=|"
+            "подключение для репликации авторизовано: пользователь=|соединение аутентифицировано: идентификатор=|"
+            "отключение: время сеанса:|временный файл: путь|автоматическая очистка таблицы|"
+            "автоматический анализ таблицы",
+        ),
+        "sv": _words(
+            "DEBUG|LOGG|INFO|NOTIS|VARNING|FEL|FATALT|PANIK|DETALJ|TIPS|FRÅGA|KONTEXT|SATS|PLATS|BACKTRACE",
+            "varaktighet",
+            "sats; parse %s; bind %s; kör %s; kör hämtning från %s",
+            "parametrar:|checkpoint startar:|checkpoint klar:|restartpoint startar:|ansluting mottagen: värd=|"
+            "anslutning auktoriserad: användare=|replikeringsanslutning auktoriserad: användare=|"
+            "anslutning autentiserad: identitet=|nedkoppling: sessionstid:|temporär fil: sökväg|"
+            "automatisk vacuum av tabell|automatisk analys av tabell",
+        ),
+        "uk": _words(
+            "НАЛАГОДЖЕННЯ|ЗАПИСУВАННЯ|ІНФОРМАЦІЯ|ПОВІДОМЛЕННЯ|ПОПЕРЕДЖЕННЯ|ПОМИЛКА|ФАТАЛЬНО|ПАНІКА|ВІДОМОСТІ|УКАЗІВКА|"
+            "ЗАПИТ|КОНТЕКСТ|ІНСТРУКЦІЯ|РОЗТАШУВАННЯ|ВІДСТЕЖУВАТИ",
+            "тривалість",
+            "оператор; аналізування %s; повідомлення bind %s; виконувати %s; виконати витягнення з %s",
+            "параметри:|початок контрольної точки:|контрольна точка завершена:|початок точки перезапуску:|"
+            "з'єднання отримано: хост=|підключення авторизовано: користувач=|"
+            "підключення для реплікації авторизовано: користувач=|підключення автентифіковано: ідентифікатор=|"
+            "відключення: час сеансу:|тимчасовий файл: шлях|автоматичне очищення таблиці|автоматичний аналіз таблиці",
+        ),
+        "zh": _words(
+            "调试|日志|信息|注意|警告|错误|致命错误|比致命错误还过分的错误|详细信息|提示|查询|上下文|语句|位置|BACKTRACE",
+            "执行时间|持续时间",
+            "语句; 解析 ?%s; 绑定 ?%s; 执行 ?%s; 执行FETCH操作 ?%s",
+            "参数:||||已接收到连接: 主机=||复制连接已经授权: 用户=||断开连接: 会话时间:|临时文件: 路径|自动清理表|",
+        ),
+    }
+)
