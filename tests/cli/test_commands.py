@@ -77,11 +77,12 @@ def test_a_quoted_pattern_names_the_files_that_the_shell_would_have_named(
     ("content", "message"),
     [
         (b"PERFILE2" + bytes(100), "a.bin: is a recording of perf (write it out first: perf script -i FILE >"),
-        (b"PK\x03\x04" + bytes(100), "a.bin: is a zip archive or an office document (unpack it"),
-        (b"\xfd7zXZ\x00" + bytes(100), "a.bin: is compressed with xz (decompress it first"),
+        (b"PK\x03\x04" + bytes(100), "a.bin: is damaged: File is not a zip file"),
+        (b"\xfd7zXZ\x00" + bytes(100), "a.bin: cannot be read: Corrupt input data"),
         (
             b"hello\n",
-            "a.bin: no format recognises it (name the format with --format, if it is one of activity, ",
+            "a.bin: no format recognises it: no format knows such text; it begins with 'hello' "
+            "(see docs/what-can-be-read.md, or name the format with --format)",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def test_files_that_are_not_recognised_are_named_with_the_reason(tree: Tree, out
     summary = ingest(root, out)
     assert summary.unrecognised == 8
     assert dict(summary.unrecognised_files) == {
-        **dict.fromkeys(strange, "no format knows such text"),
+        **dict.fromkeys(strange, "no format knows such text; it begins with 'hello'"),
         "V3/empty.log": "it is empty",
         "V3/image.bin": "it is a picture: give text",
         "V3/image.dat": "it is binary",
@@ -62,7 +62,7 @@ def test_files_that_state_facts_are_none_of_them(tree: Tree, out: Path) -> None:
         }
     )
     summary = ingest(root, out)
-    assert summary.unrecognised_files == (("other/runs.csv", "no format knows such text"),)
+    assert summary.unrecognised_files == (("other/runs.csv", "no format knows such text; it begins with 'a,b'"),)
     assert "1 not recognised" in str(summary)
 
 

@@ -139,7 +139,7 @@ def ingest(
         files = [identifier.identify(file) for file in found.files]
         plan = _recognised(files, forced, known, pool, gauge)
         if not any(item.format for item in plan):
-            raise _unusable(given, plan)
+            raise _unusable(given, plan, found.problems)
         with store.writable(known, pool.halt) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, store, pool, gauge, problems).run(plan, strict=strict)
@@ -251,11 +251,14 @@ def _recognised(
     return sorted(plan, key=lambda item: os.fsencode(item.location))
 
 
-def _unusable(sources: Sequence[Source], plan: list[SourceFile]) -> InputError:
+def _unusable(sources: Sequence[Source], plan: list[SourceFile], problems: Sequence[tuple[str, str]]) -> InputError:
     where = ", ".join(redact(str(s)) if is_url(s) else display(Path(s)) for s in sources[:_FEW])
     unreadable = next((item for item in plan if item.problem), None)
     if unreadable:
         return InputError(str(unreadable.problem), path=unreadable.relative)
+    if problems and not plan:
+        path, problem = problems[0]
+        return InputError(problem, path=path)
     if not plan:
         return InputError("holds no files", path=where, way_out="name the files, or the folder that holds them")
     problem = "no format recognises it" if len(plan) == 1 else f"no format recognises any of the {len(plan)} files"

@@ -117,16 +117,12 @@ def _recognised(file: SourceFile, path: Path, forced: Format | None, remembered:
 
 def _with_source(file: SourceFile, source: Recognised, forced: Format | None) -> SourceFile:
     """A file as one of the sources in it."""
-    detected = source.format
-    # Files that describe other files keep their meaning even if a format is forced.
-    describes = detected is not None and {"settings", "nodes", "shards"} & set(detected.tables)
-    taken_for = detected if forced is None or describes else forced
     delivery = source.delivery
     if file.archive is not None:
         delivery = replace(delivery, archive=file.archive.kind)
     key = f"{file.key}#{delivery.name}" if delivery.is_part else file.key
     recognised = replace(
-        file, key=key, delivery=delivery, format=taken_for, forced=forced is not None, problem=source.problem
+        file, key=key, delivery=delivery, format=source.format, forced=forced is not None, problem=source.problem
     )
     if not recognised.is_client:
         return _of_node(recognised, delivery.node)

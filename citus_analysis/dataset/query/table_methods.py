@@ -124,6 +124,18 @@ class Shorthands:
         """Block device activity."""
         return self.scan("device_samples").collect()
 
+    def pooler_events(self) -> pl.DataFrame:
+        """Lines of a pooler's log."""
+        return self.scan("pooler_events").collect()
+
+    def pooler_samples(self) -> pl.DataFrame:
+        """Values that a pooler's log or console states about databases, pools and connections."""
+        return self.scan("pooler_samples").collect()
+
+    def stated_runs(self) -> pl.DataFrame:
+        """Facts of runs that tables of results state."""
+        return self.scan("stated_runs").collect()
+
     def vm_samples(self) -> pl.DataFrame:
         """Memory, swap, block I/O and scheduler counters."""
         return self.scan("vm_samples").collect()

@@ -17,6 +17,8 @@ _NAME = r"(?P<name>[A-Za-z0-9_](?:[\w./@-]*\w)?)"
 _END = r"(?: |\r?$)"
 #: Share of the lines that must have a decoration; a few others are a heading, or come from another program.
 _SHARE: Final = 0.8
+#: Among so many lines at the beginning of a text, one has its decoration.
+_FIRST: Final = 20
 _COMPOSE = r"Attaching to |Gracefully stopping|(?:Stopping|Killing|Aborting) |\S+ exited with code [0-9]+"
 _JOURNAL = r"-- (?:Logs begin|Journal begins|Boot|Reboot|No entries|cursor)"
 #: The database's attachment, and the numbers of the message and of its piece.
@@ -83,6 +85,10 @@ def fits(known: Known, lines: Sequence[str]) -> bool:
         ['Docker Compose']
     """
     begins, noise = re.compile(known.pattern), re.compile(known.noise or "(?!)")
+    first = lines[:_FIRST]
+    if not any(begins.match(line) for line in first):
+        # Most texts: the lines of a few headings come before, not more.
+        return False
     decorated = sum(begins.match(line) is not None for line in lines)
     own = sum(begins.match(line) is None and noise.match(line) is not None for line in lines)
     return decorated > 0 and decorated + own >= _SHARE * len(lines)

@@ -42,6 +42,8 @@ _TIMED: Final = re.compile(rb"[^\n]{0,40}?(?:" + STAMP_PATTERN.encode() + rb")")
 #: A cell of several lines in psql's aligned output: the rule below the heading, and lines that end with a plus.
 _CELL: Final = re.compile(rb"\A[^\n]*\n-{3,}\r?\n(?:[^\n]*\n){0,50}? [^\n]*\+\r?\n")
 _SERVER_LOG: Final = "pglog"
+#: Formats of these tables describe the system, not a run.
+_DESCRIBING: Final = frozenset({"settings", "nodes", "shards"})
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 
@@ -76,6 +78,10 @@ def recognise_sources(content: Content, forced: Format | None = None) -> list[Re
     delivery = Delivery(encoding=content.encoding)
     text = _Text(content, forced)
     head = text.head(delivery)
+    described = None if forced is None else best_format(content.path.name, head)[0]
+    if described is not None and not _DESCRIBING.isdisjoint(described.tables):
+        # Files that describe other files keep their meaning even if a format is forced.
+        return [Recognised(described, delivery)]
     format_, confidence = text.best(head)
     steps = text.steps(head, certain=confidence >= _CERTAIN)
     if not steps:

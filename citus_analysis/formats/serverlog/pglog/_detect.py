@@ -30,6 +30,9 @@ _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
 #: Two spaces follow a severity; after the process in brackets and a colon (RDS), copies may have one.
 _MARK: Final = re.compile(rb"(?:^|[^A-Za-z])" + _SEVERITY + rb":  |:\[[0-9]+\]: ?" + _SEVERITY + rb": ")
+#: The prefix that the study fixed and the runner sets, as a record has it.
+_STUDY: Final = replace(compile_prefix(STUDY_PREFIX), inferred=True)
+_STUDY_HEAD: Final = re.compile(b"(?m)" + _STUDY.pattern.encode())
 #: The end of a severity and the bytes after it.
 _MARK_END: Final = re.compile(rb"[A-Z1-5]: ")
 _TIME: Final = re.compile(rb"[0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{10}\.[0-9]{3}")
@@ -75,6 +78,9 @@ def is_server_log(head: bytes, prefix: Prefix) -> bool:
 def best_prefix(sample: bytes) -> Prefix | None:
     """The prefix inferred from a sample; None if its records have none that can be told."""
     text = valid_utf8(sample[: sample.rfind(b"\n") + 1] or sample)
+    if 0 < len(_STUDY_HEAD.findall(text)) == len(_MARK.findall(text)):
+        # Its texts between fields are in no other prefix, so that nothing is left to infer.
+        return _STUDY
     # A line that looks like syslog's may be part of a statement, so a prefix is inferred without that header, too.
     found = [_inferred(_without_header(text), syslog=True)] if _is_syslog(text) else []
     found.append(_inferred(text, syslog=False) if not any(found) or not _is_mostly_syslog(text) else None)

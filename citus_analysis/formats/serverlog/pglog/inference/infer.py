@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import Element, Prefix
@@ -54,8 +55,10 @@ def infer_prefix(sample: str) -> Prefix | None:
         >>> inferred.text
         '%m [%p] db=%d '
     """
-    # Records that are there twice, also in a doubled file, say nothing about how numbers behave.
-    records = list(dict.fromkeys(records_of(sample)[0]))
+    # Records that are there twice, one after the other or in a doubled file, say nothing about how numbers behave.
+    records = [record for record, _ in groupby(records_of(sample)[0])]
+    half = len(records) // 2
+    records = records[:half] if half and records[:half] == records[half:] else records
     if not records:
         return None
     best = _best(records)

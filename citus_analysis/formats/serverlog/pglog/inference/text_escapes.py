@@ -34,7 +34,7 @@ def escape_of_text(values: Values, facts: Sequence[Facts], key: str | None, *, c
         key: escape that the word beside the slot means.
         composite: whether the values may be several fields.
     """
-    possible = {letter: agreement(values, facts, letter) for letter in _LETTERS}
+    possible = {letter: agreement(values, facts, letter, keyed=letter == key) for letter in _LETTERS}
     if key in ("u", "d", "a"):
         return key if possible[key] or (possible[key] is None and not composite) else "?"
     host = host_escape(values, facts)
@@ -71,22 +71,31 @@ def _is_telling(token: Token) -> bool:
     return kind in _TELLING or (kind == "literal" and "=" in text)
 
 
-def agreement(values: Values, facts: Sequence[Facts], letter: str) -> bool | None:
-    """Whether messages prove that a slot is this escape (true), exclude it (false), or neither."""
-    seen = False
+def agreement(values: Values, facts: Sequence[Facts], letter: str, *, keyed: bool = False) -> bool | None:
+    """Whether messages prove that a slot is this escape (true), exclude it (false), or neither.
+
+    Args:
+        values: values of the slot.
+        facts: what is known of each record.
+        letter: the escape.
+        keyed: a word beside the slot means this escape. Then a value that is set too early excludes it only if no
+            message states the value: somebody may have edited the log.
+    """
+    seen = early = False
     for value, known in zip(values, facts, strict=True):
         if value is None:
             continue
-        if (known.client is False and value) or (known.stage == "received" and value not in UNSET):
+        if known.client is False and value:
             return False
-        if letter == "a" and known.stage == "authorized" and value not in UNSET:
-            # An application is set after authorization.
-            return False
-        if letter != "a" and known.stage != "received" and letter in known.values:
+        if value not in UNSET and (known.stage == "received" or (letter == "a" and known.stage == "authorized")):
+            # Users and databases are known after a connection is received, applications after it is authorized.
+            early = True
+        elif letter != "a" and known.stage != "received" and letter in known.values:
             if value != known.values[letter]:
                 return False
             seen = True
-    return (_is_set_late(values, facts) if letter == "a" else seen) or None
+    agreed = _is_set_late(values, facts) if letter == "a" else seen
+    return False if early and not (keyed and agreed) else agreed or None
 
 
 def _is_set_late(values: Values, facts: Sequence[Facts]) -> bool:
