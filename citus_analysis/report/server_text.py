@@ -10,8 +10,8 @@ import polars as pl
 
 from citus_analysis.report.sentence_parts import decided_text, joint_text
 from citus_analysis.serverlogs import ServerComparison, ServerProfile
-from citus_analysis.serverlogs.log_coverage import unread_words
 from citus_analysis.serverlogs.statement_records import CLIENT, NODE
+from citus_analysis.serverlogs.understood_logs import unread_words
 from citus_analysis.spans.analyse.beside_clients import in_milliseconds
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed

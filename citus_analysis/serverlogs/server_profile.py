@@ -19,7 +19,6 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.serverlogs.activity_tables import read_autovacuum, read_lock_waits, read_temp_files
 from citus_analysis.serverlogs.error_tables import SEVERITIES_SHOWN, read_errors, summarise_errors
-from citus_analysis.serverlogs.log_coverage import coverage_notes, log_coverage, unread_words
 from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
 from citus_analysis.serverlogs.session_tables import read_connections
 from citus_analysis.serverlogs.statement_records import CLIENT, read_statements
@@ -32,6 +31,7 @@ from citus_analysis.serverlogs.statement_tables import (
     summarise_statements,
 )
 from citus_analysis.serverlogs.statement_texts import failed_records, naming_records, opening_records, read_texts
+from citus_analysis.serverlogs.understood_logs import coverage_notes, log_coverage, unread_words
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS, US_PER_S
@@ -56,7 +56,7 @@ class ServerProfile(Shown):
         window: the choice of logs and of time.
         sources: the logs: `path`, `resource`, `format`, `bytes`, `records`, `first_time`, `last_time`.
         records: number of records by `severity` and `kind`.
-        coverage: what was understood of each log (see :func:`citus_analysis.serverlogs.log_coverage`).
+        coverage: what was understood of each log (see `citus_analysis.serverlogs.understood_logs`).
         statements: executions, one row each: see :func:`citus_analysis.serverlogs.read_statements`.
         by_fingerprint: per `sent_by`, `statement_kind` and `fingerprint`: count, times, share, percentiles (see
             :func:`citus_analysis.serverlogs.summarise_statements`) and `text`, the statement without constants; the

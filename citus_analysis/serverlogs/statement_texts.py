@@ -17,6 +17,7 @@ import polars as pl
 
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.formats.serverlog.pglog import BEYOND_BYTES, is_syslog, whole_message
+from citus_analysis.formats.serverlog.pglog.languages.detected import language_of
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
 __all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
@@ -200,7 +201,16 @@ def _said(raw: str, log_format: str) -> tuple[str, str | None]:
         said = known.get("message") or known.get("textPayload")
         query = known.get("statement") or known.get("query")
         return (said if isinstance(said, str) else raw), (query if isinstance(query, str) else None)
-    return whole_message(raw), None
+    return _in_english(whole_message(raw)), None
+
+
+def _in_english(raw: str) -> str:
+    if _BEFORE.search(raw) or not (language := language_of(raw.encode())):
+        return raw
+    # Few logs are in another language.
+    from citus_analysis.formats.serverlog.pglog.languages.translation import in_english
+
+    return in_english(raw.encode(), language).decode()
 
 
 def normalised(text: str) -> str:

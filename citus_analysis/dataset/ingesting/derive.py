@@ -284,9 +284,9 @@ DERIVATIONS: Final = (
         together=True,
         facts=lambda tables: run_identity(tables).rows(),
     ),
-    Derivation("traces", 7, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
+    Derivation("traces", 8, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
     Derivation(
-        "sources", 2, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
+        "sources", 3, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
     ),
 )
 

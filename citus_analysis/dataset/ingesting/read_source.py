@@ -23,8 +23,8 @@ from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
 from citus_analysis.formats import Content, Hints, Parsed, Reject, reject_rows
 from citus_analysis.formats.api.delivered import DeliveredParser, Parser
+from citus_analysis.formats.api.log_coverage import LogCoverage
 from citus_analysis.formats.deliveries.delivery import Delivery
-from citus_analysis.formats.serverlog.pglog.languages.coverage import LogCoverage
 from citus_analysis.redaction import redact
 
 if TYPE_CHECKING:

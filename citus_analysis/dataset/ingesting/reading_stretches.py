@@ -22,7 +22,7 @@ from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
-from citus_analysis.formats.serverlog.pglog.languages.coverage import LogCoverage
+from citus_analysis.formats.api.log_coverage import LogCoverage
 
 __all__ = ["Stretch", "read_in_stretches", "read_stretch", "stretch_bytes"]
 

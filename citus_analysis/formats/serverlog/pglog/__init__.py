@@ -23,6 +23,7 @@ compiled code use the latter.
 - `compiled/`: the interface of the compiled scanner (`native/`): its structures, the prefix as numbers, its columns as
   Arrow arrays, reused memory, and details linked to their records;
 - `fallback/`: the same in Python, and the choice between the two;
+- `languages/`: logs in other languages, translated line by line before they are scanned;
 - `_syslog`: messages of which syslog split the lines;
 - `_plans`: plans of auto_explain, as text, JSON or YAML;
 - `_ordered_tables`, `_times`, `_checkpoints`: results in the order of the source;

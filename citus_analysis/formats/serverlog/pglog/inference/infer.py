@@ -24,6 +24,8 @@ _MOST: Final = 14
 _DIFFERENT: Final = 200
 _TIMES: Final = frozenset("mtnc")
 _OF_CLIENTS: Final = frozenset("?udahr")
+#: A file that holds itself twice has at least so many records in each half.
+_DOUBLED: Final = 5
 #: Lines that are searched for the text before records.
 _LOOKED_AT: Final = 400
 #: Share of the records that a template must fit for its fields to be believed.
@@ -58,7 +60,7 @@ def infer_prefix(sample: str) -> Prefix | None:
     # Records that are there twice, one after the other or in a doubled file, say nothing about how numbers behave.
     records = [record for record, _ in groupby(records_of(sample)[0])]
     half = len(records) // 2
-    records = records[:half] if half and records[:half] == records[half:] else records
+    records = records[:half] if half >= _DOUBLED and records[:half] == records[half:] else records
     if not records:
         return None
     best = _best(records)

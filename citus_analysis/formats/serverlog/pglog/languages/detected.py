@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.languages.words import LANGUAGES, SEVERITIES
@@ -13,6 +13,8 @@ __all__ = ["language_of"]
 _USUAL: Final = tuple(map(SEVERITIES.index, ("LOG", "ERROR", "WARNING", "DETAIL", "STATEMENT", "FATAL", "HINT")))
 
 
+# A log is recognised, and its prefix is determined more than once.
+@lru_cache(maxsize=4)
 def language_of(head: bytes) -> str:
     r"""The language of the messages, as the first letters of `lc_messages`; empty if it is English, or not known.
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.serverlog.pglog.languages.coverage import ENGLISH, FOREIGN, LogCoverage
+from citus_analysis.formats.api.log_coverage import ENGLISH, FOREIGN, LogCoverage
 from citus_analysis.serverlogs.log_window import WindowedLogs
 from citus_analysis.texts.counted_words import counted, listed
 

@@ -2,23 +2,25 @@
 
 A record is *unknown* if it is a `LOG` record of no kind that is read, and its message does not look like one of the
 server in English (`database system is ready ...`): the kinds are recognised by English words, and in another language
-by those of its translations that are known (:mod:`.translations`). The first unknown record shows the likely
-reason. A duration is *astray* if its record tells neither a session nor
-a statement.
+by those of its translations that are known (`formats/serverlog/pglog/languages`). The first unknown record shows the
+likely reason. A duration is *astray* if its record tells neither a session nor a statement.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, Self
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from citus_analysis.core.arrow_arrays import filled
-from citus_analysis.schema import KINDS, SEVERITIES
 from citus_analysis.texts.counted_words import counted
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Flags: TypeAlias = NDArray[np.bool_]
 
 __all__ = ["ENGLISH", "FOREIGN", "KNOWN_SHARE", "LogCoverage", "likely_reason"]
 
@@ -31,10 +33,7 @@ ENGLISH: Final = (
     r"audit|session|select|insert|update|delete|exited|running|creating|using|failed|invalid)\b"
 )
 FOREIGN: Final = r"^[\x00-\x7f]{0,24}[^\x00-\x7f]|^[A-Za-z ]{3,24} ?: ?[0-9]+[.,][0-9]{3} "
-_OTHER, _LOG = KINDS.index("other"), SEVERITIES.index("LOG")
-_TIMED: Final = [KINDS.index(name) for name in ("duration", "parse", "bind")]
-_NONE: Final = 255
-_PARSE: Final = KINDS.index("parse")
+_TIMED: Final = ("duration", "parse", "bind")
 _SHOWN: Final = 80
 _WITHOUT_SESSION: Final = "log_line_prefix has neither %p nor %c, so that no session is known; add %p"
 _WITHOUT_TEXT: Final = "log_duration logs no statements; set log_min_duration_statement, or log_statement = all"
@@ -65,13 +64,18 @@ class LogCoverage:
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Self:
         """The counts of some rows of `log_events`."""
-        kind, severity = (_codes(rows, name, words) for name, words in (("kind", KINDS), ("severity", SEVERITIES)))
-        unknown = _unknown_messages(rows, np.flatnonzero((kind == _OTHER) & (severity == _LOG)))
-        timed = np.isin(kind, _TIMED)
-        alone = timed & ~_known(rows, "pid") if rows.column("pid").null_count else np.zeros(len(rows), np.bool_)
-        astray = alone & (~_known(rows, "statement_fingerprint") | (kind == _PARSE))
-        counts = (len(unknown), int(timed.sum()), int(astray.sum()), int(alone.sum()))
-        return cls(len(rows), int((severity == _LOG).sum()), *counts, next(iter(unknown), None))
+        logged, other = _is(rows, "severity", "LOG"), _is(rows, "kind", "other")
+        unknown = _unknown_messages(rows, logged & other) if other.any() else []
+        durations, astray, alone = 0, 0, 0
+        for kind in _TIMED:
+            timed = _is(rows, "kind", kind)
+            durations += int(timed.sum())
+            if rows.column("pid").null_count:
+                timed &= ~_known(rows, "pid")
+                alone += int(timed.sum())
+                astray += int((timed if kind == "parse" else timed & ~_known(rows, "statement_fingerprint")).sum())
+        counts = (len(rows), int(logged.sum()), len(unknown), durations, astray, alone)
+        return cls(*counts, next(iter(unknown), None))
 
     def __add__(self, other: LogCoverage) -> LogCoverage:
         """The counts of both, in the order of the log."""
@@ -110,21 +114,28 @@ def likely_reason(message: str) -> str:
     return "messages of an extension, or of a release that is not known; the records are kept as kind other"
 
 
-def _codes(rows: pa.RecordBatch, name: str, words: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def _is(rows: pa.RecordBatch, name: str, word: str) -> Flags:
+    """Whether the value of a column of words is this one, of each row; compares codes, because there are many rows."""
+    import numpy as np
+
     column = rows.column(name)
-    numbers = np.array([*map(words.index, column.dictionary.to_pylist()), _NONE], np.uint8)
-    return np.asarray(numbers[filled(column.indices.cast(pa.int32()), len(numbers) - 1)], np.uint8)
+    words = column.dictionary.to_pylist()
+    if word not in words:
+        return np.zeros(len(rows), np.bool_)
+    return np.asarray(filled(column.indices, -1) == words.index(word))
 
 
-def _known(rows: pa.RecordBatch, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _known(rows: pa.RecordBatch, name: str) -> Flags:
+    import numpy as np
+
     return np.asarray(rows.column(name).is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _unknown_messages(rows: pa.RecordBatch, chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[str]:
-    if not len(chosen):
-        return []
+def _unknown_messages(rows: pa.RecordBatch, chosen: Flags) -> list[str]:
+    import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    messages = rows.column("message").take(pa.array(chosen)).drop_null()
+    messages = rows.column("message").take(pa.array(np.flatnonzero(chosen))).drop_null()
     known = pc.and_not(pc.match_substring_regex(messages, ENGLISH), pc.match_substring_regex(messages, FOREIGN))
     return list(messages.filter(pc.invert(known)).to_pylist())

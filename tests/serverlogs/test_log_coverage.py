@@ -1,0 +1,84 @@
+"""What a log does not tell is said: in the summary of an ingest, and on the page, which calls nothing unlogged then."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+from citus_analysis.report import coverage_table, server_sentences
+from citus_analysis.serverlogs import ServerProfile
+
+HEAD = "2026-11-20 21:03:47.877 UTC [7] "
+TIMELESS = "2026-11-20 21:03:47.877 UTC "
+#: Log, what is said about it, and why.
+UNREAD = {
+    "a language that is not known": (
+        [f"{HEAD}LOG:  süre : {number}.250 ms, ifade : SELECT 1" for number in range(4)],
+        "4 of 4 LOG records were not understood, the first: 'süre : 0.250 ms, ifade : SELECT 1'",
+        "set lc_messages = 'C'",
+    ),
+    "an unknown program": (
+        [f"{HEAD}LOG:  zzz xyzzy {number}" for number in range(3)],
+        "3 of 3 LOG records were not understood, the first: 'zzz xyzzy 0'",
+        "messages of an extension",
+    ),
+    "durations without a session": (
+        [f"{TIMELESS}LOG:  duration: {number}.250 ms" for number in range(3)],
+        "3 of 3 durations belong to no statement",
+        "add %p",
+    ),
+}
+#: Logs of which all is understood.
+READ = {
+    "a start": [
+        f"{HEAD}LOG:  starting PostgreSQL 15.3 on x86_64-pc-linux-gnu",
+        f'{HEAD}LOG:  listening on IPv4 address "0.0.0.0", port 5432',
+        f"{HEAD}LOG:  database system is ready to accept connections",
+        f"{HEAD}LOG:  received fast shutdown request",
+        f"{HEAD}LOG:  shutting down",
+    ],
+    "statements without a session": [
+        f"{TIMELESS}LOG:  duration: {number}.250 ms  statement: SELECT 1" for number in range(3)
+    ],
+    "only executions": [f"{HEAD}LOG:  duration: 1.250 ms  execute S_1: SELECT 1"],
+}
+
+
+def ingested(lines: list[str], tmp_path: Path) -> tuple[ca.IngestSummary, ServerProfile]:
+    path = tmp_path / "postgresql.log"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    summary = ca.ingest(path, tmp_path / "dataset", jobs=1)
+    return summary, ca.server_profile(ca.open_dataset(tmp_path / "dataset"))
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+def test_what_was_not_understood_is_said(kind: str, tmp_path: Path) -> None:
+    lines, said, remedy = UNREAD[kind]
+    summary, profile = ingested(lines, tmp_path)
+    for note in (*summary.unread, *[one for one in profile.warnings if said in one]):
+        assert said in note
+        assert remedy in note
+    assert len(summary.unread) == 1
+    assert any(said in warning for warning in profile.warnings)
+    assert ca.open_dataset(tmp_path / "dataset").table("sources")["log_unread"].null_count() == 0
+    sentences = server_sentences(profile)
+    assert not any("The logs report no duration" in sentence for sentence in sentences)
+    assert any("not understood: " in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_nothing_is_said_where_all_is_understood(kind: str, tmp_path: Path) -> None:
+    summary, profile = ingested(READ[kind], tmp_path)
+    assert summary.unread == ()
+    assert not any("not understood" in text for text in (*profile.warnings, *server_sentences(profile)))
+    assert "No record of severity WARNING or worse was logged." in server_sentences(profile)
+
+
+def test_shares_are_shown(tmp_path: Path) -> None:
+    lines = [*READ["statements without a session"], f"{TIMELESS}LOG:  duration: 9.000 ms"]
+    _, profile = ingested(lines, tmp_path)
+    (row,) = coverage_table(profile).iter_rows(named=True)
+    assert (row["known_kind_percent"], row["in_statement_percent"]) == (100.0, 75.0)
+    assert (row["with_time_percent"], row["with_user_percent"]) == (100.0, 0.0)
+    assert profile.statements.select(pl.col("pid").is_null().all()).item()
