@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from citus_analysis.core.arrow_arrays import filled
-from citus_analysis.texts.counted_words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,10 +93,10 @@ class LogCoverage:
         notes = []
         if self.unknown and self.unknown > (1 - KNOWN_SHARE) * self.logged:
             shown = (self.first_unknown or "")[:_SHOWN]
-            said = f"{self.unknown} of {counted(self.logged, 'LOG record')} were not understood, the first: {shown!r}"
+            said = f"{self.unknown:,} of {self.logged:,} LOG records were not understood, the first: {shown!r}"
             notes.append(f"{said}; likely reason: {likely_reason(self.first_unknown or '')}")
         if self.astray > (1 - KNOWN_SHARE) * self.durations:
-            said = f"{self.astray} of {counted(self.durations, 'duration')} belong to no statement"
+            said = f"{self.astray:,} of {self.durations:,} durations belong to no statement"
             notes.append(f"{said}; likely reason: {_WITHOUT_SESSION if self.alone else _WITHOUT_TEXT}")
         return notes
 
