@@ -15,12 +15,12 @@ TIMELESS = "2026-11-20 21:03:47.877 UTC "
 UNREAD = {
     "a language that is not known": (
         [f"{HEAD}LOG:  süre : {number}.250 ms, ifade : SELECT 1" for number in range(4)],
-        "4 of 4 LOG records were not understood, the first: 'süre : 0.250 ms, ifade : SELECT 1'",
+        "4 of 4 LOG records could not be understood, the first: 'süre : 0.250 ms, ifade : SELECT 1'",
         "set lc_messages = 'C'",
     ),
     "an unknown program": (
         [f"{HEAD}LOG:  zzz xyzzy {number}" for number in range(3)],
-        "3 of 3 LOG records were not understood, the first: 'zzz xyzzy 0'",
+        "3 of 3 LOG records could not be understood, the first: 'zzz xyzzy 0'",
         "messages of an extension",
     ),
     "durations without a session": (

@@ -93,7 +93,7 @@ class LogCoverage:
         notes = []
         if self.unknown and self.unknown > (1 - KNOWN_SHARE) * self.logged:
             shown = (self.first_unknown or "")[:_SHOWN]
-            said = f"{self.unknown:,} of {self.logged:,} LOG records were not understood, the first: {shown!r}"
+            said = f"{self.unknown:,} of {self.logged:,} LOG records could not be understood, the first: {shown!r}"
             notes.append(f"{said}; likely reason: {likely_reason(self.first_unknown or '')}")
         if self.astray > (1 - KNOWN_SHARE) * self.durations:
             said = f"{self.astray:,} of {self.durations:,} durations belong to no statement"
