@@ -24,6 +24,7 @@ _DECORATED: Final = 200
 #: Lines of a server's log have one of these after its prefix.
 _SEVERITY: Final = re.compile(rb"\b(?:LOG|ERROR|FATAL|WARNING|STATEMENT|DETAIL):\s")
 _FEW: Final = 2
+_TWO_BLANKS: Final = re.compile(rb"\b(?:LOG|ERROR|FATAL|WARNING|STATEMENT|DETAIL|HINT|DEBUG[1-5]|NOTICE|INFO):  ")
 
 
 def closest_reading(name: str, head: bytes) -> str:

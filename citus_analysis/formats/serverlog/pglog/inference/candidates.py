@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, Element
@@ -31,9 +32,10 @@ def candidates(heads: Sequence[str]) -> Iterator[Template]:
     for dashed in (True, False):
         split = [tokens(head, dashed=dashed) for head in heads]
         groups = _groups(split)
-        for merged in (False, True):
-            for group in groups:
-                template = _template(group, merged=merged)
+        for pieces, merged in product((True, False), (False, True)):
+            # One text does not show whether a number is always 1.
+            for group in groups if pieces else [group for group in groups if len(group) == 1]:
+                template = _template(group, merged=merged, pieces=pieces)
                 if template is not None and template not in seen:
                     seen.add(template)
                     yield template
@@ -47,7 +49,14 @@ def _groups(split: Sequence[list[Token]]) -> list[Group]:
     return sorted(by_literals.values(), key=len, reverse=True)[:_MOST_GROUPS]
 
 
-def _template(group: Group, *, merged: bool) -> Template | None:
+def _template(group: Group, *, merged: bool, pieces: bool) -> Template | None:
+    """The template of texts whose literals are equal.
+
+    Args:
+        group: the texts.
+        merged: a text may go on over what looks like a separator.
+        pieces: a number that is always 1 may be the constant of `%l-1`.
+    """
     elements: list[Element] = []
     columns = [[one[place] for one in group] for place in range(len(group[0]))]
     said = _said_words(columns)
@@ -56,7 +65,7 @@ def _template(group: Group, *, merged: bool) -> Template | None:
         if kind == "literal" or place in said:
             _add(elements, text)
             continue
-        if _is_piece_number(elements, column):
+        if pieces and _is_piece_number(elements, column):
             _add(elements, text)
             continue
         escape = _form_beside(elements, column)
