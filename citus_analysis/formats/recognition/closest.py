@@ -35,7 +35,7 @@ def closest_reading(name: str, head: bytes) -> str:
         head: the first bytes of the text.
     """
     lines = head.splitlines()
-    for reading in (_psql_cell(lines), _opening(lines), _server_log(lines), _half_sure(name, head)):
+    for reading in (_psql_cell(lines), _experiment(head), _opening(lines), _server_log(lines), _half_sure(name, head)):
         if reading is not None:
             return reading
     first = next((line for line in lines if line.strip()), b"")
@@ -48,6 +48,13 @@ def _psql_cell(lines: Sequence[bytes]) -> str | None:
     if not ruled or not any(line.startswith(b" ") and line.rstrip().endswith(b"+") for line in lines):
         return None
     return "is a text in a table that psql aligned; write it out with psql -At"
+
+
+def _experiment(head: bytes) -> str | None:
+    """The log of an experiment manager, which has tables of results instead of the outputs of the tools."""
+    if b"bexhoma version" not in head:
+        return None
+    return "is bexhoma's log of an experiment, with summaries only; give the logs of its pods, or a table as CSV"
 
 
 def _opening(lines: Sequence[bytes]) -> str | None:
