@@ -70,11 +70,14 @@ def _bare(name: str) -> str:
     return re.sub(r"[^a-z0-9@]", "", name.lower())
 
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
 def _paths(record: object, path: Path = ()) -> Iterator[Path]:
-    """Paths to all values of a record that are no objects."""
+    """Paths to all values of a record that are no objects; names of fields that are damaged are passed over."""
     if isinstance(record, Mapping) and len(path) < _DEEPEST_FIELD:
         for key, value in record.items():
-            if key != OUTER:
+            if key != OUTER and not _SURROGATE.search(key):
                 yield from _paths(value, (*path, key))
     elif path:
         yield path
