@@ -35,7 +35,7 @@ SAMPLES = sorted(
     path
     for folder in ("samplers", "servers", "clients", "perf")
     for path in (DATA / folder).rglob("*")
-    if path.is_file() and path.suffix != ".md" and path.name != "clients.csv"
+    if path.is_file() and path.suffix != ".md" and path.name not in {"clients.csv", "messages.json"}
 )
 
 

@@ -174,6 +174,8 @@ def _find_prefix(content: Content, samples: Iterable[bytes], given: str | None) 
         found = None if found is not None and found.wrapped and b"\n\t" not in sample else found
         if found is not None and (not found.undecided or len(sample) < HEAD_BYTES):
             return found
+    if found is None and _STUDY_HEAD.search(text):
+        found = _STUDY
     if found is not None:
         return found
     raise _misfit(content, sample, given)

@@ -45,7 +45,7 @@ def records_of(sample: str) -> tuple[list[Record], int]:
     whose messages tell something about their session, and some from the rest.
 
     Example:
-        >>> records_of("12:00 [7] LOG:  ready\\n\\tand\\n")
+        >>> records_of("12:00 [7] LOG:  ready\n\tand\n")
         ([Record(head='12:00 [7] ', severity='LOG', message='ready')], 0)
     """
     found = [(line, mark) for line in sample.split("\n") if (mark := _mark(line)) is not None]
