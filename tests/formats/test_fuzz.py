@@ -38,7 +38,10 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
     assert problems(tmp_path, name, _SHORT) == []
 
 
-@pytest.mark.parametrize(("name", "number"), [("pgbench", 1011), ("pgcsvlog", 991), ("hammerdb", 123), ("ycsb", 538)])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("pgbench", 1011), ("pgcsvlog", 991), ("hammerdb", 123), ("ycsb", 538), ("pgbouncer_show", 261)],
+)
 def test_files_that_once_were_too_much(tmp_path: Path, name: str, number: int) -> None:
     assert problems(tmp_path, name, range(number, number + 1)) == []
 

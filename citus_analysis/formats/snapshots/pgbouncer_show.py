@@ -167,8 +167,13 @@ class _Reading:
         elif not text or _NOISE.fullmatch(text) or self._is_stamp(text):
             self.noise += length
         elif self._report and self._report != _UNDECIDED and mark == self._mark and len(cells) == len(self._header):
-            self._add(dict(zip(self._header, cells, strict=True)))
-            self.parsed += length
+            row = dict(zip(self._header, cells, strict=True))
+            damaged = next((name for name in _WAITS.values() if not _NUMBER.fullmatch(row.get(name) or "0")), None)
+            if damaged is None:
+                self._add(row)
+                self.parsed += length
+            else:
+                self.rejects.append(Reject(self.offset, length, f"{damaged} is not a number", text))
         else:
             undecided = self._report == _UNDECIDED and len(cells) == len(self._header)
             reason = f"the columns are those of {_UNDECIDED}" if undecided else "not a line of a table of PgBouncer"
