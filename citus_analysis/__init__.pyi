@@ -20,7 +20,9 @@ from . import units as units
 from ._renamed import compare as compare
 from .dataset import Dataset as Dataset
 from .dataset import IngestSummary as IngestSummary
+from .dataset import Inspection as Inspection
 from .dataset import ingest as ingest
+from .dataset import inspect as inspect
 from .dataset import open_dataset as open_dataset
 from .errors import CitusAnalysisError as CitusAnalysisError
 from .explorer import explore as explore

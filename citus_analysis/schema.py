@@ -356,6 +356,7 @@ _TABLES: Final = (
             _RESOURCE,
             Column("system", TEXT, "database system (citus, postgresql, aurora ...)"),
             Column("set_up", TEXT, "set-up of the run, as stated; runs with different set-ups never form one series"),
+            Column("inferred", TEXT, "names of facts that were read off names and times of files; null if none"),
             Column("phase", one_of(PHASES), "load = the insert phase; run = the transaction phase"),
             Column(
                 "workload", TEXT, "YCSB core workload, upper case letter, or the workload's name, or pgbench's script"

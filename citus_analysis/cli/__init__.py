@@ -27,6 +27,7 @@ __dir__ = public(__all__)
 #: Command -> its description, in the order of the help. The module of the same name defines it as `command`.
 _COMMANDS: Final = {
     "ingest": "Read raw files into a dataset of Parquet tables.",
+    "inspect": "Say what files are, and how their study is designed.",
     "vacuum": "Remove files of a dataset that an ingest superseded.",
     "runs": "List the configurations of a dataset: runs, statuses, throughput.",
     "sql": "Print the rows of a SELECT over a dataset's tables.",

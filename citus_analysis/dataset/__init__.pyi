@@ -2,6 +2,8 @@
 from .ingesting.ingestion import ingest as ingest
 from .ingesting.summary import IngestSummary as IngestSummary
 from .ingesting.summary import Progress as Progress
+from .inspection import Inspection as Inspection
+from .inspection import inspect as inspect
 from .query.access import Dataset as Dataset
 from .query.access import open_dataset as open_dataset
 from .storage.files import Vacuumed as Vacuumed

@@ -55,6 +55,7 @@ class Identity:
         part: number of the load generator within the run, from 0.
         start_time: when the load generator began (ISO 8601, UTC), for tools that print no times.
         end_time: when it ended; of begin and end, the one that is not stated follows from the run time.
+        inferred: names of the facts that were read off names and times of files; nobody states it.
     """
 
     resource: str
@@ -74,6 +75,7 @@ class Identity:
     run: str | None = None
     start_time: str | None = None
     end_time: str | None = None
+    inferred: str | None = None
 
     def __post_init__(self) -> None:
         """Redact every text and make it printable."""
@@ -104,6 +106,7 @@ class Identity:
             run=texts.get("run"),
             start_time=texts.get("start_time"),
             end_time=texts.get("end_time"),
+            inferred=texts.get("inferred"),
         )
 
     @property
@@ -131,7 +134,7 @@ class Identity:
 
 
 #: Names of facts that users may state; in the same places they may state the options of formats.
-FACTS: Final = tuple(field.name for field in fields(Identity))
+FACTS: Final = tuple(field.name for field in fields(Identity) if field.name != "inferred")
 
 _NUMBERS: Final = frozenset(
     {"threads", "records", "operations", "iteration", "workers", "drivers", "part"},

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.study.own_facts import UNKNOWN, OwnFacts
 from citus_analysis.dataset.discover.walk import Found
 from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.formats import Format
@@ -41,6 +42,7 @@ class SourceFile(Found):
         forced: the user stated the format.
         problem: reason why it cannot be read.
         source_id: stable name, from the resource and the path within it.
+        own: what the output of a load generator says of itself, where its name does not state its run.
         same_as: path of another file that contributed the same content for the same identity.
         cuts: where stretches of it begin that can be read by themselves, without the first; empty if it is not cut.
     """
@@ -56,6 +58,7 @@ class SourceFile(Found):
     forced: bool = False
     problem: str | None = None
     source_id: str = ""
+    own: OwnFacts = UNKNOWN
     same_as: str | None = None
     cuts: tuple[int, ...] = ()
 

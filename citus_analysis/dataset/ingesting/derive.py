@@ -277,7 +277,7 @@ _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 DERIVATIONS: Final = (
     Derivation(
         "runs",
-        6,
+        7,
         ("clients", "client_metrics", "client_histogram", "outcomes", "stated_runs"),
         ("runs", "operation_latencies"),
         _runs,
@@ -294,7 +294,8 @@ DERIVATIONS: Final = (
 def run_identity(tables: ResourceTables) -> pl.DataFrame:
     """One row per run with the facts from its main clients' files, in order of the run's name."""
     # Times that are stated are in the table of the clients.
-    columns = tuple(name for name in TABLES["runs"].names() if name in FACTS and name not in ("resource", *TIMES))
+    facts_of_runs = {*FACTS, "inferred"} - {"resource", *TIMES}
+    columns = tuple(name for name in TABLES["runs"].names() if name in facts_of_runs)
     rows: dict[str, dict[str, object]] = {}
     # Main clients first: a monitor's file describes the same run, but states its own number of operations.
     for run_id, identity in sorted(tables.identities(), key=lambda pair: (pair[0], pair[1].role or "")):

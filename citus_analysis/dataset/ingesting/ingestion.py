@@ -20,6 +20,7 @@ from citus_analysis.dataset.discover.identity import convert_facts
 from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.study.design import Design
 from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
 from citus_analysis.dataset.discover.url_sources import outlined, with_origins
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Walk, display, file_at, is_there, size_and_time, walk
@@ -32,6 +33,7 @@ from citus_analysis.dataset.ingesting.derive import (
     known_runs,
 )
 from citus_analysis.dataset.ingesting.deriving import DeriveTask, derive_task, derive_tasks, derived_by_pieces, together
+from citus_analysis.dataset.ingesting.designing import with_design
 from citus_analysis.dataset.ingesting.prefix_notes import coverage_notes, prefix_notes
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
@@ -283,6 +285,7 @@ class _Ingest:
     gauge: _Gauge
     messages: list[str]
     counts: Counter[str] = field(default_factory=Counter)
+    design: Design = field(default_factory=Design)
     _intact_paths: frozenset[str] = frozenset()
     _damaged: set[str] = field(default_factory=set)
     _withheld: list[Part] = field(default_factory=list)
@@ -295,7 +298,8 @@ class _Ingest:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
         plan = without_summaries(plan, known.values())
-        plan = find_duplicates(join_logs(name_sources(plan, known)), known.values())
+        plan, self.design = with_design(join_logs(plan))
+        plan = find_duplicates(name_sources(plan, known), known.values())
         self.counts["unseen"] = self.counts["failed"] = len(self.messages)
         if strict:
             self.manifest.hold()
@@ -554,6 +558,7 @@ class _Ingest:
             unrecognised_files=unrecognised,
             prefixes=tuple(prefix_notes(states)),
             unread=tuple(coverage_notes(states)),
+            design=tuple(self.design.remarks),
             hints=tuple(advice(self.manifest)),
         )
 

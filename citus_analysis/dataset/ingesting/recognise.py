@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from citus_analysis.dataset.discover.foreign import way_out_of
-from citus_analysis.dataset.discover.identity import STANDARD_ERROR, TIMES, Facts, Identity, plain_name
+from citus_analysis.dataset.discover.identity import STANDARD_ERROR, TIMES, Facts, Identity, name_facts, plain_name
 from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.study.own_facts import own_facts
 from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.discover.walk import file_at, unreadable
 from citus_analysis.dataset.ingesting.workers.early_hashes import hash_of
@@ -30,10 +31,15 @@ from citus_analysis.formats.recognition.sources_of_file import Recognised, recog
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
 __all__ = [
+    "REPORT_OF",
     "Remembered",
     "find_duplicates",
+    "is_named_by_path",
+    "is_study_name",
     "join_logs",
+    "looked_at",
     "name_sources",
+    "path_stem",
     "recognise",
     "registry_key",
     "unrecognised_reason",
@@ -43,9 +49,11 @@ __all__ = [
 #: (name, hash) of a file -> name of the format and delivery of each source in it.
 Remembered: TypeAlias = Mapping[tuple[str, str], Sequence[tuple[str | None, Delivery]]]
 
-_PID_SUFFIX: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
+_SUFFIXES: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
+#: Of a client's output, what is searched for its last time.
+_TAIL_BYTES: Final = 8192
 #: Format of transaction logs that do not name their run -> format of the reports beside them.
-_REPORT_OF: Final = {"pgbench_log": "pgbench"}
+REPORT_OF: Final = {"pgbench_log": "pgbench"}
 
 
 def unrecognised_reason(file: SourceFile) -> str:
@@ -91,12 +99,23 @@ def recognise(
     """
     try:
         with local_copy(file) as path:
-            sources = _recognised(file, path, forced, remembered)
+            sources = [_with_own_facts(one, path) for one in _recognised(file, path, forced, remembered)]
             if stretch_bytes is not None:
                 return [replace(source, cuts=_cuts(source, path, stretch_bytes)) for source in sources]
             return sources
     except InputError as error:
         return [replace(file, problem=error.problem)]
+
+
+def looked_at(file: SourceFile) -> list[SourceFile]:
+    """The sources in a file as :func:`recognise` gives them, without the hash, for which a file is read whole."""
+    try:
+        found = recognise_sources(Content(file.path), None)
+        return [_with_own_facts(_with_source(file, source, None), file.path) for source in found]
+    except InputError as error:
+        return [replace(file, problem=error.problem)]
+    except OSError as error:
+        return [replace(file, problem=unreadable(error))]
 
 
 def _recognised(file: SourceFile, path: Path, forced: Format | None, remembered: Remembered) -> list[SourceFile]:
@@ -158,7 +177,7 @@ def _cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, ...]:
 def _as_client(file: SourceFile) -> SourceFile:
     """A load generator's file with a run and a role; the default role is main."""
     known = file.identity
-    run = known.run if known.run_id is not None else _run_name(file.key)
+    run = known.run if known.run_id is not None else _run_name(file)
     return replace(file, identity=replace(known, run=run, role=known.role or "main"))
 
 
@@ -169,17 +188,48 @@ def _hash_or_empty(path: Path) -> str:
         return ""
 
 
-def _run_name(key: str) -> str:
-    """Name of the run of a client's file that names none: its path without suffixes and process numbers."""
+def path_stem(key: str) -> str:
+    """The path of a client's file without suffixes: the name of its run, if nothing else names it."""
     name, _, part = key.partition("#")
     name = plain_name(name)
-    for suffix in _PID_SUFFIX:
+    for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
+    return f"{name}#{part}" if part else name
+
+
+def _run_name(file: SourceFile) -> str:
+    """Name of the run of a client's file that names none; without process numbers, for transaction logs."""
+    name, _, part = path_stem(file.key).partition("#")
     stem, _, number = name.rpartition(".")
-    while stem and number.isdecimal():
+    while _is_log(file) and stem and number.isdecimal():
         name = stem
         stem, _, number = name.rpartition(".")
     return f"{name}#{part}" if part else name
+
+
+def _is_log(file: SourceFile) -> bool:
+    return file.format is not None and file.format.name in REPORT_OF
+
+
+def _with_own_facts(file: SourceFile, path: Path) -> SourceFile:
+    """An output of a load generator whose run nobody states, with what it says of itself."""
+    if not file.is_client or file.problem or is_study_name(file):
+        return file
+    content = Content(path)
+    head = file.delivery.own_head(content, HEAD_BYTES)
+    if file.delivery.is_part:
+        return replace(file, own=own_facts(head, head))
+    stamped = content.head if file.delivery.is_undone else head
+    return replace(file, own=own_facts(head, _tail(path, content), stamped))
+
+
+def _tail(path: Path, content: Content) -> bytes:
+    """The last bytes of a file; of a compressed one, of its beginning."""
+    if plain_name(path.name) != path.name:
+        return content.head[-_TAIL_BYTES:]
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
+        return file.read()
 
 
 def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
@@ -190,23 +240,29 @@ def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
     """
     reports: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
     for file in files:
-        if file.format is not None and file.format.name in _REPORT_OF.values() and _is_named_by_path(file):
+        if file.format is not None and file.format.name in REPORT_OF.values() and is_named_by_path(file):
             folder = file.location.rpartition("/")[0]
             reports[file.identity.resource, folder, file.format.name].add(file.identity.run)
     joined = []
     for file in files:
-        wanted = None if file.format is None else _REPORT_OF.get(file.format.name)
+        wanted = None if file.format is None else REPORT_OF.get(file.format.name)
         found = reports.get((file.identity.resource, file.location.rpartition("/")[0], wanted)) if wanted else None
-        if found and len(found) == 1 and _is_named_by_path(file):
+        if found and len(found) == 1 and is_named_by_path(file):
             joined.append(replace(file, identity=replace(file.identity, run=next(iter(found)))))
         else:
             joined.append(file)
     return joined
 
 
-def _is_named_by_path(file: SourceFile) -> bool:
+def is_study_name(file: SourceFile) -> bool:
+    """Whether the name of a file is one of the study's tree, which states its run."""
+    return "phase" in name_facts(file.path.name, file.identity.resource)
+
+
+def is_named_by_path(file: SourceFile) -> bool:
+    """Whether the run of a client's file is named after its path, because nothing states it."""
     known = file.identity
-    return known.run is not None and replace(known, run=None).run_id is None and known.run == _run_name(file.key)
+    return known.run is not None and replace(known, run=None).run_id is None and known.run == _run_name(file)
 
 
 def without_summaries(files: Sequence[SourceFile], known: Iterable[SourceState]) -> list[SourceFile]:

@@ -52,6 +52,7 @@ class IngestSummary:
         unrecognised_files: (path, reason) of each file that no format recognised.
         prefixes: one line for each prefix of server logs that was inferred.
         unread: one line for each server log of which much was not understood.
+        design: what was read off names and times of files, and what contradicts it, one line each.
         hints: one line for each file or fact whose addition would allow more results.
     """
 
@@ -69,6 +70,7 @@ class IngestSummary:
     unrecognised_files: tuple[tuple[str, str], ...] = ()
     prefixes: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    design: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
     @property
@@ -77,7 +79,7 @@ class IngestSummary:
         files = [f"{path}: not recognised: {reason}" for path, reason in self.unrecognised_files[:_FEW]]
         rest = len(self.unrecognised_files) - len(files)
         more = [f"... and {rest} more that were not recognised (all: --json)"] if rest else []
-        return (*files, *more, *self.prefixes, *self.unread, *self.hints)
+        return (*files, *more, *self.prefixes, *self.unread, *self.design, *self.hints)
 
     @property
     def exit_code(self) -> int:
@@ -90,7 +92,8 @@ class IngestSummary:
         """For JSON."""
         files = [{"path": path, "reason": reason} for path, reason in self.unrecognised_files]
         lists = {"messages": list(self.messages), "unrecognised_files": files}
-        lists |= {"prefixes": list(self.prefixes), "unread": list(self.unread), "hints": list(self.hints)}
+        lists |= {"prefixes": list(self.prefixes), "unread": list(self.unread)}
+        lists |= {"design": list(self.design), "hints": list(self.hints)}
         return asdict(self) | lists | {"rows": dict(self.rows), "exit_code": self.exit_code}
 
     def __str__(self) -> str:

@@ -102,6 +102,10 @@ class Delivery:
                 break
         return data[:size]
 
+    def own_head(self, content: Content, size: int) -> bytes:
+        """The first bytes of the text of the source, which may be one of several in its file."""
+        return self.head(content, self.begin + size)[self.begin : self.end]
+
     def write(self, content: Content, path: Path) -> Places:
         """Write the text of the source to a file, and return where its lines stand in the file of the source.
 

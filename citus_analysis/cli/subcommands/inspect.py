@@ -1,0 +1,39 @@
+"""Command: citus-analysis inspect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from citus_analysis.cli.completed_values import SOURCE
+from citus_analysis.cli.output import key_values, print_json, printable
+from citus_analysis.cli.run_options import AS_JSON
+
+__all__ = ["command"]
+
+
+@click.command("inspect")
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=SOURCE)
+@click.option("--meta", multiple=True, callback=key_values, metavar="K=V", help="A fact about all files; repeatable.")
+@click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write an identity.yml.")
+@AS_JSON
+def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path | None, as_json: bool) -> None:
+    """Say what files are, and how the study that they come from is designed.
+
+    Only names and first lines are read, and no dataset is written. --write writes an identity.yml that states what was
+    read off names, to be corrected and put into the folder.
+    """
+    from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.dataset import inspect
+    from citus_analysis.errors import UsageError
+
+    found = inspect(expand_sources(sources), **meta)
+    if write is not None:
+        if write.exists():
+            raise UsageError("exists already", path=write, way_out="name another file, or remove it first")
+        write.write_text(found.identity_yml(), encoding="utf-8")
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        click.echo("\n".join(map(printable, str(found).split("\n"))))

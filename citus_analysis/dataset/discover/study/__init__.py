@@ -1,0 +1,1 @@
+"""The design of a study whose files follow no convention, read from names and contents."""

@@ -1,0 +1,404 @@
+"""The design of a study whose files follow no convention: which runs there are, and in what they differ.
+
+The names of all files are taken apart together. A token that varies is a factor. What it means is only believed with
+evidence: a word beside a number, equality with what the files say themselves, or a design that closes, in which each
+cell has the same repeats. What is not explained is part of the set-up: results that differ in it never share a series.
+Several files of a cell are generators of one run if they ran at the same time, and repeats otherwise.
+
+Facts that somebody states, and what a file says of itself, have priority over its name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from citus_analysis.dataset.discover.identity import Facts, Identity
+from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.study.name_tokens import MEANINGS, Token, tokens_of
+from citus_analysis.dataset.discover.study.own_facts import OwnFacts
+from citus_analysis.texts.counted_words import counted
+
+__all__ = ["Design", "Member", "UsedToken", "read_design"]
+
+#: Facts that names and contents both may state.
+_COMPARED: Final = ("threads", "scale_factor", "records", "operations")
+#: Facts of an identity that only tell runs of a cell apart.
+_WITHIN_CELL: Final = frozenset({"iteration", "part", "drivers", "run", "role", "start_time", "end_time", "resource"})
+_PHASE_WORDS: Final = {
+    "load": ("load", "loading", "insert", "inserts"),
+    "run": ("run", "select", "selects", "read", "reads", "transactions"),
+}
+_USUAL: Final = "usual set-up"
+#: Where at least this share of the cells has all repeats, the design closes.
+_CLOSED_SHARE: Final = 0.5
+#: A word means what files say of themselves if at least this share of them agrees; the others contradict their names.
+_AGREEING_SHARE: Final = 0.7
+
+
+@dataclass(frozen=True)
+class UsedToken:
+    """What a token of a name was taken for.
+
+    Attributes:
+        token: the token.
+        fact: the fact that it states; `date` for a date, None where it is not explained.
+        reason: why, in words.
+    """
+
+    token: Token
+    fact: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A load generator's output in a study.
+
+    Attributes:
+        file: the file; its identity is that of the design.
+        tokens: what the tokens of its path were taken for.
+        own: what the file says of itself.
+        inferred: names of the facts of its identity that were read off names and times.
+    """
+
+    file: SourceFile
+    tokens: tuple[UsedToken, ...]
+    own: OwnFacts
+    inferred: tuple[str, ...] = ()
+
+    def number(self, fact: str) -> int | None:
+        """The number that the path states for a fact."""
+        return next((used.token.number for used in self.tokens if used.fact == fact), None)
+
+    @cached_property
+    def dates(self) -> tuple[str, ...]:
+        """Dates in the path."""
+        return tuple(used.token.text for used in self.tokens if used.fact == "date")
+
+    @cached_property
+    def unexplained(self) -> tuple[str, ...]:
+        """Texts of the tokens that are not explained; those without anything between them are one."""
+        texts: dict[tuple[int, int], str] = {}
+        for used in self.tokens:
+            if used.fact is None:
+                place = used.token.part, used.token.cluster
+                texts[place] = texts.get(place, "") + (used.token.label or "") + used.token.text
+        return tuple(texts.values())
+
+
+@dataclass(frozen=True)
+class Design:
+    """The design that was read.
+
+    Attributes:
+        members: the load generators' outputs, in the order of the files.
+        contradictions: one line for each file whose name and contents differ.
+    """
+
+    members: tuple[Member, ...] = ()
+    contradictions: tuple[str, ...] = ()
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What was assumed because nothing decides it, one line each."""
+        parts = [m for m in self.members if m.number("part") is not None and m.file.identity.part is None]
+        undated = [member.file.relative for member in parts if member.own.end is None]
+        if not undated:
+            return []
+        what = "they count as repeats, because they have no times that show that they ran together"
+        return [f"{counted(len(undated), 'output')} such as {undated[0]}: {what} (if so, state `part` in identity.yml)"]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What an ingest says of the design, one line each."""
+        inferred = sorted({name for member in self.members for name in member.inferred})
+        if not inferred:
+            return []
+        first = (
+            f"{counted(len(self.members), 'output')} of load generators: {', '.join(inferred)} read off names and times"
+        )
+        return [f"{first} (what and why: citus-analysis inspect)", *self.contradictions, *self.assumptions]
+
+
+def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str]) -> Design:
+    """The design of a study.
+
+    Args:
+        files: outputs of load generators whose run nobody states.
+        run_name: gives the name of the run of a file by its key.
+    """
+    several = len({file.root for file in files}) > 1
+    readings = [
+        _with_labels([Member(file, tuple(_tokens(file, several, follow)), file.own) for file in files])
+        for follow in (False, True)
+    ]
+    # The first one of those that agree equally often with what the files say of themselves.
+    members = max(readings, key=_agreements)
+    for step in (_with_equal_numbers, _with_words, _with_repeats):
+        members = step(members)
+    members = _with_runs(_with_set_ups(members), run_name)
+    return Design(tuple(members), tuple(line for member in members for line in _contradictions(member)))
+
+
+def _tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[UsedToken]:
+    """The tokens of a path, and those of the folder that was given: all of them only where there are several."""
+    own = tokens_of(file.relative if file.origin is None else file.key, words_follow=words_follow)
+    above = [replace(token, part=-1) for token in tokens_of(file.root.name) if several or token.label]
+    for token in (*above, *own):
+        yield UsedToken(token, "date", "a date") if token.kind == "date" else UsedToken(token)
+
+
+def _agreements(members: Sequence[Member]) -> int:
+    """How often a number in a name equals the fact that the file states itself."""
+    return sum(member.number(fact) == _own(member, fact) is not None for member in members for fact in _COMPARED)
+
+
+def _own(member: Member, fact: str) -> int | None:
+    stated = member.file.identity.to_dict().get(fact)
+    return stated if isinstance(stated, int) else getattr(member.own, fact)
+
+
+def _with_labels(members: Sequence[Member]) -> list[Member]:
+    """Numbers beside a word of the field, unless the contents of the files refute it."""
+    pairs: dict[str, list[tuple[int, Member]]] = defaultdict(list)
+    for member in members:
+        for used in member.tokens:
+            if used.token.label is not None:
+                pairs[used.token.label].append((used.token.number, member))
+    meanings = {label: _meaning(label, uses) for label, uses in pairs.items()}
+
+    def explained(used: UsedToken) -> UsedToken:
+        label = used.token.label
+        fact = None if label is None else meanings[label]
+        return used if fact is None else UsedToken(used.token, fact, f"the word {label!r} beside it")
+
+    return [replace(member, tokens=tuple(map(explained, member.tokens))) for member in members]
+
+
+def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
+    first = MEANINGS[label][0]
+    for fact in _COMPARED:
+        known = [(number, own) for number, member in uses if (own := _own(member, fact)) is not None]
+        equal = sum(number == own for number, own in known)
+        if fact in MEANINGS[label] and equal and equal == len(known) and len(set(known)) > 1:
+            return fact
+        if fact == first and equal < _AGREEING_SHARE * len(known) and not _are_sums(known):
+            return None
+    return first
+
+
+def _are_sums(known: Iterable[tuple[int, int]]) -> bool:
+    """Whether names state the sum over several load generators of which each states its own."""
+    return all(own and number > own and number % own == 0 for number, own in known)
+
+
+_Slot = tuple[object, ...]
+
+
+def _slots(members: Sequence[Member]) -> dict[_Slot, list[tuple[int, Member]]]:
+    """Unexplained numbers that stand alone: place in names of the same shape -> place among the tokens, and file."""
+    found: dict[_Slot, list[tuple[int, Member]]] = defaultdict(list)
+    for member in members:
+        kinds = tuple(_kind(used) for used in member.tokens)
+        clusters = Counter((used.token.part, used.token.cluster) for used in member.tokens)
+        for at, used in enumerate(member.tokens):
+            alone = clusters[used.token.part, used.token.cluster] == 1
+            if used.fact is None and used.token.kind == "number" and used.token.label is None and alone:
+                found[kinds, at].append((at, member))
+    return found
+
+
+def _kind(used: UsedToken) -> tuple[object, ...]:
+    return used.fact or used.token.kind, used.token.part, used.token.cluster
+
+
+def _with_equal_numbers(members: Sequence[Member]) -> list[Member]:
+    """Numbers that equal a fact that each of the files states itself."""
+    found: dict[tuple[int, int], UsedToken] = {}
+    for uses in _slots(members).values():
+        for fact in _COMPARED:
+            if uses and all(member.tokens[at].token.number == _own(member, fact) for at, member in uses):
+                reason = f"equals what the files say of their {fact.replace('_', ' ')}"
+                found |= {(id(member), at): replace(member.tokens[at], fact=fact, reason=reason) for at, member in uses}
+                break
+    return _replaced(members, found)
+
+
+def _replaced(members: Sequence[Member], found: Mapping[tuple[int, int], UsedToken]) -> list[Member]:
+    return [
+        replace(member, tokens=tuple(found.get((id(member), at), used) for at, used in enumerate(member.tokens)))
+        for member in members
+    ]
+
+
+def _with_words(members: Sequence[Member]) -> list[Member]:
+    """Words that name the workload or the phase."""
+    found: dict[tuple[int, int], UsedToken] = {}
+    for member in members:
+        texts = [used.token.text.lower() if used.token.kind == "word" else "" for used in member.tokens]
+        for at, text in enumerate(texts):
+            if _letter(text) or (text == "workload" and at + 1 < len(texts) and _letter(f"workload{texts[at + 1]}")):
+                places = (at,) if _letter(text) else (at, at + 1)
+                found |= {(id(member), place): _workload(member.tokens[place]) for place in places}
+            elif member.own.phase and text in _PHASE_WORDS[member.own.phase]:
+                used = replace(member.tokens[at], fact="phase", reason="equals what the file says of its phase")
+                found[id(member), at] = used
+    return _replaced(members, found)
+
+
+def _workload(used: UsedToken) -> UsedToken:
+    return replace(used, fact="workload", reason="names one of YCSB's workloads")
+
+
+def _letter(text: str) -> str | None:
+    """The letter of one of YCSB's core workloads."""
+    name = text.removeprefix("workload")
+    return name.upper() if name != text and len(name) == 1 and name in "abcdef" else None
+
+
+def _with_repeats(members: Sequence[Member]) -> list[Member]:
+    """The last number that varies, if it counts the repeats of each cell from 1 or 0."""
+    found: dict[tuple[int, int], UsedToken] = {}
+    for uses in _last_slots(_slots([member for member in members if member.number("iteration") is None])):
+        if _closes(uses):
+            reason = "each cell has the same numbers from the first on"
+            tokens = {(id(member), at): member.tokens[at] for at, member in uses}
+            found |= {place: replace(used, fact="iteration", reason=reason) for place, used in tokens.items()}
+    return _replaced(members, found)
+
+
+def _last_slots(slots: Mapping[_Slot, list[tuple[int, Member]]]) -> Iterator[list[tuple[int, Member]]]:
+    last: dict[object, _Slot] = {}
+    for slot, uses in slots.items():
+        if len({member.tokens[at].token.number for at, member in uses}) > 1:
+            last[slot[0]] = max(slot, last.get(slot[0], slot), key=lambda one: int(str(one[1])))
+    yield from (slots[slot] for slot in last.values())
+
+
+def _closes(uses: Sequence[tuple[int, Member]]) -> bool:
+    cells: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for at, member in uses:
+        others = tuple(used.token.text for place, used in enumerate(member.tokens) if place != at)
+        cells[(*others, *_contents(member))].append(member.tokens[at].token.number)
+    numbers = sorted({number for cell in cells.values() for number in cell})
+    counts_up = numbers == list(range(numbers[0], numbers[0] + len(numbers))) and numbers[0] in (0, 1)
+    full = sum(len(cell) == len(numbers) for cell in cells.values())
+    once = all(len(set(cell)) == len(cell) for cell in cells.values())
+    return counts_up and once and full >= _CLOSED_SHARE * len(cells)
+
+
+def _contents(member: Member) -> tuple[object, ...]:
+    """What tells the cells of a design apart that files say themselves, or somebody states."""
+    own = member.own
+    stated = {k: v for k, v in member.file.identity.to_dict().items() if k not in _WITHIN_CELL}
+    # Generators share the operations of a run, and need not do equally many.
+    known = (own.threads, own.scale_factor, own.records, own.workload, own.phase)
+    name = member.file.format.name if member.file.format else None
+    return (name, *known, tuple(sorted(stated.items())))
+
+
+def _with_set_ups(members: Sequence[Member]) -> list[Member]:
+    """Identities with the set-up: the unexplained tokens in which files differ."""
+    counts = [Counter(member.unexplained) for member in members]
+    common = (
+        {text for text in counts[0] if all(count[text] == counts[0][text] for count in counts)} if counts else set()
+    )
+    return [_with_facts(member, common) for member in members]
+
+
+def _with_facts(member: Member, common: Iterable[str]) -> Member:
+    """A member with the identity that its name gives it; its run and its iteration are not yet known."""
+    differing = [text for text in member.unexplained if text not in common]
+    named = {fact: member.number(fact) for fact in ("workers", "threads", "records", "operations", "iteration")}
+    facts: Facts = {fact: value for fact, value in named.items() if value is not None}
+    scale = member.number("scale_factor")
+    if scale is not None and member.own.scale_factor is None:
+        differing.append(f"scale {scale}")
+    facts |= {"workload": workload} if (workload := _named_workload(member)) else {}
+    facts |= {"set_up": "-".join(differing)} if differing else {}
+    own = {"workload": member.own.workload, "phase": member.own.phase, "records": member.own.records}
+    said: Facts = {fact: value for fact, value in own.items() if value is not None}
+    stated = member.file.identity.to_dict()
+    own_threads = {"threads"} if member.own.threads is not None else set()
+    inferred = sorted(facts.keys() - said.keys() - stated.keys() - own_threads)
+    identity = Identity.of({"set_up": _USUAL} | facts | said | stated)
+    return replace(member, file=replace(member.file, identity=identity), inferred=tuple(inferred))
+
+
+def _named_workload(member: Member) -> str | None:
+    texts = [used.token.text.lower() for used in member.tokens if used.fact == "workload"]
+    return _letter("".join(texts)) if texts else None
+
+
+def _contradictions(member: Member) -> Iterator[str]:
+    for fact in ("threads", "scale_factor"):
+        named, own = member.number(fact), getattr(member.own, fact)
+        if named is not None and own is not None and named not in (own, own * (member.file.identity.drivers or 1)):
+            yield f"{member.file.relative}: its name says {named} {fact.replace('_', ' ')}, the file itself {own}"
+    if (workload := _named_workload(member)) and member.own.workload not in (None, workload):
+        yield f"{member.file.relative}: its name says workload {workload}, the file itself {member.own.workload}"
+
+
+def _with_runs(members: Sequence[Member], run_name: Callable[[str], str]) -> list[Member]:
+    """Members with the run, part and iteration."""
+    cells: dict[tuple[object, ...], list[Member]] = defaultdict(list)
+    for member in members:
+        identity = member.file.identity
+        named = {k: v for k, v in identity.to_dict().items() if k not in _WITHIN_CELL}
+        cells[(tuple(sorted(named.items())), *_contents(member))].append(member)
+    placed = {id(old): new for cell in cells.values() for old, new in _placed(cell, run_name)}
+    return [placed[id(member)] for member in members]
+
+
+def _placed(cell: Sequence[Member], run_name: Callable[[str], str]) -> Iterator[tuple[Member, Member]]:
+    runs = _runs_of(cell, run_name)
+    numbers = [{member.file.identity.iteration for member in run} for run in runs]
+    known = [next(iter(number)) if len(number) == 1 else None for number in numbers]
+    are_named = None not in known and len(set(known)) == len(known)
+    for rank, run in enumerate(runs, start=1):
+        iteration = known[rank - 1] if are_named or len(runs) == 1 else rank
+        for part, member in enumerate(run):
+            yield member, _of_run(member, run, part, iteration, run_name)
+
+
+def _runs_of(cell: Sequence[Member], run_name: Callable[[str], str]) -> list[list[Member]]:
+    """The members of each run in the order of time: those that ran at the same time, or are stated to be parts."""
+    ordered = sorted(cell, key=lambda member: (member.dates, member.own.begin or 0.0, member.file.location))
+    runs: list[list[Member]] = []
+    for member in ordered:
+        for run in runs:
+            if any(_of_one_run(member, other, run_name) for other in run):
+                run.append(member)
+                break
+        else:
+            runs.append([member])
+    return runs
+
+
+def _of_one_run(one: Member, other: Member, run_name: Callable[[str], str]) -> bool:
+    """Whether two outputs are of one run: the same generator's two streams, stated parts, or times that overlap."""
+    mine, its = one.file, other.file
+    if mine.identity.resource == its.identity.resource and run_name(mine.key) == run_name(its.key):
+        return True
+    parts = mine.identity.part, its.identity.part
+    if None not in parts and parts[0] != parts[1]:
+        return mine.identity.iteration == its.identity.iteration
+    return one.own.overlaps(other.own)
+
+
+def _of_run(
+    member: Member, run: Sequence[Member], part: int, iteration: int | None, run_name: Callable[[str], str]
+) -> Member:
+    file, identity = member.file, member.file.identity
+    names = list(dict.fromkeys(run_name(one.file.key) for one in run))
+    own = replace(identity, run=names[0], iteration=iteration)
+    inferred = {*member.inferred, *(("iteration",) if iteration != identity.iteration else ())}
+    if len(names) > 1:
+        part = identity.part if identity.part is not None else names.index(run_name(file.key))
+        own = replace(own, part=part, drivers=len(names), resource=run[0].file.identity.resource)
+        inferred.add("drivers")
+    return replace(member, file=replace(file, identity=own), inferred=tuple(sorted(inferred)))

@@ -1,0 +1,69 @@
+"""Give outputs of load generators whose run nobody states the identity that the design of their study gives them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.study.design import Design, Member, read_design
+from citus_analysis.dataset.ingesting.recognise import REPORT_OF, is_named_by_path, is_study_name, path_stem
+
+__all__ = ["with_design"]
+
+
+def with_design(files: Sequence[SourceFile]) -> tuple[list[SourceFile], Design]:
+    """Files with the identities of the design of their study, and the design.
+
+    Files whose run is stated keep it, unless several claim to be the same load generator of it: these are told apart by
+    their names, so that they are never summed. Transaction logs follow the report whose run they have.
+    """
+    claims = Counter(_claim(file) for file in files if _may_be_designed(file))
+    chosen = [
+        _without_run(file)
+        for file in files
+        if _may_be_designed(file) and (is_named_by_path(file) or (claims[_claim(file)] > 1 and not is_study_name(file)))
+    ]
+    design = read_design(chosen, path_stem)
+    by_place = {member.file.location: member for member in design.members}
+    by_run = {_run(file): by_place[file.location] for file in files if file.location in by_place}
+    return [_as_designed(file, by_place, by_run) for file in files], design
+
+
+def _may_be_designed(file: SourceFile) -> bool:
+    is_output = file.is_client and file.format is not None and "stated_runs" not in file.format.tables
+    return is_output and file.identity.role == "main" and not _is_log(file)
+
+
+def _is_log(file: SourceFile) -> bool:
+    return file.format is not None and file.format.name in REPORT_OF
+
+
+def _claim(file: SourceFile) -> tuple[object, ...]:
+    return file.identity.run_id, file.identity.part
+
+
+def _run(file: SourceFile) -> tuple[str, str | None]:
+    return file.identity.resource, file.identity.run_id
+
+
+def _without_run(file: SourceFile) -> SourceFile:
+    return replace(file, identity=replace(file.identity, run=None))
+
+
+def _as_designed(
+    file: SourceFile, by_place: Mapping[str, Member], by_run: Mapping[tuple[str, str | None], Member]
+) -> SourceFile:
+    if file.location in by_place:
+        return replace(file, identity=_identity(by_place[file.location]))
+    member_of_run = by_run.get(_run(file)) if _is_log(file) else None
+    if member_of_run is None:
+        return file
+    facts = file.identity.to_dict() | _identity(member_of_run).to_dict()
+    return replace(file, identity=Identity.of(facts))
+
+
+def _identity(member: Member) -> Identity:
+    return replace(member.file.identity, inferred=", ".join(member.inferred) or None)

@@ -1,0 +1,247 @@
+"""What files are and how a study is designed, from names and first lines; no dataset is written."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.dataset.discover.identity import FACTS, convert_facts
+from citus_analysis.dataset.discover.resource_folders import Identifier
+from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.study.design import Design
+from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
+from citus_analysis.dataset.discover.walk import walk
+from citus_analysis.dataset.ingesting.designing import with_design
+from citus_analysis.dataset.ingesting.recognise import join_logs, looked_at, unrecognised_reason, without_summaries
+from citus_analysis.dataset.ingesting.workers.pool import Pool
+from citus_analysis.errors import InputError
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.text_tables import text_table
+
+__all__ = ["Inspection", "inspect"]
+
+_AT_ONCE: Final = 16
+#: Facts that make up a cell of the design, in the order of the table.
+_FACTORS: Final = ("resource", "system", "set_up", "phase", "workload", "workers", "threads", "records", "scale_factor")
+_FEW: Final = 5
+_PLAIN: Final = "plain text"
+Cell = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What files are, and the design of their study.
+
+    Attributes:
+        files: every source, with its format, delivery and identity.
+        design: the design of those whose run nobody states.
+        problems: files and folders that cannot be read, with the reason.
+    """
+
+    files: tuple[SourceFile, ...]
+    design: Design
+    problems: tuple[str, ...] = ()
+
+    @cached_property
+    def kinds(self) -> list[dict[str, object]]:
+        """Number of files of each format and delivery, with the path of one of them."""
+        counts: Counter[tuple[str, str]] = Counter()
+        examples: dict[tuple[str, str], str] = {}
+        for file in self.files:
+            if file.states_facts:
+                continue
+            kind = file.format.name if file.format else "not recognised", file.delivery.words or _PLAIN
+            counts[kind] += 1
+            examples.setdefault(kind, file.relative)
+        return [
+            {"format": name, "delivery": delivery, "files": count, "example": examples[name, delivery]}
+            for (name, delivery), count in counts.most_common()
+        ]
+
+    @cached_property
+    def unrecognised(self) -> dict[str, str]:
+        """Path and reason of each file that is not read."""
+        unread = [file for file in self.files if file.problem or file.is_unrecognised]
+        return {file.relative: file.problem or unrecognised_reason(file) for file in unread}
+
+    @cached_property
+    def cells(self) -> list[dict[str, object]]:
+        """The cells of the design: each factor that is known of a run, its runs and its load generators."""
+        runs: dict[Cell, set[str | None]] = {}
+        outputs: Counter[Cell] = Counter()
+        for file, own in self._clients():
+            facts = file.identity.to_dict() | own
+            cell = tuple(facts.get(name) for name in _FACTORS if name != "resource")
+            runs.setdefault(cell, set()).add(file.identity.run_id)
+            outputs[cell] += 1
+        names = [name for name in _FACTORS if name != "resource"]
+        rows = [
+            {**dict(zip(names, cell, strict=True)), "runs": len(found), "outputs": outputs[cell]}
+            for cell, found in runs.items()
+        ]
+        return sorted(rows, key=lambda row: [(value is not None, _sortable(value)) for value in row.values()])
+
+    def _clients(self) -> list[tuple[SourceFile, dict[str, int]]]:
+        owned = {member.file.location: member.own for member in self.design.members}
+        found = []
+        for file in self.files:
+            if not file.is_client or file.identity.run_id is None or file.identity.role not in (None, "main"):
+                continue
+            own = owned.get(file.location, file.own)
+            said = {"threads": own.threads, "scale_factor": own.scale_factor, "records": own.records}
+            found.append((file, {name: value for name, value in said.items() if value is not None}))
+        return found
+
+    @cached_property
+    def reasons(self) -> list[dict[str, object]]:
+        """Each fact that was read off names: its values, the reason, and a name that shows it."""
+        found: dict[tuple[str, str], tuple[set[object], str]] = {}
+        for member in self.design.members:
+            for used in member.tokens:
+                if used.fact:
+                    value = used.token.number if used.token.kind == "number" else used.token.text
+                    values, _ = found.setdefault((used.fact, used.reason), (set(), member.file.relative))
+                    values.add(value)
+        return [
+            {"fact": fact, "values": sorted(values, key=_sortable), "reason": reason, "example": example}
+            for (fact, reason), (values, example) in found.items()
+        ]
+
+    @cached_property
+    def unexplained(self) -> list[str]:
+        """Set-ups that consist of words and numbers that nothing explains."""
+        named = {m.file.identity.set_up for m in self.design.members if "set_up" in m.inferred}
+        return sorted(name for name in named if name)
+
+    def to_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "files": [
+                {
+                    "path": file.relative,
+                    "format": file.format.name if file.format else None,
+                    "delivery": file.delivery.words,
+                    "run_id": file.identity.run_id,
+                    "identity": {k: v for k, v in file.identity.to_dict().items() if k != "run"},
+                }
+                for file in self.files
+            ],
+            "kinds": self.kinds,
+            "not_recognised": [{"path": path, "reason": reason} for path, reason in self.unrecognised.items()],
+            "cells": self.cells,
+            "inferred": self.reasons,
+            "unexplained": self.unexplained,
+            "contradictions": list(self.design.contradictions),
+            "assumptions": list(self.design.assumptions),
+            "problems": list(self.problems),
+        }
+
+    def __str__(self) -> str:
+        """Some tables."""
+        read = counted(sum(file.format is not None for file in self.files), "file")
+        lines = [f"{read} can be read", "", *_table(self.kinds)]
+        for path, reason in list(self.unrecognised.items())[:_FEW]:
+            lines.append(f"{path}: not recognised: {reason}")
+        if self.cells:
+            runs = sum(int(str(row["runs"])) for row in self.cells)
+            lines += ["", f"The design: {counted(runs, 'run')} in {counted(len(self.cells), 'cell')}"]
+            lines += ["", *_table(self.cells), *self._unbalanced()]
+        if self.reasons or self.unexplained:
+            lines += ["", "Read off names", "", *_table(self._reason_rows())]
+        notes = [*self.design.contradictions, *self.design.assumptions, *self.problems]
+        lines += ["", *notes] if notes else []
+        if self.design.members:
+            lines += [
+                "",
+                "If this is wrong: --write identity.yml writes it down; correct it, and put it into the folder.",
+            ]
+        return "\n".join(lines)
+
+    def _reason_rows(self) -> list[dict[str, object]]:
+        rows = [dict(row) | {"values": _shown(list(row["values"]))} for row in self.reasons]  # type: ignore[call-overload]
+        if self.unexplained:
+            reason = "not explained: kept apart"
+            rows.append({"fact": "set_up", "values": _shown(self.unexplained), "reason": reason, "example": ""})
+        return rows
+
+    def _unbalanced(self) -> list[str]:
+        """What is missing: cells with fewer runs than most."""
+        counts = Counter(int(str(row["runs"])) for row in self.cells)
+        usual = max(counts, key=lambda number: (counts[number], number))
+        odd = sum(count for number, count in counts.items() if number != usual)
+        return [f"{counted(odd, 'cell')} of {len(self.cells)} without the usual {counted(usual, 'run')}"] if odd else []
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def identity_yml(self) -> str:
+        """An `identity.yml` that states the design, file by file."""
+        import yaml
+
+        entries = []
+        for member in self.design.members:
+            identity = member.file.identity
+            stated = {k: v for k, v in identity.to_dict().items() if k in FACTS and k not in ("resource", "role")}
+            entries.append({"pattern": _literal(member.file), "meta": stated})
+        return str(yaml.safe_dump({"files": entries}, sort_keys=False, allow_unicode=True))
+
+
+def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], **meta: str) -> Inspection:
+    r"""Look at files without reading them into a dataset.
+
+    Args:
+        sources: files and folders.
+        meta: facts about all of them, as for :func:`ingest`.
+
+    Raises:
+        InputError: a source does not exist or holds no files.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "iostat.txt").write_text("Linux 6.1.0 (db1)  03/01/2026  _x86_64_  (2 CPU)\n")
+        >>> inspect(folder).kinds[0]["files"]
+        1
+    """
+    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    identifier = Identifier(convert_facts({name: str(value) for name, value in meta.items()}, "meta"))
+    with archives_unpacked(walk([Path(source) for source in given])) as found:
+        if not found.files:
+            raise InputError("holds no files", path=str(given[0]), way_out="name the files, or the folder with them")
+        with Pool(len(os.sched_getaffinity(0))) as pool:
+            files = [identifier.identify(file) for file in found.files]
+            looked = [one for _, sources_ in pool.each(looked_at, files, _AT_ONCE) for one in sources_]
+        ordered = sorted(looked, key=lambda file: os.fsencode(file.location))
+        designed, design = with_design(join_logs(without_summaries(ordered, ())))
+        inspection = Inspection(tuple(designed), design, tuple(f"{path}: {why}" for path, why in found.problems))
+        # While members of archives are unpacked.
+        _ = inspection.unrecognised
+    return inspection
+
+
+def _literal(file: SourceFile) -> str:
+    """A pattern of an identity.yml for one path."""
+    return file.relative.partition("#")[0].replace("{", "*").replace("}", "*")
+
+
+def _sortable(value: object) -> tuple[bool, float, str]:
+    return (False, float(value), "") if isinstance(value, int | float) else (True, 0.0, str(value))
+
+
+def _shown(values: Sequence[object]) -> str:
+    shown = ", ".join(map(str, values[:_FEW]))
+    return f"{shown}, ... ({len(values)})" if len(values) > _FEW else shown
+
+
+def _table(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """A table without columns that are unknown in all rows."""
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
+    cells = [["-" if row[name] is None else str(row[name]) for name in names] for row in rows]
+    numbers = {at for at, name in enumerate(names) if all(isinstance(row[name], int | None) for row in rows)}
+    return text_table(names, cells, right=numbers)

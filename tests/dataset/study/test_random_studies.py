@@ -1,0 +1,52 @@
+"""Designs of random studies: nothing that differs is pooled or summed, and nearly all are right as a whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+
+import pytest
+
+from citus_analysis.dataset.discover.study.design import Member, read_design
+from citus_analysis.dataset.ingesting.recognise import path_stem
+
+from .random_studies import Study, studies
+
+#: 2,000 studies in all.
+SHARDS = 4
+STUDIES = 500
+#: Of the designs, at least this share is right as a whole.
+RIGHT = 0.95
+
+
+def _cell(member: Member) -> Hashable:
+    identity = member.file.identity
+    return identity.set_up, identity.workers, member.own.threads, identity.threads, identity.records, identity.workload
+
+
+def _mixed(pairs: Iterable[tuple[Hashable, Hashable]]) -> bool:
+    """Whether what is found as one is several in truth."""
+    truths: dict[Hashable, set[Hashable]] = defaultdict(set)
+    for found, truth in pairs:
+        truths[found].add(truth)
+    return any(len(of) > 1 for of in truths.values())
+
+
+def judged(study: Study) -> tuple[bool, bool]:
+    """Whether different results were pooled or summed, and whether all is right."""
+    members = read_design(study.files, path_stem).members
+    runs = [(m.file.identity.run_id, truth.run) for m, truth in zip(members, study.truths, strict=True)]
+    cells = [(_cell(m), truth.cell) for m, truth in zip(members, study.truths, strict=True)]
+    wrong = _mixed(runs) or _mixed(cells)
+    split = _mixed((truth, found) for found, truth in (*runs, *cells))
+    workers = all(m.file.identity.workers == truth.workers for m, truth in zip(members, study.truths, strict=True))
+    repeats = [(_cell(m), m.file.identity.iteration, m.file.identity.run_id) for m in members]
+    unique = not _mixed(((cell, iteration), run) for cell, iteration, run in repeats)
+    return wrong, not wrong and not split and workers and unique
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_nothing_that_differs_is_pooled_or_summed(shard: int) -> None:
+    found = {seed: judged(study) for seed, study in studies(range(shard * STUDIES, (shard + 1) * STUDIES))}
+    assert [seed for seed, (wrong, _) in found.items() if wrong] == []
+    assert sum(right for _, right in found.values()) >= RIGHT * len(found)

@@ -1,0 +1,155 @@
+"""Trees as people name them: the runs, their facts and the throughput are those that their authors meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+
+from .outputs import write_pgbench, write_ycsb
+
+Rows = list[tuple[object, ...]]
+
+
+def runs_of(tree: Path, out: Path, *columns: str) -> Rows:
+    ca.ingest(tree, out)
+    runs = ca.open_dataset(out).runs().select(columns)
+    return sorted(runs.with_columns(pl.col(pl.Float64).round()).rows(), key=str)
+
+
+def versions(tree: Path) -> None:
+    for version, clients, repeat in product((15, 16), (4, 16), (1, 2)):
+        write_pgbench(tree / f"pg{version}_c{clients}_r{repeat}.log", clients, version * clients)
+
+
+def numbered_outputs(tree: Path) -> None:
+    for workers, repeat in product((4, 8), (1, 2, 3)):
+        write_pgbench(tree / f"results_{workers}_workers/64/output.{repeat}", 64, workers * 100)
+
+
+def two_clients(tree: Path) -> None:
+    for run, client in product((1, 2), (1, 2)):
+        write_ycsb(tree / f"w2-t32/run{run}/client{client}.log", 16, 1000 * client, f"10:0{run}:00")
+
+
+def two_clients_one_by_one(tree: Path) -> None:
+    for client in (1, 2):
+        write_ycsb(tree / f"client{client}.log", 16, 1000, f"10:0{client}:00")
+
+
+def words_behind_numbers(tree: Path) -> None:
+    for nodes, threads, run in product((2, 4), (8, 16), (1, 2)):
+        name = f"citus-{nodes}nodes/ycsb_workloadc_{threads}threads_run{run}.txt"
+        write_ycsb(tree / name, threads, nodes * 500, f"{nodes + 10}:{threads:02}:{run * 25}")
+
+
+def equations(tree: Path) -> None:
+    for nodes, threads, run in product((2, 4), (8, 16), (1, 2)):
+        name = f"nodes={nodes}/threads={threads}/iter={run}/ycsb.log"
+        write_ycsb(tree / name, threads, nodes * 500, f"{nodes + 10}:{threads:02}:{run * 25}")
+
+
+def dated(tree: Path) -> None:
+    for day, workers in product((2, 3), (2, 4)):
+        write_ycsb(
+            tree / f"2026-08-0{day}_12-00-00/w{workers}_t16/ycsb.out", 16, workers * 500, f"1{day}:0{workers}:00"
+        )
+
+
+def systems(tree: Path) -> None:
+    for system, repeat in product(("citus", "yugabyte"), (1, 2)):
+        write_pgbench(tree / f"{system}_3w_16c_{repeat}.log", 16, 1000 if system == "citus" else 700)
+
+
+def unexplained_numbers(tree: Path) -> None:
+    for number in (1, 2, 4):
+        write_pgbench(tree / f"bench_{number}.log", 16, 1000 * number)
+
+
+FACTS = ("set_up", "workers", "threads", "iteration", "drivers", "throughput_ops_s")
+USUAL = "usual set-up"
+TREES: dict[Callable[[Path], None], Rows] = {
+    versions: [
+        (f"pg{version}", None, clients, repeat, 1, float(version * clients))
+        for version, clients, repeat in product((15, 16), (4, 16), (1, 2))
+    ],
+    numbered_outputs: [
+        (USUAL, workers, 64, repeat, 1, workers * 100.0) for workers, repeat in product((4, 8), (1, 2, 3))
+    ],
+    two_clients: [(USUAL, 2, 32, run, 2, 3000.0) for run in (1, 2)],
+    two_clients_one_by_one: [(USUAL, None, 16, run, 1, 1000.0) for run in (1, 2)],
+    words_behind_numbers: [
+        (USUAL, nodes, threads, run, 1, nodes * 500.0) for nodes, threads, run in product((2, 4), (8, 16), (1, 2))
+    ],
+    equations: [
+        (USUAL, nodes, threads, run, 1, nodes * 500.0) for nodes, threads, run in product((2, 4), (8, 16), (1, 2))
+    ],
+    dated: [(USUAL, workers, 16, run, 1, workers * 500.0) for workers, run in product((2, 4), (1, 2))],
+    systems: [
+        (system, 3, 16, repeat, 1, rate)
+        for (system, rate), repeat in product((("citus", 1000.0), ("yugabyte", 700.0)), (1, 2))
+    ],
+    unexplained_numbers: [(str(number), None, 16, None, 1, 1000.0 * number) for number in (1, 2, 4)],
+}
+
+
+@pytest.mark.parametrize("write", TREES, ids=lambda write: write.__name__)
+def test_runs_are_those_of_the_design(write: Callable[[Path], None], tmp_path: Path) -> None:
+    write(tmp_path / "results")
+    assert runs_of(tmp_path / "results", tmp_path / "out", *FACTS) == sorted(TREES[write], key=str)
+
+
+@pytest.mark.parametrize("write", TREES, ids=lambda write: write.__name__)
+def test_what_inspect_writes_states_the_same_design(write: Callable[[Path], None], tmp_path: Path) -> None:
+    tree = tmp_path / "results"
+    write(tree)
+    found = ca.inspect(tree)
+    (tree / "identity.yml").write_text(found.identity_yml())
+    assert runs_of(tree, tmp_path / "out", *FACTS) == sorted(TREES[write], key=str)
+
+
+def test_a_file_is_right_where_its_name_is_not(tmp_path: Path) -> None:
+    for threads, repeat in product((4, 8, 16, 32), (1, 2)):
+        own = 8 if (threads, repeat) == (16, 2) else threads
+        write_pgbench(tmp_path / "tree" / f"t{threads}_r{repeat}.log", own, 1000)
+    summary = ca.ingest(tmp_path / "tree", tmp_path / "out")
+    assert "t16_r2.log: its name says 16 threads, the file itself 8" in summary.design
+    runs = ca.open_dataset(tmp_path / "out").runs()
+    assert runs.filter(pl.col("run_id").str.contains("t16_r2"))["threads"].to_list() == [8]
+
+
+def test_parts_without_times_are_repeats_and_that_is_said(tmp_path: Path) -> None:
+    for part in (1, 2, 3):
+        write_pgbench(tmp_path / "tree" / f"tuned-par-{part}.log", 16, 1000)
+    summary = ca.ingest(tmp_path / "tree", tmp_path / "out")
+    assert ca.open_dataset(tmp_path / "out").runs()["throughput_ops_s"].to_list() == [1000.0] * 3
+    assert any("count as repeats" in line for line in summary.design)
+
+
+def test_stated_set_ups_keep_runs_apart(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for set_up, rate in (("base", 1000), ("tuned", 1200)):
+        write_pgbench(tree / f"{set_up}.log", 32, rate)
+        for part in (1, 2, 3):
+            write_pgbench(tree / f"{set_up}-par-{part}.log", 16, rate)
+    (tree / "identity.yml").write_text(
+        'files:\n  - pattern: "{set_up}-par-{part}.log"\n    meta: {phase: run, workload: tpcb}\n'
+        '  - pattern: "{set_up}.log"\n    meta: {phase: run, workload: tpcb}\n'
+    )
+    found = runs_of(tree, tmp_path / "out", "set_up", "threads", "drivers", "throughput_ops_s")
+    assert found == [
+        ("base", 32, 1, 1000.0),
+        ("base", 48, 3, 3000.0),
+        ("tuned", 32, 1, 1200.0),
+        ("tuned", 48, 3, 3600.0),
+    ]
+
+
+def test_facts_that_were_read_off_names_are_named(tmp_path: Path) -> None:
+    versions(tmp_path / "tree")
+    assert runs_of(tmp_path / "tree", tmp_path / "out", "inferred")[0] == ("iteration, set_up",)
