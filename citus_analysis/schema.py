@@ -355,7 +355,11 @@ _TABLES: Final = (
             _RUN_ID,
             _RESOURCE,
             Column("system", TEXT, "database system (citus, postgresql, aurora ...)"),
-            Column("set_up", TEXT, "set-up of the run, as stated; runs with different set-ups never form one series"),
+            Column(
+                "set_up",
+                TEXT,
+                "set-up of the run, as stated or read off names; runs with different set-ups never form one series",
+            ),
             Column("inferred", TEXT, "names of facts that were read off names and times of files; null if none"),
             Column("phase", one_of(PHASES), "load = the insert phase; run = the transaction phase"),
             Column(
