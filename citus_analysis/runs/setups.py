@@ -32,6 +32,7 @@ __all__ = [
     "CONFIGURATION",
     "LOAD",
     "SYSTEM",
+    "USUAL_SET_UP",
     "VARIANT",
     "described",
     "family_of",
@@ -42,6 +43,7 @@ __all__ = [
     "setting_text",
     "stratum_text",
     "with_operations",
+    "with_set_ups",
 ]
 
 #: Columns of the measured system. They may change along with a compared column: each system has its own settings.
@@ -70,13 +72,14 @@ _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
 #: Settings that affect the logs, not the measurements, or that merely restate the topology.
 _IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|server_version$)"
-_MAIN_FAMILY: Final = "usual set-up"
+#: The set-up of runs whose names tell none.
+USUAL_SET_UP: Final = "usual set-up"
 #: YCSB's core workload that only reads (its Wiki, "Core Workloads"); the others mix operations.
 _READS_ONLY: Final = "C"
 #: The client's word for an operation -> its word in reports.
 _SAME: Final = {"READ": "SELECT"}
 #: Meaning of an empty text in these columns.
-_EMPTY: Final = {"family": _MAIN_FAMILY, "settings": "usual", "limit": "none"}
+_EMPTY: Final = {"family": USUAL_SET_UP, "settings": "usual", "limit": "none"}
 
 
 def family_of(resource: str, *, workers: int | None, threads: int | None, drivers: int | None = 1) -> str:
@@ -167,16 +170,26 @@ def _limited() -> pl.Expr:
     return pl.col("rate_limited").cast(pl.String).str.to_lowercase() == "true"
 
 
+def with_set_ups(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs with `set_up` filled: where it is null, with what is read off the resource's name."""
+    read_off = _read_off(runs).replace("", USUAL_SET_UP)
+    return runs.with_columns(set_up=pl.coalesce(pl.col("set_up"), read_off))
+
+
 def _families(runs: pl.DataFrame) -> pl.Series:
+    if "set_up" not in runs.columns:
+        return _read_off(runs)
+    stated = pl.col("set_up").cast(pl.String).replace(USUAL_SET_UP, "")
+    return runs.select(family=pl.coalesce(stated, _read_off(runs))).to_series()
+
+
+def _read_off(runs: pl.DataFrame) -> pl.Series:
     known = [runs[name] if name in runs.columns else [None] * runs.height for name in ("workers", "threads", "drivers")]
     names = [
         family_of(resource or "", workers=w, threads=t, drivers=d)
         for resource, w, t, d in zip(runs["resource"], *known, strict=True)
     ]
-    read_off = pl.Series("family", names, dtype=pl.String)
-    if "set_up" not in runs.columns:
-        return read_off
-    return runs.select(family=pl.coalesce(pl.col("set_up").cast(pl.String), read_off)).to_series()
+    return pl.Series("family", names, dtype=pl.String)
 
 
 def _differing_settings(settings: pl.DataFrame, resources: pl.Series) -> pl.DataFrame:
@@ -244,7 +257,7 @@ def _variant(row: _VariantRow, varying: Container[str]) -> str:
     monitored = monitored_text(row["monitored"]) if row["_both"] else ""
     held = f"{row['cpu_per_node']} cores per node" if row["_held"] else ""
     of_system = [row.get("limit"), row.get("settings"), held, monitored]
-    parts = [system, family or _MAIN_FAMILY, generators, protocol, *of_system]
+    parts = [system, family or USUAL_SET_UP, generators, protocol, *of_system]
     return ", ".join(part for part in parts if part)
 
 

@@ -180,6 +180,7 @@ def _runs(resources: Sequence[ResourceTables], _jobs: int) -> list[Pieces]:
 def _runs_of(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.DataFrame]]:
     """Table -> resource -> rows. All rows name their resource, so one pass serves all: each starts many queries."""
     from citus_analysis.runs.run_status import with_verdicts
+    from citus_analysis.runs.setups import with_set_ups
     from citus_analysis.stats.merged_clients import derive_operation_latencies, derive_runs, with_standard_error
 
     def rows(name: str) -> pl.DataFrame:
@@ -192,7 +193,7 @@ def _runs_of(resources: Sequence[ResourceTables]) -> dict[str, dict[str, pl.Data
     identities = pl.concat(map(run_identity, resources))
     runs = derive_runs(clients, pl.concat([identities, stated], how="diagonal").select(identities.columns))
     latencies = derive_operation_latencies(rows("client_metrics"), rows("client_histogram"))
-    tables = {"runs": with_verdicts(runs, rows("outcomes")), "operation_latencies": latencies}
+    tables = {"runs": with_verdicts(with_set_ups(runs), rows("outcomes")), "operation_latencies": latencies}
     return {
         name: {str(key[0]): part for key, part in frame.partition_by(PARTITION_KEY, as_dict=True).items()}
         for name, frame in tables.items()

@@ -20,6 +20,7 @@ from citus_analysis.dataset.discover.identity import Facts, Identity
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.name_tokens import MEANINGS, Token, tokens_of
 from citus_analysis.dataset.discover.study.own_facts import OwnFacts
+from citus_analysis.runs.setups import USUAL_SET_UP
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["Design", "Member", "UsedToken", "read_design"]
@@ -32,7 +33,6 @@ _PHASE_WORDS: Final = {
     "load": ("load", "loading", "insert", "inserts"),
     "run": ("run", "select", "selects", "read", "reads", "transactions"),
 }
-_USUAL: Final = "usual set-up"
 #: Where at least this share of the cells has all repeats, the design closes.
 _CLOSED_SHARE: Final = 0.5
 #: A word means what files say of themselves if at least this share of them agrees; the others contradict their names.
@@ -325,7 +325,7 @@ def _with_facts(member: Member, common: Iterable[str]) -> Member:
     stated = member.file.identity.to_dict()
     own_threads = {"threads"} if member.own.threads is not None else set()
     inferred = sorted(facts.keys() - said.keys() - stated.keys() - own_threads)
-    identity = Identity.of({"set_up": _USUAL} | facts | said | stated)
+    identity = Identity.of({"set_up": USUAL_SET_UP} | facts | said | stated)
     return replace(member, file=replace(member.file, identity=identity), inferred=tuple(inferred))
 
 
