@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
+from citus_analysis.core.threads import in_order
 from citus_analysis.formats.deliveries.exports import nanoseconds
 from citus_analysis.formats.deliveries.line_order import Order, joined_lines, picked_lines, sorted_by_time
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
@@ -32,6 +33,8 @@ ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
 #: Lines that show what the stamps look like.
 _FIRST: Final = 100
 _NS_PER_US: Final = 1000
+#: Groups of patterns of lines that go on in the next one.
+_CONTINUING: Final = ("(?P<part>", "(?P<joins>")
 #: rsyslog's escape of a tab.
 _ESCAPED_TAB: Final = "#011"
 
@@ -74,16 +77,19 @@ class Decoration(Step):
         """Its kind, and the name that was chosen."""
         return self.kind if self.only is None else f"{self.kind} of {self.only}"
 
-    def undo(self, texts: Iterator[Lines]) -> Iterator[Lines]:
+    def undo(self, texts: Iterator[Lines], jobs: int = 1) -> Iterator[Lines]:
         """The lines without it.
 
         Raises:
             InputError: the lines are not in order, and too many to be sorted in memory.
         """
-        undone = (text for text in self._undone_texts(texts) if len(text))
+        undone = (text for text in self._undone_texts(texts, jobs) if len(text))
         return sorted_by_time(undone, newest_first=self.newest_first) if self.unordered else undone
 
-    def _undone_texts(self, texts: Iterator[Lines]) -> Iterator[Lines]:
+    def _undone_texts(self, texts: Iterator[Lines], jobs: int) -> Iterator[Lines]:
+        if not any(group in self.pattern for group in _CONTINUING):
+            yield from in_order(texts, lambda text: self._undone(text)[0], jobs, "undoing")
+            return
         held: Lines | None = None
         for text in texts:
             undone, held = self._undone(text if held is None else joined_lines([held, text]))
@@ -96,14 +102,12 @@ class Decoration(Step):
         """The name whose lines are kept; None if all lines are."""
         return self.only
 
-    def views(self, texts: Iterator[Lines]) -> list[Decoration]:
+    def views(self, texts: Iterator[Lines], jobs: int = 1) -> list[Decoration]:
         """One step for each name in a text, which knows whether to sort."""
         order: dict[str | None, Order] = {}
-        for text in texts:
-            lines = self._uncoloured(_lines(text))
-            times = self._times(lines) if has_date(self._shown_stamp(lines)) else None
-            for name, rows in self._rows_of_names(lines):
-                order.setdefault(name, Order()).add(None if times is None else times[rows])
+        for names_of_text in in_order(texts, self._times_of_names, jobs, "names"):
+            for name, times in names_of_text:
+                order.setdefault(name, Order()).add(times)
         names = [name for name in order if name is not None]
         found = [
             replace(self, only=name, first=number == 0, others=tuple(other for other in names if other != name))
@@ -114,6 +118,12 @@ class Decoration(Step):
             replace(view, unordered=own.is_broken, newest_first=own.is_descending)
             for view, own in zip(found, orders, strict=False)
         ]
+
+    def _times_of_names(self, text: Lines) -> list[tuple[str | None, Integers | None]]:
+        """The names in a text, and the times of the lines of each; None if the stamps have no dates."""
+        lines = self._uncoloured(_lines(text))
+        times = self._times(lines) if has_date(self._shown_stamp(lines)) else None
+        return [(name, None if times is None else times[rows]) for name, rows in self._rows_of_names(lines)]
 
     def _rows_of_names(self, lines: pl.Series) -> Iterator[tuple[str | None, Integers]]:
         """The names in lines, and the numbers of the lines of each; without names, all lines have the name None."""
@@ -156,7 +166,7 @@ class Decoration(Step):
         begins, ends = text.begins[rows], text.ends[rows]
         needed = self.unordered or (self.timed and time_of_stamp(self._shown_stamp(lines)) is not None)
         times = self._times(lines) if needed else None
-        if "(?P<part>" in self.pattern or "(?P<joins>" in self.pattern:
+        if any(group in self.pattern for group in _CONTINUING):
             goes_on, whole = self._pieces(lines, last=last)
             held = picked_lines(text, rows[whole:]) if whole < len(lines) else None
             # A piece lacks the line end, so that the next one continues it.

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from citus_analysis.core.threads import work_ahead
 from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.encoded import encoded_lines
 from citus_analysis.formats.deliveries.exports import Export
@@ -16,8 +17,10 @@ from citus_analysis.formats.deliveries.places import Places, Stretch, write_undo
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["PLAIN", "Delivery"]
+__all__ = ["JOBS", "PLAIN", "Delivery"]
 
+#: Threads that undo a delivery of which all is needed.
+JOBS: Final = 2
 _STEPS: Final[Mapping[str, type[Step]]] = {"decoration": Decoration, "export": Export}
 
 
@@ -78,19 +81,20 @@ class Delivery:
         first = self.steps[0] if self.steps else None
         return isinstance(first, Export) and first.any_line
 
-    def lines(self, content: Content, most_steps: int | None = None) -> Iterator[Lines]:
+    def lines(self, content: Content, most_steps: int | None = None, *, jobs: int = 1) -> Iterator[Lines]:
         """The undone text of the whole file.
 
         Args:
             content: the file.
             most_steps: number of steps to undo; None: all.
+            jobs: threads that undo each step; with more than one, blocks are read in advance.
 
         Raises:
             InputError: the file cannot be read.
         """
-        texts = encoded_lines(content, self.encoding, anywhere=self._is_document)
+        texts: Iterator[Lines] = encoded_lines(content, self.encoding, anywhere=self._is_document)
         for step in self.steps[:most_steps]:
-            texts = step.undo(texts)
+            texts = step.undo(work_ahead(texts, "reading", jobs - 1), jobs)
         return texts
 
     def head(self, content: Content, size: int) -> bytes:
@@ -113,7 +117,7 @@ class Delivery:
             InputError: the file of the source cannot be read.
         """
         stretch = Stretch(self.begin, self.end, self.before, self.after)
-        return write_undone(self.lines(content), path, stretch)
+        return write_undone(self.lines(content, jobs=JOBS), path, stretch)
 
     def file_bytes(self, content: Content) -> int:
         """Bytes of the file that the source is made of."""

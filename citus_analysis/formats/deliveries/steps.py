@@ -31,7 +31,7 @@ class Step(ABC):
         """What people call it, for `sources.delivery`: `Docker JSON`, `lines stamped by ts`."""
 
     @abstractmethod
-    def undo(self, texts: Iterator[Lines]) -> Iterator[Lines]:
+    def undo(self, texts: Iterator[Lines], jobs: int = 1) -> Iterator[Lines]:
         """The lines without this step.
 
         Lines that do not have the step's form are handed on unchanged, so that the format that reads the text decides
@@ -40,6 +40,7 @@ class Step(ABC):
 
         Args:
             texts: stretches of lines, in the order of the file.
+            jobs: threads that may work on them; stretches are then read in advance.
         """
 
     def undone_head(self, head: bytes) -> bytes:
@@ -53,11 +54,12 @@ class Step(ABC):
         """The host, pod or container whose lines are kept; None if all lines are, or the name is of something else."""
 
     @abstractmethod
-    def views(self, texts: Iterator[Lines]) -> Sequence[Step]:
+    def views(self, texts: Iterator[Lines], jobs: int = 1) -> Sequence[Step]:
         """What is in a text: one step for each host, pod or container that it names, in the order of their first lines.
 
         Lines without a name go to the first one.
 
         Args:
             texts: stretches of the whole file.
+            jobs: threads that may work on them.
         """

@@ -20,7 +20,7 @@ from citus_analysis.formats.api.format import Format, Hints
 from citus_analysis.formats.api.registry import best_format, format_named
 from citus_analysis.formats.deliveries.common_beginnings import find_decoration
 from citus_analysis.formats.deliveries.decoration import Decoration
-from citus_analysis.formats.deliveries.delivery import Delivery
+from citus_analysis.formats.deliveries.delivery import JOBS, Delivery
 from citus_analysis.formats.deliveries.exports import find_exports
 from citus_analysis.formats.deliveries.last_times import time_of_last_line
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
@@ -244,5 +244,5 @@ def _of_each_name(content: Content, delivery: Delivery) -> Iterator[Delivery]:
 
 def _views(content: Content, delivery: Delivery, place: int) -> Iterator[Delivery]:
     before, after = delivery.steps[:place], delivery.steps[place + 1 :]
-    for view in delivery.steps[place].views(delivery.lines(content, place)):
+    for view in delivery.steps[place].views(delivery.lines(content, place, jobs=JOBS), JOBS):
         yield replace(delivery, steps=(*before, view, *after))

@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from citus_analysis.core.array_types import Integers
+from citus_analysis.core.threads import work_ahead
 from citus_analysis.formats.deliveries.exports._columns import Records
 from citus_analysis.formats.deliveries.exports._in_order import Lateness, in_time_order, put_together
 from citus_analysis.formats.deliveries.exports._rows import UNSEEN, Rows
@@ -73,7 +74,7 @@ class Export(Shape, Step):
         """A record has no relation to lines, so that content may be cut anywhere (:func:`any_cut`)."""
         return self.container == "document"
 
-    def undo(self, texts: Iterator[Lines]) -> Iterator[Lines]:
+    def undo(self, texts: Iterator[Lines], jobs: int = 1) -> Iterator[Lines]:
         r"""The lines of the tool, in order of time.
 
         Each has the place of its record. A record without a text, or one that cannot be parsed, is handed on as it
@@ -81,13 +82,14 @@ class Export(Shape, Step):
 
         Args:
             texts: stretches of the file, of whole lines unless it is a document.
+            jobs: with more than one, a thread decodes records in advance.
 
         Raises:
             InputError: records are too far out of order to be sorted in memory.
             FormatError: of a document, too much stands before its records.
         """
         rows = Rows(self)
-        records = self._selected(rows, _READERS[self.container](rows, texts))
+        records = self._selected(rows, work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1))
         if self.late_ns:
             records = in_time_order(records, self.late_ns, newest_first=self.newest_first)
         if self.newline or self.part:
@@ -95,17 +97,18 @@ class Export(Shape, Step):
         for found in records:
             yield found.lines(timed=bool(self.time) and self.utc)
 
-    def views(self, texts: Iterator[Lines]) -> list[Export]:
+    def views(self, texts: Iterator[Lines], jobs: int = 1) -> list[Export]:
         """What is in a text: one step for each name in it, in order of appearance, which knows whether to sort.
 
         Reads the text once, in bounded memory. Records that cannot be parsed go to the first one.
 
         Args:
             texts: stretches of the whole file.
+            jobs: with more than one, a thread decodes records in advance.
         """
         rows = Rows(self)
         late: dict[int, Lateness] = {}
-        for records in _READERS[self.container](rows, texts):
+        for records in work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1):
             for number in np.unique(records.names[records.names >= 0]).tolist():
                 of_name = records.times[records.names == number]
                 late.setdefault(number, Lateness()).add(of_name)
