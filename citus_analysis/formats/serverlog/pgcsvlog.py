@@ -12,7 +12,8 @@ Example of a row::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final
@@ -31,11 +32,13 @@ from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_csv
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads
-from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
+from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
+from citus_analysis.formats.serverlog.pglog.languages.detected import language_of
+from citus_analysis.formats.serverlog.pglog.languages.words import LANGUAGES
 from citus_analysis.formats.sources.content import LINE_CAP, Content
 from citus_analysis.formats.times.zones import LocalTime
 
@@ -103,7 +106,7 @@ class PgCsvLog(ServerLog):
     """
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
     rows: ClassVar[RowHeads] = _HEADS
@@ -111,11 +114,15 @@ class PgCsvLog(ServerLog):
 
     def detect(self, name: str, head: bytes) -> float:
         """High if a line begins like a csvlog row."""
-        return 0.97 if _has_rows(head, self.rows) else 0.0
+        return 0.97 if _has_rows(head, _rows_in(self.rows, head)) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Heads:
         """The beginning of a row."""
         return self.rows
+
+    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
+        """None in another language than English, whose rows are translated one chunk after another."""
+        return [] if language_of(content.head, "csv") else super().cuts(content, hints, stretch_bytes)
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log.
@@ -124,23 +131,28 @@ class PgCsvLog(ServerLog):
             FormatError: no line at the beginning is a csvlog row.
             UsageError: the option `timezone` is not a time zone.
         """
-        if content.head.strip() and not _has_rows(content.head, self.rows):
+        language = language_of(content.head, "csv")
+        rows = _rows_in(self.rows, content.head)
+        if content.head.strip() and not _has_rows(content.head, rows):
             raise FormatError(
                 "no line begins like a csvlog row", path=content.path, place="line 1", way_out="pass --format pglog"
             )
         local = LocalTime.of(content.path, hints.options)
 
-        tail, form = self._tail(content.head)
+        tail, form = self._tail(_english(content.head, language))
         build = partial(_frame, tail_pattern=tail)
         memory = Memory()
 
+        def scan(chunk: Chunk) -> Scanned:
+            fast = None if chunk.tail or not form else scan_rows(chunk.data(), chunk.offset, form, memory)
+            return fast or scan_with(chunk, self.rows, build)
+
         def work(chunk: Chunk) -> ChunkTables:
             read = replace(chunk, text=chunk.data())
-            fast = None if chunk.tail or not form else scan_rows(read.data(), chunk.offset, form, memory)
-            found = tables_of_chunk(fast or scan_with(read, self.rows, build), local)
+            found = tables_of_chunk(_translated(read, scan, language) if language else scan(read), local)
             return replace(found, **logged_plans(chunk.offset, read.data, found.rows, said_in_csv)._asdict())
 
-        yield from in_order(chunks(content, self.rows, _CHUNK), work, hints.jobs, self.name)
+        yield from in_order(chunks(content, rows, _CHUNK), work, hints.jobs, self.name)
 
     def _tail(self, head: bytes) -> tuple[str, str]:
         """The first pattern of the columns after the severity that rows fit; the last one if they fit none."""
@@ -148,6 +160,31 @@ class PgCsvLog(ServerLog):
             if scan_with(Chunk(0, head), self.rows, partial(_frame, tail_pattern=tail)).parsed_bytes:
                 return tail, form
         return self.tails[-1]
+
+
+def _rows_in(rows: RowHeads, head: bytes) -> RowHeads:
+    """The beginning of rows with the severities of the language of a log."""
+    language = language_of(head, "csv")
+    if not language:
+        return rows
+    english = "|".join(SEVERITY_WORDS)
+    known = "|".join(map(re.escape, (*SEVERITY_WORDS, *LANGUAGES[language].severities)))
+    return RowHeads(rows.pattern.replace(f"(?P<severity>{english})", f"(?P<severity>{known})"))
+
+
+def _english(head: bytes, language: str) -> bytes:
+    if not language:
+        return head
+    # Few logs are in another language.
+    from citus_analysis.formats.serverlog.pglog.languages.translation import in_english
+
+    return in_english(head, language, "csv")
+
+
+def _translated(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: str) -> Scanned:
+    from citus_analysis.formats.serverlog.pglog.languages.translation import translated_scan
+
+    return translated_scan(chunk, scan, language, "csv")
 
 
 def _has_rows(head: bytes, rows: RowHeads) -> bool:

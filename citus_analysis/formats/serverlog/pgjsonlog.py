@@ -13,7 +13,7 @@ Example of a line::
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -30,11 +30,12 @@ from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
+from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
+from citus_analysis.formats.serverlog.pglog.languages.detected import language_of
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.texts.lone_surrogates import without_lone_surrogates
@@ -84,6 +85,7 @@ _STAMP: Final = f"^{STAMP_PATTERN}$"
 _NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}}
 _PORT: Final = r":[0-9]+$"
 _NO_RECORD: Final = "no object with a severity and a message"
+_SEVERITY: Final = f"^({'|'.join(SEVERITY_WORDS)})[1-5]?$"
 Object = Mapping[str, object]
 
 
@@ -91,7 +93,7 @@ class PgJsonLog(ServerLog):
     """PostgreSQL server log in JSON (jsonlog), also as CloudNativePG wraps it."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
@@ -117,15 +119,33 @@ class PgJsonLog(ServerLog):
         nested = any(_is_nested(found) for found in sample)
         local = LocalTime.of(content.path, hints.options)
 
+        language = language_of(content.head, "json")
         memory = Memory()
 
-        def work(block: Block) -> ChunkTables:
+        def scan(block: Block) -> Scanned:
             plain = not (block.oversized or nested)
             fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
-            found = tables_of_chunk(fast or _scanned(block, nested=nested), local)
+            return fast or _scanned(block, nested=nested)
+
+        def work(block: Block) -> ChunkTables:
+            found = tables_of_chunk(_translated(block, scan, language) if language else scan(block), local)
             return replace(found, **logged_plans(block.offset, lambda: block.data, found.rows, said_in_json)._asdict())
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
+
+
+def _translated(block: Block, scan: Callable[[Block], Scanned], language: str) -> Scanned:
+    """The records of a block in another language than English."""
+    if block.oversized:
+        return scan(block)
+    # Few logs are in another language.
+    from citus_analysis.formats.serverlog.pglog.languages.translation import translated_scan
+
+    def scan_chunk(chunk: Chunk) -> Scanned:
+        data = chunk.data()
+        return scan(replace(block, data=data, length=len(data)))
+
+    return translated_scan(Chunk(block.offset, block.data), scan_chunk, language, "json")
 
 
 def _objects(data: bytes) -> list[Object]:
@@ -167,7 +187,9 @@ def _scanned(block: Block, *, nested: bool) -> Scanned:
     frame = frame.with_columns(
         byte_offset=pl.Series(block.offset + starts[numbers]), byte_length=pl.Series(sizes[numbers])
     )
-    is_record = frame.select(pl.col("severity").is_not_null() & pl.col("text").is_not_null()).to_series()
+    # A severity of an unknown language could be any.
+    is_record = frame.select(pl.col("severity").str.contains(_SEVERITY) & pl.col("text").is_not_null()).to_series()
+    is_record = is_record.fill_null(value=False)
     records = frame if is_record.all() else frame.filter(is_record)
     roles = np.full(len(starts), STRAY)
     roles[numbers[is_record.to_numpy()]] = RECORD
@@ -200,9 +222,8 @@ def _no_objects() -> pl.DataFrame:
 
 
 def _frame(objects: pl.DataFrame) -> pl.DataFrame:
-    severity = pl.col("severity").str.extract(f"^({'|'.join(SEVERITY_WORDS)})[1-5]?$", 1)
-    direct = objects.with_columns(severity=severity)
-    rows = _rows(direct, direct).with_columns(severity=pl.col("severity").fill_null("LOG"), capped=pl.lit(value=False))
+    direct = objects.with_columns(severity=pl.col("severity").str.extract(_SEVERITY, 1))
+    rows = _rows(direct, direct).with_columns(capped=pl.lit(value=False))
     details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
     return add_body(with_details(rows.drop(_DETAILS), details))
 

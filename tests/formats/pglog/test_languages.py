@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from citus_analysis.formats import Content, Hints
+from citus_analysis.formats.serverlog import pgcsvlog, pgjsonlog
 from citus_analysis.formats.serverlog.pglog import FORMAT, _read
 from citus_analysis.formats.serverlog.pglog.compiled import library
 from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
+from citus_analysis.serverlogs.statement_texts import statement_in
 
-from .logs import Read, read, written
+from .logs import Read, gathered, read, written
 
 #: Messages as servers of each language write them: of the catalogues of PostgreSQL 15, of older ones for pl and pt_BR.
 MESSAGES: dict[str, dict[str, Any]] = json.loads(
@@ -75,6 +78,68 @@ def test_rows_are_those_of_the_english_log(language: str, verbose: bool, prefix:
     assert found.events["byte_length"].to_list() == lengths
     assert found.events["byte_offset"].to_list() == [sum(lengths[:number]) for number in range(len(lengths))]
     assert found.parsed == sum(lengths)
+
+
+def row_log(language: str, form: str) -> bytes:
+    """The log in rows: csvlog or jsonlog."""
+    said = MESSAGES[language]
+    _, log, warning, error, fatal = said["severities"]
+    messages = said["messages"]
+    rows = [(log, "00000", messages[name], "") for name in ORDER if name not in {"parameters", "execute"}]
+    rows.append((log, "00000", messages["execute"] + "\n\tWHERE 1 = 1", messages["parameters"]))
+    rows += [(error, "42P01", "x", ""), (warning, "01000", "x", ""), (fatal, "57P01", "x", "")]
+    make = csv_row if form == "csv" else json_row
+    return "".join(make(number, *row) for number, row in enumerate(rows, 1)).encode()
+
+
+def csv_row(number: int, severity: str, state: str, message: str, detail: str) -> str:
+    said, more = (f'"{text}"' if text else "" for text in (message.replace('"', '""'), detail.replace('"', '""')))
+    before = f'2026-11-20 21:03:47.877 UTC,"u","d",7,"[local]",65a1.7,{number},"SELECT",2026-11-20 21:00:00 UTC,3/4,0'
+    return f'{before},{severity},{state},{said},{more},,,,,,,,"psql","client backend",,0\n'
+
+
+def json_row(number: int, severity: str, state: str, message: str, detail: str) -> str:
+    facts = {"timestamp": "2026-11-20 21:03:47.877 UTC", "user": "u", "dbname": "d", "pid": 7, "line_num": number}
+    facts |= {"error_severity": severity, "state_code": state, "message": message}
+    return json.dumps(facts | ({"detail": detail} if detail else {}), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def read_rows(tmp_path: Path, data: bytes, form: str) -> Read:
+    path = written(tmp_path, data)
+    format_ = {"csv": pgcsvlog, "json": pgjsonlog}[form].FORMAT
+    return gathered(list(format_.parse(Content(path), Hints(path.name, {}))))
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("language", MESSAGES)
+def test_rows_of_csvlog_and_jsonlog_are_those_of_english(language: str, form: str, tmp_path: Path) -> None:
+    data = row_log(language, form)
+    found = read_rows(tmp_path, data, form)
+    english = read_rows(tmp_path, row_log("en", form), form)
+    assert found.rejects.is_empty()
+    assert found.parsed == len(data)
+    assert found.events.select(COMPARED).rows() == english.events.select(COMPARED).rows()
+    last = found.events["byte_offset"][-1]
+    assert data[last - 1 : last] == b"\n"
+    assert last + found.events["byte_length"][-1] == len(data)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_statements_of_rows_in_other_languages_have_their_text(form: str) -> None:
+    number = [name for name in ORDER if name not in {"parameters", "execute"}].index("logged")
+    texts = [row_log(name, form).decode().splitlines() for name in ("de", "en")]
+    found = [statement_in(lines[number], f"pg{form}log") for lines in texts]
+    assert found[0] is not None
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_severities_of_unknown_languages_are_rejected(form: str, tmp_path: Path) -> None:
+    make = csv_row if form == "csv" else json_row
+    data = (make(1, "LOG", "00000", "x", "") + make(2, "HATA", "42P01", "x", "")).encode()
+    found = read_rows(tmp_path, data, form)
+    assert found.events["severity"].to_list() == ["LOG"]
+    assert "HATA" in found.rejects["excerpt"][0]
 
 
 @pytest.mark.parametrize("language", ["fr", "ko"])

@@ -7,7 +7,8 @@ readers see English only. What is not read of a message stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -20,13 +21,42 @@ from citus_analysis.core.arrow_arrays import arrow_numbers, filled
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Reject
 from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import string_views, valid_utf8
+from citus_analysis.formats.serverlog.pglog.languages.detected import LogForm
 from citus_analysis.formats.serverlog.pglog.languages.words import LANGUAGES, SEVERITIES, Words
 
 __all__ = ["in_english", "place_in_log", "translated_scan"]
 
-#: What may stand between a severity and its message.
-_HEAD: Final = r"^(.*?{severity}:  (?:[0-9A-Z]{{5}}: )?(?:\[[^\]\s]+\]  )?)"
+
+@dataclass(frozen=True)
+class _Place:
+    """Where logs of a form have what is translated, as patterns.
+
+    Attributes:
+        severity: four groups: what is before a severity, the severity, its level, and what follows.
+        between: what the translated line has between the severity and what follows.
+        message: a group of all before a message of severity LOG.
+        detail: the same for a detail.
+    """
+
+    severity: str
+    between: str
+    message: str
+    detail: str
+
+
 _COLON: Final = " ?[:：]"
+_STDERR: Final = r"^(.*?{}:  (?:[0-9A-Z]{{5}}: )?(?:\[[^\]\s]+\]  )?)"
+_PLACES: Final[Mapping[LogForm, _Place]] = {
+    # The first one in a line, because messages may have the same words.
+    "stderr": _Place(
+        rf"^((?:[^\t].*?)??(?:^|[^\pL\d_]))({{}})([1-5]?){_COLON} {{{{1,3}}}}(.*)$",
+        ":  ",
+        _STDERR.format("LOG"),
+        _STDERR.format("DETAIL"),
+    ),
+    "csv": _Place(r'^(.*?,"?)({})([1-5]?)("?,[0-9A-Z]{{5}},.*)$', "", r'^(.*?,"?LOG"?,[0-9A-Z]{5},"?)', r'^(.*?,"?)'),
+    "json": _Place(r'^(.*?"error_severity": ?")({})([1-5]?)(".*)$', "", r'^(.*?"message": ?")', r'^(.*?"detail": ?")'),
+}
 _PHASES: Final = {
     "statement": "statement",
     "parse": "parse",
@@ -36,7 +66,7 @@ _PHASES: Final = {
 }
 
 
-def in_english(data: bytes, language: str) -> bytes:
+def in_english(data: bytes, language: str, form: LogForm = "stderr") -> bytes:
     r"""A text with the words of a language replaced.
 
     Example:
@@ -47,8 +77,8 @@ def in_english(data: bytes, language: str) -> bytes:
     starts = _line_starts(buffer)
     ends = np.append(starts[1:] - 1, len(buffer))
     lines = pl.DataFrame({"line": string_views(buffer, starts, ends - starts)})
-    line = _marked(pl.col("line"), LANGUAGES[language])
-    for pattern, english in _rules(language):
+    line = _marked(pl.col("line"), LANGUAGES[language], _PLACES[form])
+    for pattern, english in _rules(language, form):
         line = line.str.replace(pattern, english)
     return str(lines.select(line.str.join("\n")).item()).encode()
 
@@ -59,10 +89,10 @@ def place_in_log(data: bytes, translated: bytes, place: int) -> int:
     return int(_line_starts(np.frombuffer(data, np.uint8))[number])
 
 
-def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: str) -> Scanned:
+def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: str, form: LogForm = "stderr") -> Scanned:
     """The records of a chunk, by a scanner of English logs."""
     data = chunk.data()
-    english = in_english(data, language)
+    english = in_english(data, language, form)
     found = scan(Chunk(chunk.offset, english, chunk.tail, chunk.fresh))
     bounds = [_bounds(text, chunk) for text in (data, english)]
 
@@ -78,7 +108,9 @@ def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: st
     ]
     rejects = [_moved_reject(one, moved, data, chunk) for one in found.rejects]
     moved_rows = pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
-    return Scanned(moved_rows, rejects, int(places["byte_length"].sum()), found.noise_bytes)
+    # In csvlog and jsonlog, a record and its details have the same place.
+    _, records = np.unique(places["byte_offset"], return_index=True)
+    return Scanned(moved_rows, rejects, int(places["byte_length"][records].sum()), found.noise_bytes)
 
 
 def _moved_reject(one: Reject, moved: Callable[[Integers], Integers], data: bytes, chunk: Chunk) -> Reject:
@@ -99,25 +131,25 @@ def _line_starts(buffer: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> Integers
 
 
 @cache
-def _rules(language: str) -> tuple[tuple[str, str], ...]:
-    words = LANGUAGES[language]
-    return (*_durations(words), *_others(words))
+def _rules(language: str, form: LogForm) -> tuple[tuple[str, str], ...]:
+    words, place = LANGUAGES[language], _PLACES[form]
+    return (*_durations(words, place), *_others(words, place))
 
 
-def _marked(line: pl.Expr, words: Words) -> pl.Expr:
-    """Lines with the English severity: the first one in a line, because messages may have the same words."""
+def _marked(line: pl.Expr, words: Words, place: _Place) -> pl.Expr:
+    """Lines with the English severity."""
     english = dict(zip(words.severities, SEVERITIES, strict=True)) | {word: word for word in SEVERITIES}
     known = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
-    found = line.str.extract_groups(rf"^((?:[^\t].*?)??(?:^|[^\pL\d_]))({known})([1-5]?){_COLON} {{1,3}}(.*)$")
+    found = line.str.extract_groups(place.severity.format(known))
     before, word, level, message = (found.struct.field(str(number)) for number in range(1, 5))
     severity = word.replace_strict(english, default=None, return_dtype=pl.String)
-    return pl.coalesce(pl.concat_str(before, severity, level, pl.lit(":  "), message), line)
+    return pl.coalesce(pl.concat_str(before, severity, level, pl.lit(place.between), message), line)
 
 
-def _durations(words: Words) -> Iterator[tuple[str, str]]:
-    head = _HEAD.format(severity="LOG")
+def _durations(words: Words, place: _Place) -> Iterator[tuple[str, str]]:
+    head = place.message
     named = "|".join(map(re.escape, words.duration))
-    time = rf"{head}(?:{named})(?:{_COLON})? ?([0-9]+\.[0-9]{{3}}) ?[^\s0-9,，:]{{1,8}}"
+    time = rf"{head}(?:{named})(?:{_COLON})? ?([0-9]+\.[0-9]{{3}}) ?[^\s0-9,，:\"]{{1,8}}"
     phases = [(*_phase(getattr(words, phase)), english) for phase, english in _PHASES.items()]
     for pattern, name, english in phases:
         yield rf"{time}[ ,，]{{1,3}}{pattern}", f"${{1}}duration: ${{2}} ms  {english}{name.format(3)}: "
@@ -132,9 +164,9 @@ def _phase(own: str) -> tuple[str, str]:
     return own.replace("%s", r"(\S+?)") + rf"{_COLON}(?: |\r?$)", " ${{{}}}" if "%s" in own else ""
 
 
-def _others(words: Words) -> Iterator[tuple[str, str]]:
+def _others(words: Words, place: _Place) -> Iterator[tuple[str, str]]:
     for own, english in words.others.items():
-        severity = "DETAIL" if english == "parameters:" else "LOG"
+        is_detail = english == "parameters:"
         # Since release 16, details begin with a capital letter.
-        spelled = f"(?i:{re.escape(own[0])}){re.escape(own[1:])}" if severity == "DETAIL" else re.escape(own)
-        yield _HEAD.format(severity=severity) + spelled, f"${{1}}{english}"
+        spelled = f"(?i:{re.escape(own[0])}){re.escape(own[1:])}" if is_detail else re.escape(own)
+        yield (place.detail if is_detail else place.message) + spelled, f"${{1}}{english}"
