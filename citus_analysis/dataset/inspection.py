@@ -17,7 +17,7 @@ from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.design import Design
 from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
 from citus_analysis.dataset.discover.walk import walk
-from citus_analysis.dataset.ingesting.designing import with_design
+from citus_analysis.dataset.ingesting.designing import is_output, with_design
 from citus_analysis.dataset.ingesting.recognise import join_logs, looked_at, unrecognised_reason, without_summaries
 from citus_analysis.dataset.ingesting.workers.pool import Pool
 from citus_analysis.errors import InputError
@@ -30,6 +30,8 @@ _AT_ONCE: Final = 16
 #: Facts that make up a cell of the design, in the order of the table.
 _FACTORS: Final = ("resource", "system", "set_up", "phase", "workload", "workers", "threads", "records", "scale_factor")
 _FEW: Final = 5
+#: Rows of a table that are shown.
+_MOST_ROWS: Final = 60
 _PLAIN: Final = "plain text"
 Cell = tuple[object, ...]
 
@@ -91,7 +93,7 @@ class Inspection:
         owned = {member.file.location: member.own for member in self.design.members}
         found = []
         for file in self.files:
-            if not file.is_client or file.identity.run_id is None or file.identity.role not in (None, "main"):
+            if not is_output(file) or file.identity.run_id is None:
                 continue
             own = owned.get(file.location, file.own)
             said = {"threads": own.threads, "scale_factor": own.scale_factor, "records": own.records}
@@ -239,9 +241,11 @@ def _shown(values: Sequence[object]) -> str:
     return f"{shown}, ... ({len(values)})" if len(values) > _FEW else shown
 
 
-def _table(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """A table without columns that are unknown in all rows."""
+def _table(all_rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """The first rows of a table, without columns that are unknown in all of them."""
+    rows = all_rows[:_MOST_ROWS]
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
     cells = [["-" if row[name] is None else str(row[name]) for name in names] for row in rows]
     numbers = {at for at, name in enumerate(names) if all(isinstance(row[name], int | None) for row in rows)}
-    return text_table(names, cells, right=numbers)
+    more = [f"... and {len(all_rows) - len(rows)} more (--json has all)"] if len(all_rows) > len(rows) else []
+    return [*text_table(names, cells, right=numbers), *more]

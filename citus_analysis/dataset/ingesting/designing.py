@@ -11,7 +11,7 @@ from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.design import Design, Member, read_design
 from citus_analysis.dataset.ingesting.recognise import REPORT_OF, is_named_by_path, is_study_name, path_stem
 
-__all__ = ["with_design"]
+__all__ = ["is_output", "with_design"]
 
 
 def with_design(files: Sequence[SourceFile]) -> tuple[list[SourceFile], Design]:
@@ -20,11 +20,11 @@ def with_design(files: Sequence[SourceFile]) -> tuple[list[SourceFile], Design]:
     Files whose run is stated keep it, unless several claim to be the same load generator of it: these are told apart by
     their names, so that they are never summed. Transaction logs follow the report whose run they have.
     """
-    claims = Counter(_claim(file) for file in files if _may_be_designed(file))
+    claims = Counter(_claim(file) for file in files if is_output(file))
     chosen = [
         _without_run(file)
         for file in files
-        if _may_be_designed(file) and (is_named_by_path(file) or (claims[_claim(file)] > 1 and not is_study_name(file)))
+        if is_output(file) and (is_named_by_path(file) or (claims[_claim(file)] > 1 and not is_study_name(file)))
     ]
     design = read_design(chosen, path_stem)
     by_place = {member.file.location: member for member in design.members}
@@ -32,7 +32,8 @@ def with_design(files: Sequence[SourceFile]) -> tuple[list[SourceFile], Design]:
     return [_as_designed(file, by_place, by_run) for file in files], design
 
 
-def _may_be_designed(file: SourceFile) -> bool:
+def is_output(file: SourceFile) -> bool:
+    """Whether a file is the output of a main load generator, of one run."""
     is_output = file.is_client and file.format is not None and "stated_runs" not in file.format.tables
     return is_output and file.identity.role == "main" and not _is_log(file)
 

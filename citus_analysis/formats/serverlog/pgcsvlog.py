@@ -114,7 +114,7 @@ class PgCsvLog(ServerLog):
 
     def detect(self, name: str, head: bytes) -> float:
         """High if a line begins like a csvlog row."""
-        return 0.97 if _has_rows(head, _rows_in(self.rows, head)) else 0.0
+        return 0.97 if _MAYBE.is_in(head) and _has_rows(head, _rows_in(self.rows, head)) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Heads:
         """The beginning of a row."""
