@@ -68,7 +68,7 @@ def unrecognised_reason(file: SourceFile) -> str:
         return "it can no longer be read"
     if not head:
         return "it is empty"
-    if best_format(path.name, head)[0] is not None:
+    if _states_runs(best_format(path.name, head)[0]):
         return "it may summarise the runs of load generators whose files are here: --format reads it as runs of its own"
     return "it is binary" if b"\0" in head else closest_reading(path.name, head)
 
