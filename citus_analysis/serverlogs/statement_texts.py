@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +17,7 @@ import polars as pl
 
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.formats.serverlog.pglog import BEYOND_BYTES, is_syslog, whole_message
-from citus_analysis.formats.serverlog.pglog.languages.detected import LogForm, language_of
+from citus_analysis.formats.serverlog.pglog.languages.detected import language_of, language_of_rows
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
 __all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
@@ -27,8 +26,6 @@ __all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_r
 MOST_CHARACTERS: Final = 600
 
 _PLACE: Final = ["source_id", "byte_offset"]
-#: Formats of logs whose records are rows.
-_FORMS: Final[Mapping[str, LogForm]] = {"pgcsvlog": "csv", "pgjsonlog": "json"}
 #: The words before a statement in a message, with and without a duration.
 _BEFORE: Final = re.compile(
     r"\b(?:statement|(?:execute|parse|bind|execute fetch from) [^\n:]*):[ \t]*|\b(?:STATEMENT|QUERY):[ \t]*"
@@ -191,11 +188,9 @@ def _said(raw: str, log_format: str) -> tuple[str, str | None]:
 
     If redaction damaged the form of the record, its whole text is the message.
     """
-    form = _FORMS.get(log_format, "stderr")
-    raw = _in_english(raw if log_format in _FORMS else whole_message(raw), form)
     if log_format == "pgcsvlog":
         fields = next(csv.reader([raw], strict=False), [])
-        return (fields[_SAID], fields[_QUERY]) if len(fields) > _QUERY else (raw, None)
+        return (_row_in_english(fields[_SAID]), fields[_QUERY]) if len(fields) > _QUERY else (raw, None)
     if log_format == "pgjsonlog":
         try:
             record = json.loads(raw)
@@ -205,17 +200,27 @@ def _said(raw: str, log_format: str) -> tuple[str, str | None]:
         known = within if isinstance(within := known.get("record"), dict) else known
         said = known.get("message") or known.get("textPayload")
         query = known.get("statement") or known.get("query")
-        return (said if isinstance(said, str) else raw), (query if isinstance(query, str) else None)
-    return raw, None
+        return (_row_in_english(said) if isinstance(said, str) else raw), (query if isinstance(query, str) else None)
+    return _in_english(whole_message(raw)), None
 
 
-def _in_english(raw: str, form: LogForm) -> str:
-    if _BEFORE.search(raw) or not (language := language_of(raw.encode(), form)):
+def _row_in_english(message: str) -> str:
+    language = language_of_rows([("LOG", message)])
+    if not language:
+        return message
+    # Few logs are in another language.
+    from citus_analysis.formats.serverlog.pglog.languages.translation import message_in_english
+
+    return message_in_english(message, language)
+
+
+def _in_english(raw: str) -> str:
+    if _BEFORE.search(raw) or not (language := language_of(raw.encode())):
         return raw
     # Few logs are in another language.
     from citus_analysis.formats.serverlog.pglog.languages.translation import in_english
 
-    return in_english(raw.encode(), language, form).decode()
+    return in_english(raw.encode(), language).decode()
 
 
 def normalised(text: str) -> str:

@@ -13,7 +13,7 @@ Example of a row::
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Final
@@ -32,13 +32,17 @@ from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_csv
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads
-from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk, Scanned
+from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
-from citus_analysis.formats.serverlog.pglog.languages.detected import language_of
-from citus_analysis.formats.serverlog.pglog.languages.words import LANGUAGES
+from citus_analysis.formats.serverlog.pglog.languages.detected import language_of_rows
+from citus_analysis.formats.serverlog.pglog.languages.translation import (
+    english_severity,
+    severities_in,
+    translated_rows,
+)
 from citus_analysis.formats.sources.content import LINE_CAP, Content
 from citus_analysis.formats.times.zones import LocalTime
 
@@ -70,6 +74,7 @@ class RowHeads:
 
     Attributes:
         pattern: regular expression of it.
+        language: of the severities beside the English ones; empty: none.
     """
 
     #: A line may be any part of a row: damaged rows are detected when rows are read.
@@ -77,6 +82,14 @@ class RowHeads:
     stray_pattern: ClassVar[str | None] = None
     timed: ClassVar[bool] = False
     pattern: str
+    language: str = ""
+
+    def in_language(self, language: str) -> RowHeads:
+        """The same with the severities of a language; empty: English."""
+        if not language:
+            return self
+        english, known = ("|".join(map(re.escape, words)) for words in (SEVERITY_WORDS, severities_in(language)))
+        return RowHeads(self.pattern.replace(f"(?P<severity>{english})", f"(?P<severity>{known})"), language)
 
 
 SEVERITY_FIELD: Final = rf'"?(?P<severity>{"|".join(SEVERITY_WORDS)})[1-5]?"?,'
@@ -86,6 +99,8 @@ _HEADS: Final = RowHeads(
 )
 #: A fast test for every file; the heads decide.
 _MAYBE: Final = LineBegin(rb'"?[0-9]{4}-[0-9]{2}-[0-9]{2} [^,\n]{1,40},')
+#: Severity and beginning of the message, in any language.
+_SEVERITY_AND_MESSAGE: Final = re.compile(r',"?([^",\n]{2,60}?)[1-5]?"?,"?[0-9A-Z]{5}"?,"?([^",\n]{0,60})')
 #: The columns from the error code to the position in the query, which all kinds of rows have.
 SAID: Final = ",".join(f"(?P<{name}>{FIELD})" for name in _SAID_FIELDS)
 ROW_END: Final = r"(?:\r?\n|$))"
@@ -114,15 +129,15 @@ class PgCsvLog(ServerLog):
 
     def detect(self, name: str, head: bytes) -> float:
         """High if a line begins like a csvlog row."""
-        return 0.97 if _MAYBE.is_in(head) and _has_rows(head, _rows_in(self.rows, head)) else 0.0
+        return 0.97 if _has_rows(head, self.rows.in_language(_language(head))) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Heads:
         """The beginning of a row."""
-        return self.rows
+        return self.rows.in_language(_language(content.head))
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """None in another language than English, whose rows are translated one chunk after another."""
-        return [] if language_of(content.head, "csv") else super().cuts(content, hints, stretch_bytes)
+        """None in another language than English: only the beginning of the log may tell it."""
+        return [] if _language(content.head) else super().cuts(content, hints, stretch_bytes)
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log.
@@ -131,60 +146,38 @@ class PgCsvLog(ServerLog):
             FormatError: no line at the beginning is a csvlog row.
             UsageError: the option `timezone` is not a time zone.
         """
-        language = language_of(content.head, "csv")
-        rows = _rows_in(self.rows, content.head)
+        rows = self.rows.in_language(_language(content.head))
         if content.head.strip() and not _has_rows(content.head, rows):
             raise FormatError(
                 "no line begins like a csvlog row", path=content.path, place="line 1", way_out="pass --format pglog"
             )
         local = LocalTime.of(content.path, hints.options)
 
-        tail, form = self._tail(_english(content.head, language))
-        build = partial(_frame, tail_pattern=tail)
-        memory = Memory()
-
-        def scan(chunk: Chunk) -> Scanned:
-            fast = None if chunk.tail or not form else scan_rows(chunk.data(), chunk.offset, form, memory)
-            return fast or scan_with(chunk, self.rows, build)
+        tail, form = self._tail(content.head, rows)
+        build = partial(_frame, tail_pattern=tail, language=rows.language)
+        memory, compiled = Memory(), bool(form) and not rows.language
 
         def work(chunk: Chunk) -> ChunkTables:
             read = replace(chunk, text=chunk.data())
-            found = tables_of_chunk(_translated(read, scan, language) if language else scan(read), local)
+            fast = scan_rows(read.data(), chunk.offset, form, memory) if compiled and not chunk.tail else None
+            found = tables_of_chunk(fast or scan_with(read, rows, build), local)
             return replace(found, **logged_plans(chunk.offset, read.data, found.rows, said_in_csv)._asdict())
 
         yield from in_order(chunks(content, rows, _CHUNK), work, hints.jobs, self.name)
 
-    def _tail(self, head: bytes) -> tuple[str, str]:
+    def _tail(self, head: bytes, rows: RowHeads) -> tuple[str, str]:
         """The first pattern of the columns after the severity that rows fit; the last one if they fit none."""
         for tail, form in self.tails[:-1]:
-            if scan_with(Chunk(0, head), self.rows, partial(_frame, tail_pattern=tail)).parsed_bytes:
+            if scan_with(Chunk(0, head), rows, partial(_frame, tail_pattern=tail, language=rows.language)).parsed_bytes:
                 return tail, form
         return self.tails[-1]
 
 
-def _rows_in(rows: RowHeads, head: bytes) -> RowHeads:
-    """The beginning of rows with the severities of the language of a log."""
-    language = language_of(head, "csv")
-    if not language:
-        return rows
-    english = "|".join(SEVERITY_WORDS)
-    known = "|".join(map(re.escape, (*SEVERITY_WORDS, *LANGUAGES[language].severities)))
-    return RowHeads(rows.pattern.replace(f"(?P<severity>{english})", f"(?P<severity>{known})"))
-
-
-def _english(head: bytes, language: str) -> bytes:
-    if not language:
-        return head
-    # Few logs are in another language.
-    from citus_analysis.formats.serverlog.pglog.languages.translation import in_english
-
-    return in_english(head, language, "csv")
-
-
-def _translated(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: str) -> Scanned:
-    from citus_analysis.formats.serverlog.pglog.languages.translation import translated_scan
-
-    return translated_scan(chunk, scan, language, "csv")
+def _language(head: bytes) -> str:
+    """The language of the rows at the beginning of a log; empty: English."""
+    if not _MAYBE.is_in(head):
+        return ""
+    return language_of_rows(_SEVERITY_AND_MESSAGE.findall(head.decode("utf-8", "replace")))
 
 
 def _has_rows(head: bytes, rows: RowHeads) -> bool:
@@ -195,7 +188,14 @@ def _has_rows(head: bytes, rows: RowHeads) -> bool:
 
 
 def _frame(
-    data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers, *, tail_pattern: str
+    data: bytes,
+    offset: int,
+    heads: pl.DataFrame,
+    starts: Integers,
+    sizes: Integers,
+    *,
+    tail_pattern: str,
+    language: str = "",
 ) -> tuple[pl.DataFrame, Integers]:
     texts = record_texts(data, offset, heads, starts, sizes)
     tail = texts.select(pl.col("text").str.extract_groups(tail_pattern)).unnest("text")
@@ -204,7 +204,7 @@ def _frame(
     if not whole.all():
         sound = pl.Series(whole > 0)
         texts, tail, heads = texts.filter(sound), tail.filter(sound), heads.filter(sound)
-    return _rows(heads, texts, tail.select(_unquoted(pl.all()))), whole
+    return _rows(heads, texts, tail.select(_unquoted(pl.all())), language), whole
 
 
 def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> Integers:
@@ -227,14 +227,19 @@ def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> 
     return known.select(measured).to_series().to_numpy()
 
 
-def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> pl.DataFrame:
+def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame, language: str) -> pl.DataFrame:
     plain = heads.with_columns(_unquoted(cs.by_name("u", "d", "h", "v", require_all=False).as_expr()))
+    if language:
+        plain = plain.with_columns(english_severity(language))
     plain = plain.with_columns(pl.col("h").str.replace(r":[0-9]+$", ""), pl.col("m").str.replace(_FINER, "$1"))
     if "application" in tail.columns:
         plain = plain.with_columns(a=tail.get_column("application"))
     known = prefix_columns(plain).with_columns(sqlstate=tail.get_column("state"))
     rows = texts.drop("text", "excerpt").hstack(known)
     rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))
+    if language:
+        said = translated_rows(rows.select("severity", "text").hstack(tail.select("detail")), language)
+        rows, tail = rows.with_columns(said.get_column("text")), tail.with_columns(said.get_column("detail"))
     details = {severity: tail.get_column(name) for name, severity in _DETAILS.items()}
     return add_body(with_details(rows, details))
 

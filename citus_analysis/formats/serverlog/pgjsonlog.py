@@ -13,7 +13,7 @@ Example of a line::
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -30,12 +30,13 @@ from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
-from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Chunk, Scanned
+from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
-from citus_analysis.formats.serverlog.pglog.languages.detected import language_of
+from citus_analysis.formats.serverlog.pglog.languages.detected import language_of_rows
+from citus_analysis.formats.serverlog.pglog.languages.translation import english_severity, translated_rows
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.texts.lone_surrogates import without_lone_surrogates
@@ -84,8 +85,7 @@ _STAMP: Final = f"^{STAMP_PATTERN}$"
 #: Keys that are read -> columns; every value is read as text.
 _NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}}
 _PORT: Final = r":[0-9]+$"
-_NO_RECORD: Final = "no object with a severity and a message"
-_SEVERITY: Final = f"^({'|'.join(SEVERITY_WORDS)})[1-5]?$"
+_NO_RECORD: Final = "no object with a message and a severity of a known language"
 Object = Mapping[str, object]
 
 
@@ -105,6 +105,10 @@ class PgJsonLog(ServerLog):
     def heads(self, content: Content, hints: Hints) -> None:
         """A line is an object."""
 
+    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
+        """None in another language than English: only the beginning of the log may tell it."""
+        return [] if _language(content.head) else super().cuts(content, hints, stretch_bytes)
+
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The blocks of the log.
 
@@ -117,35 +121,18 @@ class PgJsonLog(ServerLog):
                 "no line is a jsonlog object", path=content.path, place="line 1", way_out="pass --format pglog"
             )
         nested = any(_is_nested(found) for found in sample)
+        language = _language(content.head)
         local = LocalTime.of(content.path, hints.options)
 
-        language = language_of(content.head, "json")
         memory = Memory()
 
-        def scan(block: Block) -> Scanned:
-            plain = not (block.oversized or nested)
-            fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
-            return fast or _scanned(block, nested=nested)
-
         def work(block: Block) -> ChunkTables:
-            found = tables_of_chunk(_translated(block, scan, language) if language else scan(block), local)
+            plain = not (block.oversized or nested or language)
+            fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
+            found = tables_of_chunk(fast or _scanned(block, nested=nested, language=language), local)
             return replace(found, **logged_plans(block.offset, lambda: block.data, found.rows, said_in_json)._asdict())
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
-
-
-def _translated(block: Block, scan: Callable[[Block], Scanned], language: str) -> Scanned:
-    """The records of a block in another language than English."""
-    if block.oversized:
-        return scan(block)
-    # Few logs are in another language.
-    from citus_analysis.formats.serverlog.pglog.languages.translation import translated_scan
-
-    def scan_chunk(chunk: Chunk) -> Scanned:
-        data = chunk.data()
-        return scan(replace(block, data=data, length=len(data)))
-
-    return translated_scan(Chunk(block.offset, block.data), scan_chunk, language, "json")
 
 
 def _objects(data: bytes) -> list[Object]:
@@ -164,6 +151,17 @@ def _object(line: bytes) -> Object | None:
     return found if isinstance(found, dict) else None
 
 
+def _language(head: bytes) -> str:
+    """The language of the records at the beginning of a log; empty: English."""
+    return language_of_rows(_severity_and_message(found) for found in _objects(head) if _is_record(found))
+
+
+def _severity_and_message(record: Object) -> tuple[str, str]:
+    within = record.get(_NESTED)
+    said = within if isinstance(within, dict) and _is_said(within) else record
+    return str(said["error_severity"]), str(said["message"])
+
+
 def _is_record(found: Object) -> bool:
     return _is_said(found) or _is_nested(found)
 
@@ -177,7 +175,7 @@ def _is_said(found: Object) -> bool:
     return "error_severity" in found and "message" in found
 
 
-def _scanned(block: Block, *, nested: bool) -> Scanned:
+def _scanned(block: Block, *, nested: bool, language: str = "") -> Scanned:
     if block.oversized:
         reject = Reject(block.offset, block.length, "longer than the cap", block.data)
         return Scanned(_frame(_no_objects()), [reject], 0, 0)
@@ -187,14 +185,17 @@ def _scanned(block: Block, *, nested: bool) -> Scanned:
     frame = frame.with_columns(
         byte_offset=pl.Series(block.offset + starts[numbers]), byte_length=pl.Series(sizes[numbers])
     )
+    has_text = frame.get_column("text").is_not_null()
+    frame = frame.with_columns(pl.col("severity").str.replace("[1-5]$", ""))
+    if language:
+        frame = translated_rows(frame.with_columns(english_severity(language)), language)
     # A severity of an unknown language could be any.
-    is_record = frame.select(pl.col("severity").str.contains(_SEVERITY) & pl.col("text").is_not_null()).to_series()
-    is_record = is_record.fill_null(value=False)
+    is_record = has_text & frame.get_column("severity").is_in(SEVERITY_WORDS).fill_null(value=False)
     records = frame if is_record.all() else frame.filter(is_record)
     roles = np.full(len(starts), STRAY)
     roles[numbers[is_record.to_numpy()]] = RECORD
     if nested:
-        roles[numbers[(~is_record & frame.get_column("logger").is_not_null()).to_numpy()]] = BLANK
+        roles[numbers[(~has_text & frame.get_column("logger").is_not_null()).to_numpy()]] = BLANK
     roles[blank_lines(data, starts, sizes, among=roles == STRAY)] = BLANK
     rejects = [
         Reject(block.offset + start, end - start, _NO_RECORD, data[start : start + 4 * EXCERPT_CHARS])
@@ -222,8 +223,7 @@ def _no_objects() -> pl.DataFrame:
 
 
 def _frame(objects: pl.DataFrame) -> pl.DataFrame:
-    direct = objects.with_columns(severity=pl.col("severity").str.extract(_SEVERITY, 1))
-    rows = _rows(direct, direct).with_columns(capped=pl.lit(value=False))
+    rows = _rows(objects, objects).with_columns(capped=pl.lit(value=False))
     details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
     return add_body(with_details(rows.drop(_DETAILS), details))
 

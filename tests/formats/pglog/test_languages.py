@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from citus_analysis.formats import Content, Hints
@@ -119,6 +120,9 @@ def test_rows_of_csvlog_and_jsonlog_are_those_of_english(language: str, form: st
     assert found.rejects.is_empty()
     assert found.parsed == len(data)
     assert found.events.select(COMPARED).rows() == english.events.select(COMPARED).rows()
+    details = found.events.filter(pl.col("record_byte_offset").is_not_null())
+    assert details.height == 1
+    assert details["record_byte_offset"].to_list() == details["byte_offset"].to_list()
     last = found.events["byte_offset"][-1]
     assert data[last - 1 : last] == b"\n"
     assert last + found.events["byte_length"][-1] == len(data)
@@ -134,12 +138,71 @@ def test_statements_of_rows_in_other_languages_have_their_text(form: str) -> Non
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_statement_may_say_what_begins_messages(form: str) -> None:
+    said = csv_row if form == "csv" else json_row
+    row = said(1, "LOG", "00000", "Dauer: 1.250 ms  Anweisung: SELECT 'statement: x'", "")
+    assert statement_in(row, f"pg{form}log") == "SELECT 'statement: x'"
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("state", ["42P01", "23505", "22P02", "XX000", "P0001"])
+def test_any_state_tells_the_language(form: str, state: str, tmp_path: Path) -> None:
+    make = csv_row if form == "csv" else json_row
+    found = read_rows(tmp_path, make(1, "ERREUR", state, "x", "").encode(), form)
+    assert found.events["severity"].to_list() == ["ERROR"]
+
+
+def test_quoted_severities_and_other_spellings_of_objects_are_read(tmp_path: Path) -> None:
+    quoted = csv_row(1, '"FEHLER"', '"42P01"', "x", "")
+    spaced = json.dumps({"error_severity": "FEHLER", "message": "Dauer", "pid": 7}, separators=(" , ", " : ")) + "\n"
+    escaped = json.dumps({"error_severity": "LOG", "message": "durée : 1.250 ms, instruction : SELECT 1"}) + "\n"
+    assert "\\u00e9" in escaped
+    assert read_rows(tmp_path, quoted.encode(), "csv").events["severity"].to_list() == ["ERROR"]
+    assert read_rows(tmp_path, spaced.encode(), "json").events["severity"].to_list() == ["ERROR"]
+    assert read_rows(tmp_path, escaped.encode(), "json").events["duration_us"].to_list() == [1250.0]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
 def test_severities_of_unknown_languages_are_rejected(form: str, tmp_path: Path) -> None:
     make = csv_row if form == "csv" else json_row
     data = (make(1, "LOG", "00000", "x", "") + make(2, "HATA", "42P01", "x", "")).encode()
     found = read_rows(tmp_path, data, form)
     assert found.events["severity"].to_list() == ["LOG"]
     assert "HATA" in found.rejects["excerpt"][0]
+
+
+def test_cloudnative_pg_wraps_records_of_any_language(tmp_path: Path) -> None:
+    def wrapped(severity: str) -> str:
+        record = {"error_severity": severity, "message": "x", "detail": "d", "process_id": "7"}
+        return json.dumps({"logger": "postgres", "msg": "record", "record": record}) + "\n"
+
+    own = json.dumps({"logger": "instance-manager", "msg": "hello"}) + "\n"
+    data = (wrapped("FEHLER") + own + wrapped("FEHLER") + wrapped("HATA")).encode()
+    found = read_rows(tmp_path, data, "json")
+    assert found.events["severity"].to_list() == ["ERROR", "DETAIL", "ERROR", "DETAIL"]
+    assert found.events["record_byte_offset"][3] == found.events["byte_offset"][2]
+    assert found.noise == len(own)
+    assert found.rejects.height == 1
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_words_in_english_rows_change_nothing(form: str, tmp_path: Path) -> None:
+    make = csv_row if form == "csv" else json_row
+    rows = [
+        ("LOG", "00000", "statement: SELECT ',FEHLER,42P01,', 'Dauer: 1.000 ms'", ""),
+        ("ERROR", "42P01", "FEHLER", ""),
+    ]
+    data = "".join(make(number, *row) for number, row in enumerate(rows, 1)).encode()
+    found = read_rows(tmp_path, data, form)
+    assert found.events["severity"].to_list() == ["LOG", "ERROR"]
+    assert found.events["kind"].to_list() == ["statement", "error"]
+    assert pgcsvlog._language(data) == pgjsonlog._language(data) == ""
+
+
+def test_a_stderr_log_without_a_record_that_can_be_read_is_rejected(tmp_path: Path) -> None:
+    head = PREFIXES[0] + "FEHLER:  x\n"
+    found = read(written(tmp_path, (head * 3 + "Unsinn ohne Anfang\n" * 3).encode()))
+    assert found.parsed + found.noise + found.rejected == len((head * 3 + "Unsinn ohne Anfang\n" * 3).encode())
 
 
 @pytest.mark.parametrize("language", ["fr", "ko"])

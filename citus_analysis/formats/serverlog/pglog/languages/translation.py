@@ -7,8 +7,7 @@ readers see English only. What is not read of a message stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
@@ -21,42 +20,23 @@ from citus_analysis.core.arrow_arrays import arrow_numbers, filled
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Reject
 from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import string_views, valid_utf8
-from citus_analysis.formats.serverlog.pglog.languages.detected import LogForm
 from citus_analysis.formats.serverlog.pglog.languages.words import LANGUAGES, SEVERITIES, Words
 
-__all__ = ["in_english", "place_in_log", "translated_scan"]
+__all__ = [
+    "english_severity",
+    "in_english",
+    "message_in_english",
+    "place_in_log",
+    "severities_in",
+    "translated_rows",
+    "translated_scan",
+]
 
-
-@dataclass(frozen=True)
-class _Place:
-    """Where logs of a form have what is translated, as patterns.
-
-    Attributes:
-        severity: four groups: what is before a severity, the severity, its level, and what follows.
-        between: what the translated line has between the severity and what follows.
-        message: a group of all before a message of severity LOG.
-        detail: the same for a detail.
-    """
-
-    severity: str
-    between: str
-    message: str
-    detail: str
-
-
+#: What may stand between a severity and its message.
+_HEAD: Final = r"^(.*?{severity}:  (?:[0-9A-Z]{{5}}: )?(?:\[[^\]\s]+\]  )?)"
+#: Before a message that stands in a column of its own.
+_NO_HEAD: Final = "^()"
 _COLON: Final = " ?[:：]"
-_STDERR: Final = r"^(.*?{}:  (?:[0-9A-Z]{{5}}: )?(?:\[[^\]\s]+\]  )?)"
-_PLACES: Final[Mapping[LogForm, _Place]] = {
-    # The first one in a line, because messages may have the same words.
-    "stderr": _Place(
-        rf"^((?:[^\t].*?)??(?:^|[^\pL\d_]))({{}})([1-5]?){_COLON} {{{{1,3}}}}(.*)$",
-        ":  ",
-        _STDERR.format("LOG"),
-        _STDERR.format("DETAIL"),
-    ),
-    "csv": _Place(r'^(.*?,"?)({})([1-5]?)("?,[0-9A-Z]{{5}},.*)$', "", r'^(.*?,"?LOG"?,[0-9A-Z]{5},"?)', r'^(.*?,"?)'),
-    "json": _Place(r'^(.*?"error_severity": ?")({})([1-5]?)(".*)$', "", r'^(.*?"message": ?")', r'^(.*?"detail": ?")'),
-}
 _PHASES: Final = {
     "statement": "statement",
     "parse": "parse",
@@ -66,7 +46,7 @@ _PHASES: Final = {
 }
 
 
-def in_english(data: bytes, language: str, form: LogForm = "stderr") -> bytes:
+def in_english(data: bytes, language: str) -> bytes:
     r"""A text with the words of a language replaced.
 
     Example:
@@ -77,10 +57,44 @@ def in_english(data: bytes, language: str, form: LogForm = "stderr") -> bytes:
     starts = _line_starts(buffer)
     ends = np.append(starts[1:] - 1, len(buffer))
     lines = pl.DataFrame({"line": string_views(buffer, starts, ends - starts)})
-    line = _marked(pl.col("line"), LANGUAGES[language], _PLACES[form])
-    for pattern, english in _rules(language, form):
+    line = _marked(pl.col("line"), language)
+    for pattern, english in _rules(language, _HEAD):
         line = line.str.replace(pattern, english)
     return str(lines.select(line.str.join("\n")).item()).encode()
+
+
+def severities_in(language: str) -> dict[str, str]:
+    """Severity in a language -> the English one; English ones occur in all logs."""
+    words = LANGUAGES[language]
+    return dict(zip(words.severities, SEVERITIES, strict=True)) | {word: word for word in SEVERITIES}
+
+
+def english_severity(language: str) -> pl.Expr:
+    """The column `severity` in English; null for words of no known language."""
+    return pl.col("severity").replace_strict(severities_in(language), default=None, return_dtype=pl.String)
+
+
+def translated_rows(rows: pl.DataFrame, language: str) -> pl.DataFrame:
+    """Records of csvlog or jsonlog, whose `severity` is in English, with `text` and `detail` in English."""
+    is_log = pl.col("severity").cast(pl.String) == "LOG"
+    text = pl.when(is_log).then(_translated(pl.col("text"), language)).otherwise("text")
+    return rows.with_columns(text=text, detail=_translated(pl.col("detail"), language))
+
+
+def message_in_english(message: str, language: str) -> str:
+    """One message of csvlog or jsonlog.
+
+    Example:
+        >>> message_in_english("Dauer: 1.250 ms  Anweisung: SELECT 1", "de")
+        'duration: 1.250 ms  statement: SELECT 1'
+    """
+    return str(pl.select(_translated(pl.lit(message), language)).item())
+
+
+def _translated(message: pl.Expr, language: str) -> pl.Expr:
+    for pattern, english in _rules(language, _NO_HEAD):
+        message = message.str.replace(pattern, english)
+    return message
 
 
 def place_in_log(data: bytes, translated: bytes, place: int) -> int:
@@ -89,16 +103,19 @@ def place_in_log(data: bytes, translated: bytes, place: int) -> int:
     return int(_line_starts(np.frombuffer(data, np.uint8))[number])
 
 
-def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: str, form: LogForm = "stderr") -> Scanned:
+def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: str) -> Scanned:
     """The records of a chunk, by a scanner of English logs."""
     data = chunk.data()
-    english = in_english(data, language, form)
+    english = in_english(data, language)
     found = scan(Chunk(chunk.offset, english, chunk.tail, chunk.fresh))
     bounds = [_bounds(text, chunk) for text in (data, english)]
 
     def moved(offsets: Integers) -> Integers:
         return bounds[0][np.searchsorted(bounds[1], offsets)]
 
+    if not len(found.rows):
+        rejects = [_moved_reject(one, moved, data, chunk) for one in found.rejects]
+        return Scanned(found.rows, rejects, 0, len(data) + chunk.tail - sum(one.byte_length for one in rejects))
     rows = found.rows if isinstance(found.rows, pa.RecordBatch) else found.rows.to_arrow().to_batches()[0]
     begins, lengths = (filled(rows.column(name), 0).astype(np.int64) for name in ("byte_offset", "byte_length"))
     places = {"byte_offset": moved(begins), "byte_length": moved(begins + lengths) - moved(begins)}
@@ -108,9 +125,7 @@ def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: st
     ]
     rejects = [_moved_reject(one, moved, data, chunk) for one in found.rejects]
     moved_rows = pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
-    # In csvlog and jsonlog, a record and its details have the same place.
-    _, records = np.unique(places["byte_offset"], return_index=True)
-    return Scanned(moved_rows, rejects, int(places["byte_length"][records].sum()), found.noise_bytes)
+    return Scanned(moved_rows, rejects, int(places["byte_length"].sum()), found.noise_bytes)
 
 
 def _moved_reject(one: Reject, moved: Callable[[Integers], Integers], data: bytes, chunk: Chunk) -> Reject:
@@ -131,25 +146,25 @@ def _line_starts(buffer: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> Integers
 
 
 @cache
-def _rules(language: str, form: LogForm) -> tuple[tuple[str, str], ...]:
-    words, place = LANGUAGES[language], _PLACES[form]
-    return (*_durations(words, place), *_others(words, place))
+def _rules(language: str, head: str) -> tuple[tuple[str, str], ...]:
+    """Patterns and their translations, for messages after a head, which may name their severity."""
+    words = LANGUAGES[language]
+    return (*_durations(words, head.format(severity="LOG")), *_others(words, head))
 
 
-def _marked(line: pl.Expr, words: Words, place: _Place) -> pl.Expr:
-    """Lines with the English severity."""
-    english = dict(zip(words.severities, SEVERITIES, strict=True)) | {word: word for word in SEVERITIES}
+def _marked(line: pl.Expr, language: str) -> pl.Expr:
+    """Lines with the English severity: the first one in a line, because messages may have the same words."""
+    english = severities_in(language)
     known = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
-    found = line.str.extract_groups(place.severity.format(known))
+    found = line.str.extract_groups(rf"^((?:[^\t].*?)??(?:^|[^\pL\d_]))({known})([1-5]?){_COLON} {{1,3}}(.*)$")
     before, word, level, message = (found.struct.field(str(number)) for number in range(1, 5))
     severity = word.replace_strict(english, default=None, return_dtype=pl.String)
-    return pl.coalesce(pl.concat_str(before, severity, level, pl.lit(place.between), message), line)
+    return pl.coalesce(pl.concat_str(before, severity, level, pl.lit(":  "), message), line)
 
 
-def _durations(words: Words, place: _Place) -> Iterator[tuple[str, str]]:
-    head = place.message
+def _durations(words: Words, head: str) -> Iterator[tuple[str, str]]:
     named = "|".join(map(re.escape, words.duration))
-    time = rf"{head}(?:{named})(?:{_COLON})? ?([0-9]+\.[0-9]{{3}}) ?[^\s0-9,，:\"]{{1,8}}"
+    time = rf"{head}(?:{named})(?:{_COLON})? ?([0-9]+\.[0-9]{{3}}) ?[^\s0-9,，:]{{1,8}}"
     phases = [(*_phase(getattr(words, phase)), english) for phase, english in _PHASES.items()]
     for pattern, name, english in phases:
         yield rf"{time}[ ,，]{{1,3}}{pattern}", f"${{1}}duration: ${{2}} ms  {english}{name.format(3)}: "
@@ -161,12 +176,12 @@ def _durations(words: Words, place: _Place) -> Iterator[tuple[str, str]]:
 
 def _phase(own: str) -> tuple[str, str]:
     """The pattern of what stands before a statement, and the English name of a prepared one by number of its group."""
-    return own.replace("%s", r"(\S+?)") + rf"{_COLON}(?: |\r?$)", " ${{{}}}" if "%s" in own else ""
+    return own.replace("%s", r"(\S+?)") + rf"{_COLON}(?: |\r?(?:\n|$))", " ${{{}}}" if "%s" in own else ""
 
 
-def _others(words: Words, place: _Place) -> Iterator[tuple[str, str]]:
+def _others(words: Words, head: str) -> Iterator[tuple[str, str]]:
     for own, english in words.others.items():
-        is_detail = english == "parameters:"
+        severity = "DETAIL" if english == "parameters:" else "LOG"
         # Since release 16, details begin with a capital letter.
-        spelled = f"(?i:{re.escape(own[0])}){re.escape(own[1:])}" if is_detail else re.escape(own)
-        yield (place.detail if is_detail else place.message) + spelled, f"${{1}}{english}"
+        spelled = f"(?i:{re.escape(own[0])}){re.escape(own[1:])}" if severity == "DETAIL" else re.escape(own)
+        yield head.format(severity=severity) + spelled, f"${{1}}{english}"
