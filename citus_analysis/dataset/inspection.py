@@ -28,7 +28,7 @@ __all__ = ["Inspection", "inspect"]
 
 _AT_ONCE: Final = 16
 #: Facts that make up a cell of the design, in the order of the table.
-_FACTORS: Final = ("resource", "system", "set_up", "phase", "workload", "workers", "threads", "records", "scale_factor")
+_FACTORS: Final = ("system", "set_up", "phase", "workload", "workers", "threads", "records", "scale_factor")
 _FEW: Final = 5
 #: Rows of a table that are shown.
 _MOST_ROWS: Final = 60
@@ -77,28 +77,18 @@ class Inspection:
         """The cells of the design: each factor that is known of a run, its runs and its load generators."""
         runs: dict[Cell, set[str | None]] = {}
         outputs: Counter[Cell] = Counter()
-        for file, own in self._clients():
-            facts = file.identity.to_dict() | own
-            cell = tuple(facts.get(name) for name in _FACTORS if name != "resource")
-            runs.setdefault(cell, set()).add(file.identity.run_id)
-            outputs[cell] += 1
-        names = [name for name in _FACTORS if name != "resource"]
-        rows = [
-            {**dict(zip(names, cell, strict=True)), "runs": len(found), "outputs": outputs[cell]}
-            for cell, found in runs.items()
-        ]
-        return sorted(rows, key=lambda row: [(value is not None, _sortable(value)) for value in row.values()])
-
-    def _clients(self) -> list[tuple[SourceFile, dict[str, int]]]:
-        owned = {member.file.location: member.own for member in self.design.members}
-        found = []
         for file in self.files:
             if not is_output(file) or file.identity.run_id is None:
                 continue
-            own = owned.get(file.location, file.own)
-            said = {"threads": own.threads, "scale_factor": own.scale_factor, "records": own.records}
-            found.append((file, {name: value for name, value in said.items() if value is not None}))
-        return found
+            facts = {"scale_factor": file.own.scale_factor} | file.identity.to_dict()
+            cell = tuple(facts.get(name) for name in _FACTORS)
+            runs.setdefault(cell, set()).add(file.identity.run_id)
+            outputs[cell] += 1
+        rows = [
+            {**dict(zip(_FACTORS, cell, strict=True)), "runs": len(found), "outputs": outputs[cell]}
+            for cell, found in runs.items()
+        ]
+        return sorted(rows, key=lambda row: [(value is not None, _sortable(value)) for value in row.values()])
 
     @cached_property
     def reasons(self) -> list[dict[str, object]]:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from citus_analysis.dataset.discover.identity import Identity
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.design import Design, Member, read_design
 from citus_analysis.dataset.ingesting.recognise import REPORT_OF, is_named_by_path, is_study_name, path_stem
+from citus_analysis.dataset.storage.manifest import SourceState
 
 __all__ = ["is_output", "with_design"]
 
 
-def with_design(files: Sequence[SourceFile]) -> tuple[list[SourceFile], Design]:
+def with_design(files: Sequence[SourceFile], known: Iterable[SourceState] = ()) -> tuple[list[SourceFile], Design]:
     """Files with the identities of the design of their study, and the design.
 
     Files whose run is stated keep it, unless several claim to be the same load generator of it: these are told apart by
     their names, so that they are never summed. Transaction logs follow the report whose run they have.
+
+    Args:
+        files: all files that are read.
+        known: sources that the dataset has; results of other folders among them are told apart from those of these.
     """
     claims = Counter(_claim(file) for file in files if is_output(file))
     chosen = [
@@ -26,10 +31,18 @@ def with_design(files: Sequence[SourceFile]) -> tuple[list[SourceFile], Design]:
         for file in files
         if is_output(file) and (is_named_by_path(file) or (claims[_claim(file)] > 1 and not is_study_name(file)))
     ]
-    design = read_design(chosen, path_stem)
+    design = read_design(chosen, path_stem, beside_others=_are_others(known, files))
     by_place = {member.file.location: member for member in design.members}
     by_run = {_run(file): by_place[file.location] for file in files if file.location in by_place}
     return [_as_designed(file, by_place, by_run) for file in files], design
+
+
+def _are_others(known: Iterable[SourceState], files: Sequence[SourceFile]) -> bool:
+    """Whether a dataset has results of other folders; a folder that was moved is no other one."""
+    here, roots = {file.hash for file in files}, tuple({f"{file.root}/" for file in files})
+    return any(
+        state.is_client and not state.location.startswith(roots) and state.content_hash not in here for state in known
+    )
 
 
 def is_output(file: SourceFile) -> bool:

@@ -298,7 +298,7 @@ class _Ingest:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
         plan = without_summaries(plan, known.values())
-        plan, self.design = with_design(join_logs(plan))
+        plan, self.design = with_design(join_logs(plan), known.values())
         plan = find_duplicates(name_sources(plan, known), known.values())
         self.counts["unseen"] = self.counts["failed"] = len(self.messages)
         if strict:

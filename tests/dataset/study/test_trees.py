@@ -153,3 +153,36 @@ def test_stated_set_ups_keep_runs_apart(tmp_path: Path) -> None:
 def test_facts_that_were_read_off_names_are_named(tmp_path: Path) -> None:
     versions(tmp_path / "tree")
     assert runs_of(tmp_path / "tree", tmp_path / "out", "inferred")[0] == ("iteration, set_up",)
+
+
+def two_sizes(tree: Path) -> None:
+    for nodes, workers in product((2, 4), (8, 16)):
+        write_pgbench(tree / f"n{nodes}_w{workers}_r1.log", 4, 100 * nodes + workers)
+
+
+def replicas(tree: Path) -> None:
+    for replica in (1, 3):
+        write_pgbench(tree / f"r{replica}_c4.log", 4, 1000 * replica)
+
+
+def round_numbers(tree: Path) -> None:
+    for rows in (20000000, 40000000):
+        write_pgbench(tree / f"big-{rows}.log", 4, rows / 1000)
+
+
+@pytest.mark.parametrize("write", [two_sizes, replicas, round_numbers], ids=lambda write: write.__name__)
+def test_numbers_that_may_mean_something_else_keep_results_apart(write: Callable[[Path], None], tmp_path: Path) -> None:
+    write(tmp_path / "tree")
+    rows = runs_of(tmp_path / "tree", tmp_path / "out", "set_up", "workers", "throughput_ops_s")
+    assert len({row[:2] for row in rows}) == len(rows) == len(list((tmp_path / "tree").iterdir()))
+
+
+def test_folders_that_are_read_one_after_the_other_are_kept_apart(tmp_path: Path) -> None:
+    for name, rate in (("pg15", 1000), ("pg16", 1200)):
+        for repeat in (1, 2):
+            write_pgbench(tmp_path / name / f"c4_r{repeat}.log", 4, rate)
+        ca.ingest(tmp_path / name, tmp_path / "out")
+    runs = ca.open_dataset(tmp_path / "out").runs()
+    assert runs.group_by("set_up").agg(pl.col("throughput_ops_s").n_unique())["throughput_ops_s"].to_list() == [1, 1]
+    again = ca.ingest(tmp_path / "pg16", tmp_path / "out")
+    assert again.unchanged == again.files

@@ -11,7 +11,7 @@ Facts that somebody states, and what a file says of itself, have priority over i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -27,8 +27,12 @@ __all__ = ["Design", "Member", "UsedToken", "read_design"]
 
 #: Facts that names and contents both may state.
 _COMPARED: Final = ("threads", "scale_factor", "records", "operations")
+#: Facts of which numbers in names state one for each cell.
+_OF_CELLS: Final = frozenset({*_COMPARED, "workers"})
 #: Facts of an identity that only tell runs of a cell apart.
 _WITHIN_CELL: Final = frozenset({"iteration", "part", "drivers", "run", "role", "start_time", "end_time", "resource"})
+#: Number of the part of a path that is the folder which was given.
+_ABOVE: Final = -1
 _PHASE_WORDS: Final = {
     "load": ("load", "loading", "insert", "inserts"),
     "run": ("run", "select", "selects", "read", "reads", "transactions"),
@@ -79,15 +83,24 @@ class Member:
         """Dates in the path."""
         return tuple(used.token.text for used in self.tokens if used.fact == "date")
 
-    @cached_property
+    @property
     def unexplained(self) -> tuple[str, ...]:
         """Texts of the tokens that are not explained; those without anything between them are one."""
+        return tuple(self._unexplained.values())
+
+    @property
+    def unexplained_above(self) -> set[str]:
+        """Those of the folder that was given."""
+        return {text for (part, _), text in self._unexplained.items() if part == _ABOVE}
+
+    @cached_property
+    def _unexplained(self) -> dict[tuple[int, int], str]:
         texts: dict[tuple[int, int], str] = {}
         for used in self.tokens:
             if used.fact is None:
                 place = used.token.part, used.token.cluster
                 texts[place] = texts.get(place, "") + (used.token.label or "") + used.token.text
-        return tuple(texts.values())
+        return texts
 
 
 @dataclass(frozen=True)
@@ -124,14 +137,15 @@ class Design:
         return [f"{first} (what and why: citus-analysis inspect)", *self.contradictions, *self.assumptions]
 
 
-def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str]) -> Design:
+def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str], *, beside_others: bool = False) -> Design:
     """The design of a study.
 
     Args:
         files: outputs of load generators whose run nobody states.
         run_name: gives the name of the run of a file by its key.
+        beside_others: there are results of other folders, from which those of these files must be told apart.
     """
-    several = len({file.root for file in files}) > 1
+    several = beside_others or len({file.root for file in files}) > 1
     readings = [
         _with_labels([Member(file, tuple(_tokens(file, several, follow)), file.own) for file in files])
         for follow in (False, True)
@@ -140,14 +154,14 @@ def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str]) -> 
     members = max(readings, key=_agreements)
     for step in (_with_equal_numbers, _with_words, _with_repeats):
         members = step(members)
-    members = _with_runs(_with_set_ups(members), run_name)
+    members = _with_runs(_with_set_ups(members, beside_others), run_name)
     return Design(tuple(members), tuple(line for member in members for line in _contradictions(member)))
 
 
 def _tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[UsedToken]:
     """The tokens of a path, and those of the folder that was given: all of them only where there are several."""
     own = tokens_of(file.relative if file.origin is None else file.key, words_follow=words_follow)
-    above = [replace(token, part=-1) for token in tokens_of(file.root.name) if several or token.label]
+    above = [replace(token, part=_ABOVE) for token in tokens_of(file.root.name) if several or token.label]
     for token in (*above, *own):
         yield UsedToken(token, "date", "a date") if token.kind == "date" else UsedToken(token)
 
@@ -176,11 +190,23 @@ def _with_labels(members: Sequence[Member]) -> list[Member]:
         fact = None if label is None else meanings[label]
         return used if fact is None else UsedToken(used.token, fact, f"the word {label!r} beside it")
 
-    return [replace(member, tokens=tuple(map(explained, member.tokens))) for member in members]
+    return [replace(member, tokens=_once(map(explained, member.tokens))) for member in members]
+
+
+def _once(tokens: Iterable[UsedToken]) -> tuple[UsedToken, ...]:
+    """Tokens of which one states each fact of a cell: a second number for it may be something else, and is kept."""
+    known: dict[str, int] = {}
+    kept = []
+    for used in tokens:
+        is_further = used.fact in _OF_CELLS and known.setdefault(used.fact, used.token.number) != used.token.number
+        kept.append(UsedToken(used.token) if is_further else used)
+    return tuple(kept)
 
 
 def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
     first = MEANINGS[label][0]
+    if first == "iteration" and len(label) == 1 and not _counts_up({number for number, _ in uses}):
+        return None
     for fact in _COMPARED:
         known = [(number, own) for number, member in uses if (own := _own(member, fact)) is not None]
         equal = sum(number == own for number, own in known)
@@ -189,6 +215,11 @@ def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
         if fact == first and equal < _AGREEING_SHARE * len(known) and not _are_sums(known):
             return None
     return first
+
+
+def _counts_up(numbers: Collection[int]) -> bool:
+    """Whether numbers are those of repeats: all of them from 0 or 1 on."""
+    return min(numbers) in (0, 1) and len(numbers) == max(numbers) - min(numbers) + 1
 
 
 def _are_sums(known: Iterable[tuple[int, int]]) -> bool:
@@ -284,11 +315,10 @@ def _closes(uses: Sequence[tuple[int, Member]]) -> bool:
     for at, member in uses:
         others = tuple(used.token.text for place, used in enumerate(member.tokens) if place != at)
         cells[(*others, *_contents(member))].append(member.tokens[at].token.number)
-    numbers = sorted({number for cell in cells.values() for number in cell})
-    counts_up = numbers == list(range(numbers[0], numbers[0] + len(numbers))) and numbers[0] in (0, 1)
+    numbers = {number for cell in cells.values() for number in cell}
     full = sum(len(cell) == len(numbers) for cell in cells.values())
     once = all(len(set(cell)) == len(cell) for cell in cells.values())
-    return counts_up and once and full >= _CLOSED_SHARE * len(cells)
+    return _counts_up(numbers) and once and full >= _CLOSED_SHARE * len(cells)
 
 
 def _contents(member: Member) -> tuple[object, ...]:
@@ -301,12 +331,14 @@ def _contents(member: Member) -> tuple[object, ...]:
     return (name, *known, tuple(sorted(stated.items())))
 
 
-def _with_set_ups(members: Sequence[Member]) -> list[Member]:
+def _with_set_ups(members: Sequence[Member], beside_others: bool) -> list[Member]:
     """Identities with the set-up: the unexplained tokens in which files differ."""
     counts = [Counter(member.unexplained) for member in members]
     common = (
         {text for text in counts[0] if all(count[text] == counts[0][text] for count in counts)} if counts else set()
     )
+    if beside_others and members:
+        common -= members[0].unexplained_above
     return [_with_facts(member, common) for member in members]
 
 
@@ -323,9 +355,9 @@ def _with_facts(member: Member, common: Iterable[str]) -> Member:
     own = {"workload": member.own.workload, "phase": member.own.phase, "records": member.own.records}
     said: Facts = {fact: value for fact, value in own.items() if value is not None}
     stated = member.file.identity.to_dict()
-    own_threads = {"threads"} if member.own.threads is not None else set()
-    inferred = sorted(facts.keys() - said.keys() - stated.keys() - own_threads)
-    identity = Identity.of({"set_up": USUAL_SET_UP} | facts | said | stated)
+    own_threads: Facts = {} if member.own.threads is None else {"threads": member.own.threads}
+    inferred = sorted(facts.keys() - said.keys() - stated.keys() - own_threads.keys())
+    identity = Identity.of({"set_up": USUAL_SET_UP} | facts | own_threads | said | stated)
     return replace(member, file=replace(member.file, identity=identity), inferred=tuple(inferred))
 
 
@@ -399,6 +431,9 @@ def _of_run(
     inferred = {*member.inferred, *(("iteration",) if iteration != identity.iteration else ())}
     if len(names) > 1:
         part = identity.part if identity.part is not None else names.index(run_name(file.key))
-        own = replace(own, part=part, drivers=len(names), resource=run[0].file.identity.resource)
+        threads = identity.threads
+        if threads is not None and threads == member.own.threads:
+            threads *= len(names)
+        own = replace(own, part=part, drivers=len(names), threads=threads, resource=run[0].file.identity.resource)
         inferred.add("drivers")
     return replace(member, file=replace(file, identity=own), inferred=tuple(sorted(inferred)))
