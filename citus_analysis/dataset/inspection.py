@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 from citus_analysis.dataset.discover.identity import FACTS, convert_facts
@@ -16,7 +15,7 @@ from citus_analysis.dataset.discover.resource_folders import Identifier
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.design import Design
 from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
-from citus_analysis.dataset.discover.walk import walk
+from citus_analysis.dataset.discover.url_sources import outlined, walked
 from citus_analysis.dataset.ingesting.designing import is_output, with_design
 from citus_analysis.dataset.ingesting.recognise import join_logs, looked_at, unrecognised_reason, without_summaries
 from citus_analysis.dataset.ingesting.workers.pool import Pool
@@ -188,7 +187,7 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
     r"""Look at files without reading them into a dataset.
 
     Args:
-        sources: files and folders.
+        sources: files and folders, or their URLs.
         meta: facts about all of them, as for :func:`ingest`.
 
     Raises:
@@ -203,7 +202,7 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
     """
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     identifier = Identifier(convert_facts({name: str(value) for name, value in meta.items()}, "meta"))
-    with archives_unpacked(walk([Path(source) for source in given])) as found:
+    with outlined(given) as (paths, origins), archives_unpacked(walked(paths, origins)) as found:
         if not found.files:
             raise InputError("holds no files", path=str(given[0]), way_out="name the files, or the folder with them")
         with Pool(len(os.sched_getaffinity(0))) as pool:

@@ -56,6 +56,12 @@ def test_a_description_is_written_once(tree: Path, capsys: pytest.CaptureFixture
     assert target.read_text() == kept
 
 
+def test_a_description_that_cannot_be_written_is_named(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = said(["inspect", str(tree), "--write", str(tree / "nowhere" / "identity.yml")], capsys)
+    assert code == 2
+    assert "identity.yml: cannot be written" in err
+
+
 def test_a_folder_without_files_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = said(["inspect", str(tmp_path)], capsys)
     assert code == 3

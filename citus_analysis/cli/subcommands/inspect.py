@@ -25,14 +25,19 @@ def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path |
     read off names, to be corrected and put into the folder.
     """
     from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.core.output_files import open_output
     from citus_analysis.dataset import inspect
     from citus_analysis.errors import UsageError
 
+    if write is not None and write.is_file():
+        raise UsageError("exists already", path=write, way_out="name another file, or remove it first")
     found = inspect(expand_sources(sources), **meta)
     if write is not None:
-        if write.exists():
-            raise UsageError("exists already", path=write, way_out="name another file, or remove it first")
-        write.write_text(found.identity_yml(), encoding="utf-8")
+        try:
+            with open_output(write) as out:
+                out.write(found.identity_yml().encode())
+        except OSError as error:
+            raise UsageError(f"cannot be written: {error.strerror}", path=write, way_out="name another file") from error
     if as_json:
         print_json(found.to_dict())
     else:

@@ -16,13 +16,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
-from citus_analysis.dataset.discover.walk import Found
+from citus_analysis.dataset.discover.walk import Found, Walk, walk
 from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored, reaching
 from citus_analysis.errors import InputError
 from citus_analysis.formats.api.cuttable import HEAD_BYTES_NEEDED, LOOK_BACK_BYTES
 from citus_analysis.texts.urls import is_url
 
-__all__ = ["local_copy", "outlined", "url_copy", "with_origins"]
+__all__ = ["local_copy", "outlined", "url_copy", "walked"]
 
 #: Bytes at the beginning of a file that are in its outline.
 _HEAD_BYTES: Final = 4096
@@ -98,9 +98,10 @@ def _heads(place: ObjectPlace, listed: Mapping[str, Stored]) -> Sequence[bytes]:
     return heads
 
 
-def with_origins(files: Iterable[Found], origins: Mapping[Path, str]) -> list[Found]:
-    """Files with the URLs that they represent."""
-    return [replace(found, origin=origins.get(found.path)) for found in files]
+def walked(paths: Sequence[Path], origins: Mapping[Path, str]) -> Walk:
+    """What is below the paths of :func:`outlined`, with the URLs of files in outlines."""
+    found = walk(paths)
+    return replace(found, files=[replace(file, origin=origins.get(file.path)) for file in found.files])
 
 
 @contextmanager

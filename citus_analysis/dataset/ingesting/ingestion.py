@@ -22,8 +22,8 @@ from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.design import Design
 from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
-from citus_analysis.dataset.discover.url_sources import outlined, with_origins
-from citus_analysis.dataset.discover.walk import MANIFEST_NAME, Walk, display, file_at, is_there, size_and_time, walk
+from citus_analysis.dataset.discover.url_sources import outlined, walked
+from citus_analysis.dataset.discover.walk import MANIFEST_NAME, display, file_at, is_there, size_and_time
 from citus_analysis.dataset.ingesting.derive import (
     DERIVATIONS,
     Derivation,
@@ -132,7 +132,7 @@ def ingest(
     with (
         outlined(given) as (paths, origins),
         _workers(jobs, cluster, [*folders, *_folders(store)]) as pool,
-        archives_unpacked(_walked(paths, origins)) as found,
+        archives_unpacked(walked(paths, origins)) as found,
     ):
         gauge = _Gauge(progress)
         known = store.load()
@@ -145,11 +145,6 @@ def ingest(
         with store.writable(known, pool.halt) as manifest:
             problems = [f"{path}: {reason}" for path, reason in found.problems]
             return _Ingest(manifest, store, pool, gauge, problems).run(plan, strict=strict)
-
-
-def _walked(paths: Sequence[Path], origins: Mapping[Path, str]) -> Walk:
-    found = walk(paths)
-    return replace(found, files=with_origins(found.files, origins))
 
 
 @contextmanager

@@ -110,8 +110,9 @@ def recognise(
 def looked_at(file: SourceFile) -> list[SourceFile]:
     """The sources in a file as :func:`recognise` gives them, without the hash, for which a file is read whole."""
     try:
-        found = recognise_sources(Content(file.path), None)
-        return [_with_own_facts(_with_source(file, source, None), file.path) for source in found]
+        with local_copy(file) as path:
+            found = recognise_sources(Content(path), None)
+            return [_with_own_facts(_with_source(file, source, None), path) for source in found]
     except InputError as error:
         return [replace(file, problem=error.problem)]
     except OSError as error:
