@@ -9,8 +9,9 @@ import polars as pl
 
 from citus_analysis.report.comparison_text import APART, ComparisonPanels, apart_words, base_words, in_order
 from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.stats import Comparison
-from citus_analysis.texts.counted_words import counted, listed, size_text
+from citus_analysis.texts.counted_words import counted, listed, load_text
 from citus_analysis.texts.number_text import readable
 
 __all__ = ["alone_sentences", "comparison_sentences", "order_warnings"]
@@ -22,10 +23,7 @@ def comparison_sentences(study: ComparisonPanels) -> list[str]:
     if not (total or study.alone):
         return [f"All runs have the same set-up, {study.base}; there is nothing to compare."]
     if not total:
-        return [
-            f"No variant shares an operation, number of workers and number of threads with {base}: "
-            "nothing can be compared."
-        ]
+        return [f"No variant shares an {_common_place(study)} with {base}: nothing can be compared."]
     found = [*_decided(study), *_equivalent(study), *_undecided(study)]
     return [*found, *_unequal(study), *_compared(study, base)]
 
@@ -88,7 +86,8 @@ def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
     first, *others = found
     name, base = apart_words(name, base)
     sizes = {_size(c) for c in found}
-    at = f", with {sizes.pop()}" if len(found) > 1 and len(sizes) == 1 else ""
+    size = sizes.pop() if len(found) > 1 and len(sizes) == 1 else ""
+    at = f", with {size}" if size else ""
     places = [str(c.stratum["operation"]) if at else _place(c) for c in found]
     start = f"{times_of(first)} times the throughput of {base} ({range_of(first)}) for {places[0]}"
     more = [f"{times_of(c)} times ({range_of(c)}) for {place}" for c, place in zip(others, places[1:], strict=True)]
@@ -130,17 +129,38 @@ def _undecided(study: ComparisonPanels) -> list[str]:
 
 
 def _place(c: Comparison) -> str:
-    return f"{c.stratum['operation']} with {_size(c)}"
+    size = _size(c)
+    return f"{c.stratum['operation']} with {size}" if size else str(c.stratum["operation"])
 
 
 def _size(c: Comparison) -> str:
-    workers, threads = (int(str(c.stratum[name])) for name in ("workers", "threads"))
-    return f"{size_text(workers)} and {counted(threads, 'thread')}"
+    """Workers and threads, as far as they are known."""
+    workers, threads = (c.stratum[name] for name in ("workers", "threads"))
+    return load_text(workers if isinstance(workers, int) else None, threads if isinstance(threads, int) else None)
 
 
 def alone_sentences(study: ComparisonPanels) -> list[str]:
     """One sentence with the set-ups that could not be compared with the base; none if all could."""
     if not study.alone:
         return []
-    place = "operation, number of workers and number of threads"
-    return [f"Not compared with {base_words(study.base)}, for lack of a common {place}: {', '.join(study.alone)}."]
+    place = _common_place(study)
+    alone = f"Not compared with {base_words(study.base)}, for lack of a common {place}: {', '.join(study.alone)}."
+    return [alone, *_unknown_facts(study)]
+
+
+def _common_place(study: ComparisonPanels) -> str:
+    """What compared runs have in common, without sizes that no run states."""
+    runs = study.found.runs
+    known = [name for name in ("workers", "threads") if runs[name].null_count() < runs.height]
+    return listed(["operation", *(f"number of {name}" for name in known)])
+
+
+def _unknown_facts(study: ComparisonPanels) -> list[str]:
+    """Facts that only some of the set-ups state, which therefore meet no other; with the command that states them."""
+    runs, sentences = study.found.runs, []
+    for name, words in (("workload", "workload"), ("workers", "number of workers"), ("threads", "number of threads")):
+        unsaid = runs.group_by("variant").agg(pl.col(name).is_null().all() & (pl.col("phase") != "load").any())
+        silent = in_order(set(unsaid.filter(pl.col(name))["variant"]))
+        if 0 < len(silent) < unsaid.height:
+            sentences.append(f"The {words} of {listed(silent)} is not known; {stated_at_ingest([name])}.")
+    return sentences

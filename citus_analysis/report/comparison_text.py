@@ -19,12 +19,10 @@ import polars as pl
 from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
-from citus_analysis.report.sentence_parts import stated_at_ingest
 from citus_analysis.runs import comparability, setting_text
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
-from citus_analysis.texts.counted_words import listed
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import p_text, with_interval
 
@@ -135,32 +133,20 @@ def comparison_panels(
         margin: relative difference that counts as none.
 
     Raises:
-        InsufficientDataError: no run has a known operation, number of workers and number of threads.
         UnknownNameError: no variant has the name of the base.
     """
-    runs = selection.runs.drop_nulls(_CELL)
-    if runs.is_empty():
-        raise _unplaced(selection.runs)
+    runs = selection.runs
     names = _variants(runs)
     start = _resolved_base(base, names)
     found = _compared(runs, start, level, margin)
     ratios = _ratios(tuple(_placed(found.comparisons, found.runs)))
     met = set(ratios["variant"]) | {start}
-    compared = runs.filter(pl.col("variant").is_in(list(met))).join(ratios.select(_CELL).unique(), on=_CELL, how="semi")
+    cells = ratios.select(_CELL).unique()
+    compared = runs.filter(pl.col("variant").is_in(list(met))).join(cells, on=_CELL, how="semi", nulls_equal=True)
     shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
     groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
     means = summarise_runs(shown, METRIC, by=groups, level=level, allow=AS_SELECTED)
     return ComparisonPanels(start, found, means, ratios, in_order(set(names) - met), margin)
-
-
-def _unplaced(runs: pl.DataFrame) -> InsufficientDataError:
-    """Why no run is in a cell: what none of them says or, if each says something, all of it."""
-    names = {"operation": "workload", "workers": "number of workers", "threads": "number of threads"}
-    missing = [name for name in names if runs[name].null_count() == runs.height] or list(names)
-    return InsufficientDataError(
-        f"no run has a known {listed([names[name] for name in missing])}",
-        way_out=stated_at_ingest(["workload" if name == "operation" else name for name in missing]),
-    )
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
@@ -182,7 +168,7 @@ def base_variant(selection: Selection, base: str) -> str:
     Raises:
         UnknownNameError: no variant has that name.
     """
-    return _resolved_base(base, _variants(selection.runs.drop_nulls(_CELL)))
+    return _resolved_base(base, _variants(selection.runs))
 
 
 def _variants(runs: pl.DataFrame) -> list[str]:
@@ -291,6 +277,7 @@ def ratio_rows(study: ComparisonPanels, operation: str) -> pl.DataFrame:
     short = rows["variant"].str.split(", ").list.first()
     unique = short.n_unique() == rows["variant"].n_unique()
     size = pl.when(pl.col("workers") == 0).then(pl.lit("one server")).otherwise(pl.format("{} w", "workers"))
+    known = pl.concat_str(size, pl.format("{} t", "threads"), separator=", ", ignore_nulls=True)
     several = rows.select("workers", "threads").unique().height > 1
-    sizes = pl.format(" ({}, {} t)", size, "threads") if several else pl.lit("")
+    sizes = pl.format(" ({})", pl.when(known != "").then(known).otherwise(pl.lit("unknown"))) if several else pl.lit("")
     return rows.with_columns(name=short if unique else rows["variant"]).with_columns(pl.col("name") + sizes)

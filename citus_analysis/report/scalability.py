@@ -26,7 +26,17 @@ from citus_analysis.stats.estimate.intervals import MeanMethod
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
 
-__all__ = ["Axis", "Group", "Panel", "Quantity", "ScalingPanels", "check_base", "outside_series", "scaling_panels"]
+__all__ = [
+    "UNNAMED",
+    "Axis",
+    "Group",
+    "Panel",
+    "Quantity",
+    "ScalingPanels",
+    "check_base",
+    "outside_series",
+    "scaling_panels",
+]
 
 Axis = Literal["workers", "threads"]
 
@@ -35,7 +45,7 @@ Quantity = Literal["throughput", "speedup", "efficiency", "models"]
 
 _OTHER: Final[dict[Axis, Axis]] = {"workers": "threads", "threads": "workers"}
 #: Name of a series without a known column.
-_UNNAMED: Final = "runs"
+UNNAMED: Final = "runs"
 _ENDS: Final = ("", "_low", "_high")
 _PLACE: Final = {"operation": pl.String(), "series": pl.String()}
 _MEANS: Final = {
@@ -222,7 +232,7 @@ def scaling_panels(
     """
     check_base(selection, axis, base)
     # A single server is another system, not a cluster of 0 workers.
-    runs = _placed(selection.runs).drop_nulls("operation").filter(pl.col(axis) > 0)
+    runs = selection.runs.drop_nulls("operation").filter(pl.col(axis) > 0)
     study = ScalingStudy(axis, METRIC, ())
     if base in (0, *runs[axis]) and not runs.is_empty():
         study = scale_runs(runs, axis, METRIC, base or None, margin=margin, level=level, allow=AS_SELECTED)
@@ -246,17 +256,11 @@ def outside_series(selection: Selection, shown: Sequence[ScalingPanels]) -> pl.D
     """Configurations in no series, because no other configuration has the same set-up."""
     inside = pl.concat([panels.runs.select("run_id", "resource") for panels in shown])
     return (
-        _placed(selection.runs)
-        .join(inside, on=["run_id", "resource"], how="anti")
+        selection.runs.join(inside, on=["run_id", "resource"], how="anti")
         .group_by("resource", "operation", "limit", "threads", "workers", "records", maintain_order=True)
         .agg(pl.len().alias("runs"), pl.col(METRIC).mean())
         .sort("resource", "operation", "threads")
     )
-
-
-def _placed(runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs whose place on both axes is known."""
-    return runs.drop_nulls(["workers", "threads"])
 
 
 def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
@@ -273,7 +277,7 @@ def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
         lines = series_names(rows.select(other), always=[other])
         places = zip(rows["curve"], names, set_ups, lines, strict=True)
         for number, name, set_up, line in sorted(places, key=lambda place: _rank(rows, place[0], place[1], other)):
-            yield Panel(str(operation), name, study.curves[number], set_up, "" if line == _UNNAMED else line)
+            yield Panel(str(operation), name, study.curves[number], set_up, "" if line == UNNAMED else line)
 
 
 def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:

@@ -7,9 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.scalability import Axis, Group, Panel, ScalingPanels
-from citus_analysis.report.sentence_parts import range_of, stated_at_ingest, times_of, with_model_names
+from citus_analysis.report.scalability import UNNAMED, Axis, Group, Panel, ScalingPanels
+from citus_analysis.report.sentence_parts import range_of, times_of, with_model_names
 from citus_analysis.runs import CONFIGURATION, setting_text
+from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.texts.counted_words import counted, listed, noun_for, spelled
 from citus_analysis.texts.natural_order import natural_key
@@ -32,11 +33,10 @@ IN_OPENING: Final = 2
 def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
     """The runs analysed, the change of throughput along each axis, and its maximum, in three to six sentences."""
     runs = selection.runs
-    sentences = [_entered(selection), *_unplaced(runs)]
-    if runs.height and runs.drop_nulls(["workers", "threads"]).is_empty():
-        return sentences
+    sentences = [_entered(selection), *_unknown_sizes(runs)]
     for study in studies:
-        sentences += growth_sentences(study)[:IN_OPENING]
+        if runs[study.axis].null_count() < runs.height:
+            sentences += growth_sentences(study)[:IN_OPENING]
     return sentences + _highest(studies)
 
 
@@ -47,21 +47,29 @@ def _entered(selection: Selection) -> str:
     entered = f"{counted(runs.height, 'run')} of {counted(configurations, 'configuration')} were analysed"
     if left.is_empty():
         return f"{entered}; no run failed."
-    names = sorted(left["resource"].unique().to_list(), key=natural_key)
     gone = f"{counted(left.height, 'run')} failed or lost operations and {_are(left.height)} left out"
-    return f"{entered}; {gone}: {listed(names)}."
+    return f"{entered}; {gone}: {_resources(left)}."
 
 
-def _unplaced(runs: pl.DataFrame) -> list[str]:
-    """What runs do not say that a series needs."""
-    missing = [name for name in ("workers", "threads") if runs[name].null_count()]
-    if not missing:
-        return []
-    number = runs.height - runs.drop_nulls(missing).height
-    numbers = " or ".join(f"number of {name}" for name in missing)
-    are = "it is" if number == 1 else "they are"
-    unknown = f"Of {counted(number, 'run')} the {numbers} is not known, so that {are} in no series"
-    return [f"{unknown}; {stated_at_ingest(missing)}."]
+def _resources(runs: pl.DataFrame) -> str:
+    return listed(sorted(runs["resource"].unique().to_list(), key=natural_key))
+
+
+def _unknown_sizes(runs: pl.DataFrame) -> list[str]:
+    """What some runs do not say of their size although others do, or what none says that a series needs.
+
+    An axis that no run mentions is not mentioned here, if the other axis is known.
+    """
+    unknown = {name: runs[name].null_count() for name in ("workers", "threads")}
+    if all(number == runs.height for number in unknown.values()):
+        first = "No run states its number of workers or of threads, so that there is no series"
+        return [f"{first}; {stated_at_ingest(list(unknown))}."]
+    return [
+        f"Of {counted(number, 'run')} ({_resources(runs.filter(pl.col(name).is_null()))}) the number of {name} is not "
+        f"known, so that no series shares {_them(number)} with the others; {stated_at_ingest([name])}."
+        for name, number in unknown.items()
+        if 0 < number < runs.height
+    ]
 
 
 def growth_sentences(study: ScalingPanels) -> list[str]:
@@ -155,7 +163,8 @@ def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
     best = study.means.sort("mean", descending=True).group_by("operation", maintain_order=True).first()
     noun = study.axis.removesuffix("s")
     places = [
-        f"{readable(row['mean'])} operations/s for {row['operation']} ({row['series']}, "
+        f"{readable(row['mean'])} operations/s for {row['operation']} ("
+        f"{'' if row['series'] == UNNAMED else row['series'] + ', '}"
         f"{counted(row[study.axis], noun)}, mean of {counted(row['n'], 'run')})"
         for row in best.sort("operation").head(IN_OPENING).iter_rows(named=True)
     ]
@@ -182,6 +191,10 @@ def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels])
     if few := sum(rows.height for rows in thin):
         notes.append(f"{counted(few, 'point')} rest on fewer than 3 runs: their intervals are very wide or absent.")
     return list(dict.fromkeys(notes))
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
 
 
 def _are(number: int) -> str:

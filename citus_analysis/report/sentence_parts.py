@@ -16,7 +16,6 @@ __all__ = [
     "interval_text",
     "joint_text",
     "range_of",
-    "stated_at_ingest",
     "times_of",
     "with_model_names",
 ]
@@ -32,19 +31,6 @@ def with_model_names(sentence: str) -> str:
         'Amdahl and USL cannot be distinguished'
     """
     return _MODEL.sub(lambda model: model_name(model[0]), sentence)
-
-
-def stated_at_ingest(names: Sequence[str]) -> str:
-    """How to state what files do not say of their runs.
-
-    Example:
-        >>> stated_at_ingest(["workload", "workers"])
-        'state it at ingest: citus-analysis ingest --meta workload=... --meta workers=..., 0 for a single server'
-    """
-    options = " ".join(f"--meta {name}=..." for name in names)
-    return (
-        f"state it at ingest: citus-analysis ingest {options}{', 0 for a single server' if 'workers' in names else ''}"
-    )
 
 
 def times_of(comparison: Comparison) -> str:

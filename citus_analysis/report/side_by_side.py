@@ -29,7 +29,7 @@ from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile import profiled_statements
 from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
-from citus_analysis.texts.counted_words import counted, size_text
+from citus_analysis.texts.counted_words import load_text, size_text
 from citus_analysis.texts.number_text import with_interval, with_readable_times
 
 __all__ = [
@@ -115,7 +115,7 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
     Returns:
         Bars by operation, grouped by system; none for a single system.
     """
-    runs = selection.runs.drop_nulls(["operation", *_SIZE])
+    runs = selection.runs
     if runs["system"].n_unique() < 2:
         return _nothing("operation", "system")
     keys = [name for name in CONFIGURATION if name in runs.columns] + ["operation"]
@@ -140,7 +140,7 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
         level: confidence level.
         method: of the intervals of means.
     """
-    runs = selection.runs.drop_nulls("operation")
+    runs = selection.runs
     apart = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
     named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
     first = ["operation", "variant", *_SIZE]
@@ -266,7 +266,8 @@ def _values(c: Comparison, found: RunComparison, monitored: bool) -> NDArray[np.
 def _place(c: Comparison, runs: pl.DataFrame) -> str:
     same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in c.stratum.items()]
     operation, workers, threads = runs.filter(*same).select("operation", *_SIZE).row(0)
-    return f"{operation} with {size_text(workers)} and {counted(threads, 'thread')}"
+    size = load_text(workers, threads)
+    return f"{operation} with {size}" if size else str(operation)
 
 
 def intensity_table(
@@ -287,7 +288,7 @@ def intensity_table(
         operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,
         client_mean_us; long times in ms. One row per intensity.
     """
-    runs = selection.runs.drop_nulls(["operation", *_SIZE])
+    runs = selection.runs
     keys = [name for name in CONFIGURATION if name in runs.columns and name not in _INTENSITY]
     runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
     if runs.is_empty():
@@ -298,7 +299,7 @@ def intensity_table(
     found = means.join(_server(selection, dataset, where, skip_first), on="cell", how="left")
     found = found.join(_client(dataset, where), on="cell", how="left").sort("operation", *keys, *_INTENSITY)
     throughput = [with_interval(*row) for row in found.select("mean", "low", "high").iter_rows()]
-    series = [f"{size_text(w)}, {counted(t, 'thread')}" for w, t in found.select(_SIZE).iter_rows()]
+    series = [load_text(w, t).replace(" and ", ", ") for w, t in found.select(_SIZE).iter_rows()]
     names = [name for name in ("system", "family", "settings") if found[name].n_unique() > 1]
     shown = found.select("operation", *names, pl.Series("series", series), *_INTENSITY, "n")
     times = found.select("server_mean_us", "server_p99_us", "client_mean_us")

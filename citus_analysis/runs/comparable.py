@@ -17,6 +17,7 @@ __all__ = ["Comparability", "closest_difference", "comparability", "differing", 
 #: Compared column -> columns that it consists of or determines.
 _DECIDES: Final = {
     "variant": frozenset({*VARIANT, "arrivals"}),
+    "set_up": frozenset({"family"}),
     "resource": frozenset({"family", "settings", "variant"}),
     "limit": frozenset({"arrivals"}),
 }

@@ -1,6 +1,7 @@
 """The runs of a report, with their set-up, and the runs left out.
 
-A run without a known phase and workload has no operation, and belongs to no series. The nodes that clients connect to
+What is not known of a run is a level like any other: such runs are compared with one another, and share a series. The
+operation of a run whose workload is not known is :data:`UNKNOWN_OPERATION`. The nodes that clients connect to
 (the coordinator or the workers) are reported beside the set-up: in many studies they depend on the cluster's size, and
 they do not split a series.
 """
@@ -16,10 +17,15 @@ import polars as pl
 
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, with_operations
+from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Selection", "check_known", "matching", "select_runs"]
+__all__ = ["UNKNOWN_OPERATION", "Selection", "check_known", "matching", "select_runs"]
+
+#: Operation of runs that are no load, and whose workload is not known.
+UNKNOWN_OPERATION: Final = "unknown workload"
 
 _URL: Final = r"jdbc:\w+://([^/\s?]+)"
 
@@ -29,12 +35,12 @@ class Selection:
     """The runs of a report, and the runs left out.
 
     Attributes:
-        runs: runs that are ok (or degraded and allowed), with the columns `operation` (null if phase and workload are
-            unknown), `family`, `limit`, `settings`, `variant`, `entry` and `hardware` (as the resource's description
-            states it) added.
+        runs: runs that are ok (or degraded and allowed), with the columns `operation`, `family`,
+            `limit`, `settings`, `variant`, `entry` and `hardware` (as the resource's description states it) added.
         left_out: resource, iteration, phase, threads, workers, status, reason of every other run.
         hardware: the hardware as the resources' descriptions state it; usually one text.
-        notes: words on runs that were allowed, and on those whose clients contradict themselves.
+        notes: words on runs that were allowed, on those whose clients contradict themselves, and on those whose
+            workload is not known.
     """
 
     runs: pl.DataFrame
@@ -114,12 +120,23 @@ def select_runs(
         )
     left_out = runs.join(ok.select("run_id", "resource"), on=["run_id", "resource"], how="anti")
     chosen = _with_setup(ok, dataset, settings)
-    return Selection(chosen, _reasons(left_out), _hardware(settings, ok), tuple(used_notes(ok)))
+    notes = (*used_notes(ok), *_unknown_workloads(chosen))
+    return Selection(chosen, _reasons(left_out), _hardware(settings, ok), notes)
+
+
+def _unknown_workloads(runs: pl.DataFrame) -> list[str]:
+    """A word on runs that are taken to do the same only because nothing says what they do."""
+    number = runs.filter(pl.col("operation") == UNKNOWN_OPERATION).height
+    if not number:
+        return []
+    taken = f"the workload of {counted(number, 'run')} is not known, so that {'it is' if number == 1 else 'they are'}"
+    return [f"{taken} compared as if of one workload; {stated_at_ingest(['workload'])}"]
 
 
 def _with_setup(runs: pl.DataFrame, dataset: TableSource, settings: pl.DataFrame) -> pl.DataFrame:
     entries = _entries(as_polars(dataset.table("clients")), as_polars(dataset.table("nodes")))
-    named = described(with_operations(runs).with_columns(pl.col("system").fill_null("unknown")), settings)
+    unknown = [pl.col("system").fill_null("unknown"), pl.col("operation").fill_null(UNKNOWN_OPERATION)]
+    named = described(with_operations(runs).with_columns(unknown), settings)
     placed = named.join(entries, on=["run_id", "resource"], how="left", maintain_order="left")
     stated = settings.filter(pl.col("name") == "hardware").select("resource", hardware="value").unique("resource")
     return placed.join(stated, on="resource", how="left", maintain_order="left")

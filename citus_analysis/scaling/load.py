@@ -46,7 +46,7 @@ def latency_by_load(
     """
     own = latencies.filter((pl.col("role").cast(pl.String) == "main") & is_operation("operation"))
     own = own.select("run_id", "resource", pl.col("operation").alias("section"), metric)
-    runs = selection.runs.drop_nulls(["workers", _LOAD, "operation"])
+    runs = selection.runs.drop_nulls([_LOAD, "operation"])
     keys = [*(name for name in comparability(runs, _LOAD).strata if name != "workers"), "workers"]
     runs = runs.filter(pl.col(_LOAD).n_unique().over(keys) > 1)
     joined = runs.join(own, on=["run_id", "resource"]).drop_nulls(metric).sort("workers", _LOAD, "section")

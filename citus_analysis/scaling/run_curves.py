@@ -11,6 +11,7 @@ from citus_analysis.core.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
 from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import comparability, pooled
+from citus_analysis.runs.known_facts import refuse_unknown
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.models import MODELS
@@ -64,7 +65,7 @@ def scale_runs(
     Raises:
         UnknownNameError: no such column, metric, model or base size.
         UsageError: another status cannot be allowed.
-        InsufficientDataError: no run is left.
+        InsufficientDataError: no run is left, or none has a known size.
 
     Example:
         >>> runs = pl.DataFrame({"workers": [1, 1, 2, 2], "throughput_ops_s": [100.0, 102, 190, 194]})
@@ -76,7 +77,8 @@ def scale_runs(
     check_columns(frame, (x, *(within or ()), *pool))
     if not frame.schema[x].is_numeric():
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
-    _, notes = measured_runs(frame, metric, allow, only)
+    usable_runs, notes = measured_runs(frame, metric, allow, only)
+    refuse_unknown(usable_runs, x, "x")
     runs, _ = measured_runs(frame, metric, allow)
     measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
     if measured.is_empty():

@@ -86,6 +86,8 @@ def measured_runs(
     """The runs that are ok or allowed, with the values of `only` and the metric; see :func:`runs_with_metric`."""
     statuses = allowed_statuses(allow)
     frame = with_values(runs, only or {})
+    if only and frame.is_empty() and not runs.is_empty():
+        raise InsufficientDataError(f"no run has {', '.join(f'{name}={value}' for name, value in only.items())}")
     notes = []
     kept, left_out = frame, frame.clear()
     if "status" in frame.columns:

@@ -17,6 +17,7 @@ __all__ = [
     "counted",
     "counted_expr",
     "listed",
+    "load_text",
     "noun_for",
     "size_expr",
     "size_text",
@@ -83,6 +84,17 @@ def size_text(workers: int) -> str:
         ('1 worker', '4 workers', 'one server')
     """
     return counted(workers, "worker") if workers else "one server"
+
+
+def load_text(workers: int | None, threads: int | None) -> str:
+    """Size of a cluster and number of client threads, as far as they are known; empty if neither is.
+
+    Example:
+        >>> load_text(2, 16), load_text(None, 16), load_text(0, None), load_text(None, None)
+        ('2 workers and 16 threads', '16 threads', 'one server', '')
+    """
+    known = [] if workers is None else [size_text(workers)]
+    return " and ".join([*known, counted(threads, "thread")] if threads is not None else known)
 
 
 def threads_text(threads: int) -> str:

@@ -22,11 +22,13 @@ from citus_analysis.runs import (
     setting_text,
     stratum_text,
 )
+from citus_analysis.runs.known_facts import refuse_unknown
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.questions import Question, compare_levels
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, with_values
 from citus_analysis.stats.series.independence import FEWEST_TO_CHECK
+from citus_analysis.texts.counted_words import counted
 
 __all__ = ["Asked", "RunComparison", "ask", "check_columns", "compare_runs", "is_shown", "split_selection"]
 
@@ -183,12 +185,15 @@ def ask(
 
     Raises:
         UnknownNameError: no such column or base level.
-        InsufficientDataError: no run is left.
+        InsufficientDataError: no run is left, or none has a value of the compared column.
     """
     metric, by = question.metric, question.by
     check_columns(frame, (by, *(within or ()), *question.pool))
-    _, notes = measured_runs(frame, metric, allow, only)
+    usable, notes = measured_runs(frame, metric, allow, only)
+    refuse_unknown(usable, by, "by")
     runs, _ = measured_runs(frame.filter(pl.col(by).is_not_null()), metric, allow)
+    if unknown := usable[by].null_count():
+        notes = (*notes, f"{counted(unknown, 'run')} left out: no {by}")
     held = comparability(runs, by, question.pool)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
