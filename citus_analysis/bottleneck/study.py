@@ -41,8 +41,8 @@ from citus_analysis.texts.counted_words import counted
 __all__ = ["BottleneckStudy", "study_bottleneck"]
 
 _RUN: Final = ["resource", "run_id"]
-#: Columns that identify a configuration: a resource, which has one system and its settings, its size and the load.
-CONFIGURATION: Final = ("resource", "workers", *LOAD)
+#: Columns that identify a configuration: a resource, which has one system and its settings, the set-up, size and load.
+CONFIGURATION: Final = ("resource", "set_up", "workers", *LOAD)
 _SAMPLES: Final = (
     *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "throttle_samples"),
     *("process_samples", "checkpoints", "settings", "nodes"),

@@ -1,5 +1,6 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
 from .bottleneck.bottleneck_tables import absent_measurements as absent_measurements
+from .bottleneck.bottleneck_tables import configuration_columns as configuration_columns
 from .bottleneck.bottleneck_tables import demand_rows as demand_rows
 from .bottleneck.bottleneck_tables import node_spread as node_spread
 from .bottleneck.bottleneck_tables import program_rows as program_rows

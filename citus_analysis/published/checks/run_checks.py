@@ -33,7 +33,9 @@ __all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
 
 #: Columns whose combination is one configuration; its runs are repetitions.
 _REPEATED: Final = tuple(
-    name for name in ("resource", *CONFIGURATION, "rate_limited", "target_ops_s") if name in TABLES["runs"].names()
+    name
+    for name in ("resource", "set_up", *CONFIGURATION, "rate_limited", "target_ops_s")
+    if name in TABLES["runs"].names()
 )
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
 _QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us", "max_us"))
@@ -311,7 +313,8 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
 def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
     """Each configuration with the throughputs of its successful runs; runs of unknown work have none."""
     usable = with_operations(tables.finished().filter(pl.col("status") == "ok")).drop_nulls("operation")
-    groups = usable.group_by(_REPEATED, maintain_order=True).agg(pl.col("throughput_ops_s"))
+    usable = usable.with_columns(_several=pl.col("set_up").n_unique().over("resource") > 1)
+    groups = usable.group_by(*_REPEATED, "_several", maintain_order=True).agg(pl.col("throughput_ops_s"))
     for cells in groups.iter_rows(named=True):
         yield {"resource": cells["resource"], "run_id": _configuration(cells)}, cells["throughput_ops_s"]
 
@@ -319,7 +322,8 @@ def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
 def _configuration(cells: Cells) -> str:
     sizes = [(cells[name], name) for name in ("threads", "workers", "drivers") if cells[name] is not None]
     counted = [f"{size} {name.removesuffix('s') if size == 1 else name}" for size, name in sizes]
-    return ", ".join([" ".join(str(cells[name]) for name in ("phase", "workload") if cells[name]), *counted])
+    work = " ".join(str(cells[name]) for name in ("phase", "workload") if cells[name])
+    return ", ".join([*([str(cells["set_up"])] if cells["_several"] else []), work, *counted])
 
 
 #: Checks of runs, in the order in which findings are listed.

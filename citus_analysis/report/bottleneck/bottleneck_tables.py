@@ -15,6 +15,7 @@ from citus_analysis.texts.number_text import readable
 
 __all__ = [
     "absent_measurements",
+    "configuration_columns",
     "demand_rows",
     "node_spread",
     "program_rows",
@@ -25,12 +26,19 @@ __all__ = [
     "variance_rows",
 ]
 
-_CONFIGURATION: Final = ("resource", "operation", "threads")
 #: Systems named in a row; of more, the number is given.
 _NAMED: Final = 3
 _SWITCHES: Final = "switches"
 #: Share of a node's CPU time or disk traffic from which a program has a row.
 _LEAST_PERCENT: Final = 1.0
+
+
+def configuration_columns(rows: pl.DataFrame) -> list[str]:
+    """Columns that name a configuration: with the set-up where a resource has several."""
+    several = (
+        "set_up" in rows.columns and (rows.select(pl.col("set_up").n_unique().over("resource") > 1)).to_series().any()
+    )
+    return ["resource", *(["set_up"] if several else []), "operation", "threads"]
 
 
 def threshold_rows(thresholds: pl.DataFrame) -> pl.DataFrame:
@@ -81,7 +89,7 @@ def demand_rows(demands: pl.DataFrame) -> pl.DataFrame:
     """
     unit = pl.when(pl.col("unit") == _SWITCHES).then(pl.lit("")).otherwise(pl.format(" [{}]", "unit"))
     named = demands.with_columns(demand=pl.col("demand") + unit)
-    keys = [*_CONFIGURATION, "node", "throughput_ops_s", "runs"]
+    keys = [*configuration_columns(demands), "node", "throughput_ops_s", "runs"]
     return named.pivot("demand", index=keys, values="per_operation", maintain_order=True)
 
 
@@ -93,7 +101,7 @@ def program_rows(programs: pl.DataFrame) -> pl.DataFrame:
     """
     used = pl.max_horizontal("cpu_share_percent", "disk_share_percent") >= _LEAST_PERCENT
     columns = programs.columns[programs.columns.index("node") :]
-    return programs.filter(used).select(*_CONFIGURATION, *columns)
+    return programs.filter(used).select(*configuration_columns(programs), *columns)
 
 
 def node_spread(balance: pl.DataFrame) -> pl.DataFrame:
@@ -103,7 +111,7 @@ def node_spread(balance: pl.DataFrame) -> pl.DataFrame:
         balance: `resource`, `operation`, `threads`, `measure`, `node`, `share_percent`, `jain_index`,
             `most_uneven_second`, `runs`.
     """
-    keys = [*_CONFIGURATION, "measure"]
+    keys = [*configuration_columns(balance), "measure"]
     rest = pl.col("jain_index", "most_uneven_second", "runs").first()
     rows = balance.group_by(keys, maintain_order=True).agg(*_extremes("share_percent", " %"), rest)
     return rows.with_columns(measure=pl.col("measure").cast(pl.String).replace(MEASURES)).sort(
@@ -118,7 +126,7 @@ def session_spread(balance: pl.DataFrame) -> pl.DataFrame:
         balance: `resource`, `operation`, `threads`, `node`, `sessions`, `jain_index`, `p_value`, `method`.
     """
     rest = pl.col("jain_index", "p_value", "method").first()
-    rows = balance.group_by(_CONFIGURATION, maintain_order=True).agg(
+    rows = balance.group_by(configuration_columns(balance), maintain_order=True).agg(
         pl.col("sessions").sum(), *_extremes("sessions", ""), rest
     )
     return rows.sort("jain_index", nulls_last=True, maintain_order=True)
@@ -141,7 +149,9 @@ def _extremes(value: str, unit: str) -> list[pl.Expr]:
 def shard_spread(skew: pl.DataFrame) -> pl.DataFrame:
     """Executions over shards with the most used one, the least even run first."""
     columns = ["shards", "executions", "mean", "most_used", "most", "most_over_mean", "jain_index", "p_value", "method"]
-    return skew.select(*_CONFIGURATION, *columns).sort("p_value", "jain_index", nulls_last=True, maintain_order=True)
+    return skew.select(*configuration_columns(skew), *columns).sort(
+        "p_value", "jain_index", nulls_last=True, maintain_order=True
+    )
 
 
 def separator_rows(separators: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import plotly.graph_objects as go
@@ -40,6 +40,7 @@ _WORDS: Final = {
     "device": "a device",
     "network": "the network",
 }
+_NAMES: Final = ("resource", "operation")
 _GENERATOR: Final = "load generator"
 
 
@@ -56,7 +57,7 @@ def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]
     certain = sorted(study.verdicts, key=lambda one: rank[one.confidence])
     if len(certain) > most:
         certain = list({one.limit: one for one in reversed(certain)}.values())[::-1]
-    return [head, generator_sentence(study), *(_sentence(one) for one in certain[:most])]
+    return [head, generator_sentence(study), *(_sentence(one, study.verdicts) for one in certain[:most])]
 
 
 def _counted_limits(counts: Mapping[str, int]) -> str:
@@ -71,9 +72,21 @@ def _counted_limits(counts: Mapping[str, int]) -> str:
     )
 
 
-def _sentence(verdict: Verdict) -> str:
-    named = (verdict.configuration.get(name) for name in ("resource", "operation"))
-    who = ", ".join(str(name) for name in named if name is not None)
+def _named(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
+    """A configuration by its resource and operation, and by what else tells it from the others that have these."""
+    known = verdict.configuration
+    alike = [one.configuration for one in verdicts if all(one.configuration.get(n) == known.get(n) for n in _NAMES)]
+    names = [known.get(name) for name in _NAMES]
+    if len({one.get("set_up") for one in alike}) > 1:
+        names.insert(1, known.get("set_up"))
+    threads = known.get("threads")
+    if isinstance(threads, int) and len({one.get("threads") for one in alike}) > 1:
+        names.append(counted(threads, "thread"))
+    return ", ".join(str(name) for name in names if name is not None)
+
+
+def _sentence(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
+    who = _named(verdict, verdicts)
     where = "" if verdict.node is None else f" (node {verdict.node})"
     evidence = "; ".join(verdict.evidence)
     if verdict.limit in ("none found", "undecided"):

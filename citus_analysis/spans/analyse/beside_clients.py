@@ -23,7 +23,11 @@ __all__ = ["beside_clients", "in_milliseconds", "parts_by_configuration", "sampl
 _RUN: Final = ["resource", "run_id"]
 _CONFIGURATION: Final = ["statement_kind", "family", "workers", "threads"]
 #: Columns of `runs` in which repeats agree.
-_REPEATED: Final = ("resource", "phase", "workload", "workers", "threads", "drivers", "records", "operations")
+_REPEATED: Final = (
+    "resource",
+    "set_up",
+    *("phase", "workload", "workers", "threads", "drivers", "records", "operations"),
+)
 _ESTIMATE: Final = {"estimate_us": "", "low_us": "_low", "high_us": "_high"}
 #: Role of a client -> prefix of its columns.
 _ROLES: Final = {"main": "client", "monitor": "sampled_client"}
