@@ -23,6 +23,11 @@ _SET_UPS = (
     ("hash", "range"),
     ("16GB", "32GB"),
     ("shards8", "shards32"),
+    ("t2000", "t4000"),
+    ("r1", "r3"),
+    ("rf1", "rf3"),
+    ("x86", "arm64"),
+    ("20000000", "40000000"),
 )
 _WORDS: dict[str, Sequence[str]] = {
     "workers": ("w", "workers", "nodes", "n", "worker"),

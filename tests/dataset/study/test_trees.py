@@ -165,12 +165,17 @@ def replicas(tree: Path) -> None:
         write_pgbench(tree / f"r{replica}_c4.log", 4, 1000 * replica)
 
 
+def transactions(tree: Path) -> None:
+    for name, rate in (("select-c4", 1000), ("select-t2000", 900)):
+        write_pgbench(tree / f"{name}.log", 4, rate)
+
+
 def round_numbers(tree: Path) -> None:
     for rows in (20000000, 40000000):
         write_pgbench(tree / f"big-{rows}.log", 4, rows / 1000)
 
 
-@pytest.mark.parametrize("write", [two_sizes, replicas, round_numbers], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", [two_sizes, replicas, transactions, round_numbers], ids=lambda write: write.__name__)
 def test_numbers_that_may_mean_something_else_keep_results_apart(write: Callable[[Path], None], tmp_path: Path) -> None:
     write(tmp_path / "tree")
     rows = runs_of(tmp_path / "tree", tmp_path / "out", "set_up", "workers", "throughput_ops_s")

@@ -27,8 +27,8 @@ __all__ = ["Design", "Member", "UsedToken", "read_design"]
 
 #: Facts that names and contents both may state.
 _COMPARED: Final = ("threads", "scale_factor", "records", "operations")
-#: Facts of which numbers in names state one for each cell.
-_OF_CELLS: Final = frozenset({*_COMPARED, "workers"})
+#: Facts that numbers in names state.
+_NUMBERED: Final = (*_COMPARED, "workers", "iteration", "part")
 #: Facts of an identity that only tell runs of a cell apart.
 _WITHIN_CELL: Final = frozenset({"iteration", "part", "drivers", "run", "role", "start_time", "end_time", "resource"})
 #: Number of the part of a path that is the folder which was given.
@@ -77,6 +77,10 @@ class Member:
     def number(self, fact: str) -> int | None:
         """The number that the path states for a fact."""
         return next((used.token.number for used in self.tokens if used.fact == fact), None)
+
+    def numbers(self, fact: str) -> set[int]:
+        """All numbers that the path states for it."""
+        return {used.token.number for used in self.tokens if used.fact == fact}
 
     @cached_property
     def dates(self) -> tuple[str, ...]:
@@ -190,17 +194,25 @@ def _with_labels(members: Sequence[Member]) -> list[Member]:
         fact = None if label is None else meanings[label]
         return used if fact is None else UsedToken(used.token, fact, f"the word {label!r} beside it")
 
-    return [replace(member, tokens=_once(map(explained, member.tokens))) for member in members]
+    return _stated_once([replace(member, tokens=tuple(map(explained, member.tokens))) for member in members])
 
 
-def _once(tokens: Iterable[UsedToken]) -> tuple[UsedToken, ...]:
-    """Tokens of which one states each fact of a cell: a second number for it may be something else, and is kept."""
-    known: dict[str, int] = {}
-    kept = []
-    for used in tokens:
-        is_further = used.fact in _OF_CELLS and known.setdefault(used.fact, used.token.number) != used.token.number
-        kept.append(UsedToken(used.token) if is_further else used)
-    return tuple(kept)
+def _stated_once(members: Sequence[Member]) -> list[Member]:
+    """Of several numbers for one fact in a path, the first is the fact (the last for iterations), others are unexplained.
+
+    Where they are equal in all paths, such as in names of folders and files, they say the same.
+    """
+    repeated = {fact for member in members for fact in _NUMBERED if len(member.numbers(fact)) > 1}
+
+    def kept(member: Member) -> Member:
+        tokens = list(member.tokens)
+        for fact in repeated:
+            places = [at for at, used in enumerate(tokens) if used.fact == fact]
+            for at in places[:-1] if fact == "iteration" else places[1:]:
+                tokens[at] = UsedToken(tokens[at].token)
+        return replace(member, tokens=tuple(tokens))
+
+    return [kept(member) for member in members] if repeated else list(members)
 
 
 def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
@@ -212,7 +224,7 @@ def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
         equal = sum(number == own for number, own in known)
         if fact in MEANINGS[label] and equal and equal == len(known) and len(set(known)) > 1:
             return fact
-        if fact == first and equal < _AGREEING_SHARE * len(known) and not _are_sums(known):
+        if fact == first and equal < _AGREEING_SHARE * len(known) and not _are_sums(known, uses):
             return None
     return first
 
@@ -222,9 +234,15 @@ def _counts_up(numbers: Collection[int]) -> bool:
     return min(numbers) in (0, 1) and len(numbers) == max(numbers) - min(numbers) + 1
 
 
-def _are_sums(known: Iterable[tuple[int, int]]) -> bool:
-    """Whether names state the sum over several load generators of which each states its own."""
-    return all(own and number > own and number % own == 0 for number, own in known)
+def _are_sums(known: Sequence[tuple[int, int]], uses: Sequence[tuple[int, Member]]) -> bool:
+    """Whether names that number load generators state the sum over these, of which each states its own."""
+    times = {number / own if own else 0.0 for number, own in known}
+    numbered = all(any(_is_part(used.token) for used in member.tokens) for _, member in uses)
+    return numbered and len(times) == 1 and all(one > 1 and one.is_integer() for one in times)
+
+
+def _is_part(token: Token) -> bool:
+    return token.label is not None and MEANINGS[token.label][0] == "part"
 
 
 _Slot = tuple[object, ...]
