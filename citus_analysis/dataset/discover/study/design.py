@@ -198,7 +198,7 @@ def _with_labels(members: Sequence[Member]) -> list[Member]:
 
 
 def _stated_once(members: Sequence[Member]) -> list[Member]:
-    """Of several numbers for one fact in a path, the first is the fact (the last for iterations), others are unexplained.
+    """Of several numbers for one fact in a path, the first is it (of iterations the last), others are unexplained.
 
     Where they are equal in all paths, such as in names of folders and files, they say the same.
     """
