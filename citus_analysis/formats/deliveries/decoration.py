@@ -9,16 +9,17 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from citus_analysis.core.array_types import Integers
+from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.core.threads import in_order
 from citus_analysis.formats.deliveries.exports import nanoseconds
-from citus_analysis.formats.deliveries.line_order import Order, joined_lines, picked_lines, sorted_by_time
+from citus_analysis.formats.deliveries.line_order import Order, joined_lines, seen_in_order, sorted_by_time
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 from citus_analysis.formats.deliveries.stamps import has_date, time_of_stamp
 from citus_analysis.formats.deliveries.steps import Step
@@ -33,8 +34,6 @@ ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
 #: Lines that show what the stamps look like.
 _FIRST: Final = 100
 _NS_PER_US: Final = 1000
-#: Groups of patterns of lines that go on in the next one.
-_CONTINUING: Final = ("(?P<part>", "(?P<joins>")
 #: rsyslog's escape of a tab.
 _ESCAPED_TAB: Final = "#011"
 
@@ -46,7 +45,7 @@ class Decoration(Step):
     Attributes:
         pattern: regular expression of it (in the syntax that Python and Rust share). The group `name` is the name of
             the container or host, `part` is `P` in a piece of a line that the next line continues, and `joins`
-            occurs in a piece that continues the line before.
+            occurs in a piece that continues the line before; a pattern with pieces has no names.
         kind: what people call it.
         only: the name whose lines are kept; None: all lines are.
         first: lines without the decoration, or with a name that is not in `others`, are kept too.
@@ -56,6 +55,7 @@ class Decoration(Step):
         timed: lines keep the times of their stamps (:attr:`Lines.times`) if these state their zone.
         unordered: the lines are not in the order of their stamps, and are sorted by them.
         newest_first: the newest line comes first.
+        believed: the lines are believed to be in the order of their stamps.
         noise: regular expression of whole lines without the decoration that its program writes about itself. So are
             all lines before the first with the decoration.
     """
@@ -71,6 +71,7 @@ class Decoration(Step):
     timed: bool = False
     unordered: bool = False
     newest_first: bool = False
+    believed: bool = False
 
     @property
     def words(self) -> str:
@@ -82,20 +83,42 @@ class Decoration(Step):
 
         Raises:
             InputError: the lines are not in order, and too many to be sorted in memory.
+            OutOfOrderError: their order was believed, and a line is earlier than the one before it.
         """
-        undone = (text for text in self._undone_texts(texts, jobs) if len(text))
-        return sorted_by_time(undone, newest_first=self.newest_first) if self.unordered else undone
+        whole = self._of_whole_lines(texts) if self._continuing else texts
+        undone = (text for text in in_order(whole, self._undone, jobs, "undoing") if len(text))
+        if self.unordered:
+            return sorted_by_time(undone, newest_first=self.newest_first)
+        return seen_in_order(undone, timed=self.timed) if self.believed else undone
 
-    def _undone_texts(self, texts: Iterator[Lines], jobs: int) -> Iterator[Lines]:
-        if not any(group in self.pattern for group in _CONTINUING):
-            yield from in_order(texts, lambda text: self._undone(text)[0], jobs, "undoing")
-            return
-        held: Lines | None = None
+    def _of_whole_lines(self, texts: Iterator[Lines]) -> Iterator[Lines]:
+        """The texts, cut so that no line at the end of one goes on in the next one."""
+        held: list[Lines] = []
         for text in texts:
-            undone, held = self._undone(text if held is None else joined_lines([held, text]))
-            yield undone
-        if held is not None:
-            yield self._undone(held, last=True)[0]
+            whole = len(text)
+            while whole and self._may_go_on(text.line(whole - 1)):
+                whole -= 1
+            if whole and self._continuing == "joins":
+                # Only the line after it would show that this one goes on.
+                whole -= 1
+            if whole:
+                yield joined_lines([*held, text[:whole]])
+                held = []
+            if whole < len(text):
+                held.append(text[whole:])
+        if held:
+            yield joined_lines(held)
+
+    def _may_go_on(self, line: bytes) -> bool:
+        """Whether a line is a piece that the next line continues, or that continues the line before."""
+        shown = line.decode("utf-8", "replace")
+        found = re.match(self._anchored, re.sub(ANSI, "", shown) if self.coloured else shown)
+        return found is not None and found[self._continuing] in ("P", "+")
+
+    @property
+    def is_named(self) -> bool:
+        """Whether names stand before the lines."""
+        return "(?P<name>" in self.pattern
 
     @property
     def of_node(self) -> str | None:
@@ -121,22 +144,17 @@ class Decoration(Step):
 
     def _times_of_names(self, text: Lines) -> list[tuple[str | None, Integers | None]]:
         """The names in a text, and the times of the lines of each; None if the stamps have no dates."""
-        lines = self._uncoloured(_lines(text))
-        times = self._times(lines) if has_date(self._shown_stamp(lines)) else None
-        return [(name, None if times is None else times[rows]) for name, rows in self._rows_of_names(lines)]
-
-    def _rows_of_names(self, lines: pl.Series) -> Iterator[tuple[str | None, Integers]]:
-        """The names in lines, and the numbers of the lines of each; without names, all lines have the name None."""
         import polars as pl
 
-        if "(?P<name>" not in self.pattern:
-            yield None, np.arange(len(lines))
-            return
-        names = lines.str.extract(self._anchored, _group(self.pattern, "name"))
-        for (name,), rows in (
-            pl.DataFrame({"name": names}).with_row_index("row").drop_nulls().group_by("name", maintain_order=True)
-        ):
-            yield str(name), rows["row"].to_numpy().astype(np.int64)
+        lines = self._uncoloured(_lines(text))
+        times = self._times(lines) if has_date(self._shown_stamp(lines)) else None
+        if not self.is_named:
+            return [(None, times)]
+        names = lines.str.extract(self._anchored, _group(self.pattern, "name")).alias("name")
+        if times is None:
+            return [(name, None) for name in names.drop_nulls().unique(maintain_order=True)]
+        timed = pl.DataFrame([names, pl.Series("time", times)]).drop_nulls()
+        return [(str(name), rows["time"].to_numpy()) for (name,), rows in timed.group_by("name", maintain_order=True)]
 
     def _shown_stamp(self, lines: pl.Series) -> str:
         """The first stamp of some lines; empty if they have none."""
@@ -155,49 +173,41 @@ class Decoration(Step):
 
     @property
     def _anchored(self) -> str:
-        return f"(?m)^(?:{self.pattern})"
+        return rf"(?m)\A(?:{self.pattern})"
 
-    def _undone(self, text: Lines, *, last: bool = False) -> tuple[Lines, Lines | None]:
-        """The lines without the decoration, and lines to be read again with those after them."""
+    @property
+    def _continuing(self) -> str:
+        """The group that tells pieces of lines; empty if there are none."""
+        return next((name for name in ("part", "joins") if f"(?P<{name}>" in self.pattern), "")
+
+    def _undone(self, text: Lines) -> Lines:
+        """The lines without the decoration."""
         lines, rows = self._uncoloured(_lines(text)), np.arange(len(text))
         if self.only is not None:
             kept = self._kept(lines)
             lines, rows = lines.filter(kept), rows[kept.to_numpy()]
-        begins, ends = text.begins[rows], text.ends[rows]
-        needed = self.unordered or (self.timed and time_of_stamp(self._shown_stamp(lines)) is not None)
-        times = self._times(lines) if needed else None
-        if any(group in self.pattern for group in _CONTINUING):
-            goes_on, whole = self._pieces(lines, last=last)
-            held = picked_lines(text, rows[whole:]) if whole < len(lines) else None
-            # A piece lacks the line end, so that the next one continues it.
-            pieces = self._stripped(lines.head(whole)).to_frame("line").select(_without_line_end(goes_on)).to_series()
-            first = np.flatnonzero(~np.concatenate([[False], goes_on.to_numpy()[:-1]])) if whole else np.array([], int)
-            final = np.append(first[1:], whole)[: len(first)] - 1
-            data, starts = _bytes_of(pieces)
-            at = None if times is None else times[first]
-            return Lines(data, starts[np.append(first, whole)], begins[first], ends[final], at), held
+        begins, ends, times = text.begins[rows], text.ends[rows], self._needed_times(lines)
         stripped = self._stripped(lines)
+        if self._continuing:
+            return _with_whole_lines(stripped, self._goes_on(lines), begins, ends, times)
         if (own := self._own_lines(lines, at_start=text.begins[0] == 0)) is not None:
             # An empty text keeps the place of the line.
             stripped = stripped.zip_with(~own, stripped.clear(len(stripped)).fill_null(""))
         data, starts = _bytes_of(stripped)
-        return Lines(data, starts, begins, ends, times), None
+        return Lines(data, starts, begins, ends, times)
 
-    def _pieces(self, lines: pl.Series, *, last: bool) -> tuple[pl.Series, int]:
-        """Which lines the next one continues, and the number of lines that no later line continues."""
-        import polars as pl
+    def _needed_times(self, lines: pl.Series) -> Integers | None:
+        """The times of the stamps, if they decide about the order or are kept."""
+        shown = self._shown_stamp(lines)
+        needed = self.unordered or (self.believed and has_date(shown)) or (self.timed and time_of_stamp(shown))
+        return self._times(lines) if needed else None
 
-        if "(?P<part>" in self.pattern:
-            goes_on = lines.str.extract(self._anchored, _group(self.pattern, "part")).eq("P").fill_null(value=False)
-            closed = np.flatnonzero(~goes_on.to_numpy())
-            whole = int(closed[-1]) + 1 if len(closed) else 0
-        else:
-            joins = lines.str.extract(self._anchored, _group(self.pattern, "joins")).is_not_null().to_numpy()
-            goes_on = pl.Series(np.append(joins[1:], [False]))
-            begun = np.flatnonzero(~joins)
-            whole = int(begun[-1]) if len(begun) else 0
-        whole = len(lines) if last else whole
-        return goes_on.head(whole), whole
+    def _goes_on(self, lines: pl.Series) -> Bools:
+        """Which lines the next one continues."""
+        found = lines.str.extract(self._anchored, _group(self.pattern, self._continuing))
+        if self._continuing == "part":
+            return found.eq("P").fill_null(value=False).to_numpy()
+        return np.append(found.is_not_null().to_numpy()[1:], [False])
 
     def _own_lines(self, lines: pl.Series, *, at_start: bool) -> pl.Series | None:
         """Which lines the program of the decoration wrote about itself; None if none of them."""
@@ -234,10 +244,24 @@ def _group(pattern: str, name: str) -> int:
     return pattern[: pattern.index(f"(?P<{name}>")].count("(?P<") + 1
 
 
-def _without_line_end(goes_on: pl.Series) -> pl.Expr:
+def _with_whole_lines(
+    lines: pl.Series, goes_on: Bools, begins: Integers, ends: Integers, times: Integers | None
+) -> Lines:
+    """Lines of which some are pieces that the next one continues, put together."""
     import polars as pl
 
-    return pl.when(goes_on).then(pl.col("line").str.strip_chars_end("\r\n")).otherwise(pl.col("line"))
+    # A piece lacks the line end, so that the next one continues it.
+    pieces = lines.zip_with(~pl.Series(goes_on), lines.str.strip_chars_end("\r\n")) if goes_on.any() else lines
+    first = np.flatnonzero(~np.append([False], goes_on[:-1]))
+    after = np.append(first[1:], len(lines))
+    data, starts = _bytes_of(pieces)
+    return Lines(
+        data,
+        starts[np.append(first, len(lines))],
+        begins[first],
+        ends[after - 1],
+        None if times is None else times[first],
+    )
 
 
 def _lines(text: Lines) -> pl.Series:

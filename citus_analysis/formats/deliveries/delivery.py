@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -12,6 +12,7 @@ from citus_analysis.core.threads import work_ahead
 from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.encoded import encoded_lines
 from citus_analysis.formats.deliveries.exports import Export
+from citus_analysis.formats.deliveries.line_order import OutOfOrderError
 from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.places import Places, Stretch, write_undone
 from citus_analysis.formats.deliveries.steps import Step
@@ -117,7 +118,24 @@ class Delivery:
             InputError: the file of the source cannot be read.
         """
         stretch = Stretch(self.begin, self.end, self.before, self.after)
-        return write_undone(self.lines(content, jobs=JOBS), path, stretch)
+        try:
+            return write_undone(self.lines(content, jobs=JOBS), path, stretch)
+        except OutOfOrderError:
+            doubted = replace(self, steps=tuple(step.believing(ordered=False) for step in self.steps))
+            for place in range(len(self.steps)):
+                (doubted,) = doubted.views(content, place)
+            return doubted.write(content, path)
+
+    def views(self, content: Content, place: int) -> Iterator[Delivery]:
+        """A delivery for each name that one of the steps finds in the whole file; each knows whether to sort.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        before, step, after = self.steps[:place], self.steps[place], self.steps[place + 1 :]
+        texts = work_ahead(self.lines(content, place, jobs=JOBS), "reading", JOBS - 1)
+        for view in step.views(texts, JOBS):
+            yield replace(self, steps=(*before, view, *after))
 
     def file_bytes(self, content: Content) -> int:
         """Bytes of the file that the source is made of."""

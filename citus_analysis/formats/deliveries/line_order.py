@@ -9,7 +9,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,10 +18,14 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import InputError
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
-__all__ = ["Order", "joined_lines", "picked_lines", "sorted_by_time"]
+__all__ = ["Order", "OutOfOrderError", "joined_lines", "seen_in_order", "sorted_by_time"]
 
 #: Text that may be held in memory to be sorted.
 _HELD_BYTES: Final = 2**30
+
+
+class OutOfOrderError(InputError):
+    """Lines whose order was believed are not in the order of their times."""
 
 
 @dataclass
@@ -56,6 +60,32 @@ class Order:
         """The newest line comes first."""
         return self.falls and not self.rises
 
+    def believe(self, times: Integers | None) -> None:
+        """Take in the times of the next lines, which must be in order.
+
+        Raises:
+            OutOfOrderError: they are not.
+        """
+        self.add(times)
+        if self.is_broken:
+            raise OutOfOrderError("the lines are not in the order of their times", way_out="ingest again")
+
+
+def seen_in_order(texts: Iterator[Lines], *, timed: bool) -> Iterator[Lines]:
+    """Lines that are believed to be in the order of their times, while they are.
+
+    Args:
+        texts: the lines.
+        timed: they keep the times.
+
+    Raises:
+        OutOfOrderError: a line is earlier than the one before it.
+    """
+    order = Order()
+    for text in texts:
+        order.believe(text.times)
+        yield text if timed else replace(text, times=None)
+
 
 def sorted_by_time(texts: Iterator[Lines], *, newest_first: bool) -> Iterator[Lines]:
     """All lines sorted by time; those of one time stay in the order of the file (from its end if newest first).
@@ -80,10 +110,10 @@ def sorted_by_time(texts: Iterator[Lines], *, newest_first: bool) -> Iterator[Li
         times = np.full(len(whole), NO_TIME) if whole.times is None else whole.times
         known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
         rows = np.arange(len(whole))[:: -1 if newest_first else 1]
-        yield picked_lines(whole, rows[np.argsort(times[known][rows], kind="stable")])
+        yield _picked(whole, rows[np.argsort(times[known][rows], kind="stable")])
 
 
-def picked_lines(text: Lines, rows: Integers) -> Lines:
+def _picked(text: Lines, rows: Integers) -> Lines:
     """Lines of a text, in the order of their numbers."""
     data = b"".join(text.data[text.starts[row] : text.starts[row + 1]] for row in rows.tolist())
     starts = np.concatenate([[0], np.cumsum(text.starts[rows + 1] - text.starts[rows])])
@@ -92,6 +122,8 @@ def picked_lines(text: Lines, rows: Integers) -> Lines:
 
 def joined_lines(texts: Sequence[Lines]) -> Lines:
     """The lines of several texts, one after the other."""
+    if len(texts) == 1:
+        return texts[0]
     offsets = np.cumsum([0, *(len(text.data) for text in texts)])
     starts = [offset + text.starts[:-1] for offset, text in zip(offsets, texts, strict=False)]
     times = [np.full(len(text), NO_TIME) if text.times is None else text.times for text in texts]

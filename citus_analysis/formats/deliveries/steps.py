@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from citus_analysis.formats.deliveries.placed_lines import Lines
@@ -21,9 +22,16 @@ class Step(ABC):
 
     Attributes:
         only: the name whose lines are kept: of a host, a pod or a container; None if all lines are.
+        believed: the lines are believed to be in the order of their times; :meth:`undo` raises `OutOfOrderError` where
+            they are not.
     """
 
     only: str | None
+    believed: bool
+
+    def believing(self, *, ordered: bool) -> Step:
+        """The same step, whose lines are believed to be in order, or not."""
+        return replace(self, believed=ordered)  # type: ignore[type-var]
 
     @property
     @abstractmethod
@@ -47,6 +55,11 @@ class Step(ABC):
         """The beginning of a text without this step; a last line that may be cut is left out."""
         whole = head[: head.rfind(b"\n") + 1] or head
         return b"".join(text.data for text in self.undo(iter([Lines.of_file(whole, 0)])))
+
+    @property
+    @abstractmethod
+    def is_named(self) -> bool:
+        """Whether it names hosts, pods or containers, so that :meth:`views` may find several."""
 
     @property
     @abstractmethod

@@ -20,9 +20,10 @@ from citus_analysis.formats.api.format import Format, Hints
 from citus_analysis.formats.api.registry import best_format, format_named
 from citus_analysis.formats.deliveries.common_beginnings import find_decoration
 from citus_analysis.formats.deliveries.decoration import Decoration
-from citus_analysis.formats.deliveries.delivery import JOBS, Delivery
+from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.deliveries.exports import find_exports
 from citus_analysis.formats.deliveries.last_times import time_of_last_line
+from citus_analysis.formats.deliveries.line_order import OutOfOrderError
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.outputs.finding import MOST_BYTES, Output, find_outputs
@@ -86,7 +87,10 @@ def recognise_sources(content: Content, forced: Format | None = None) -> list[Re
     steps = text.steps(head, certain=confidence >= _CERTAIN)
     if not steps:
         return text.outputs(forced or format_, delivery)
-    delivered = _of_each_name(content, replace(delivery, steps=steps))
+    undone = replace(delivery, steps=steps)
+    if (log := text.ordered_log(undone)) is not None:
+        return [log]
+    delivered = _of_each_name(content, undone)
     sources = [source for own in delivered for source in text.outputs(forced or text.best(text.head(own))[0], own)]
     # Names may also be something else, such as words of a table.
     return sources if any(source.format for source in sources) else [Recognised(None, delivery)]
@@ -180,6 +184,23 @@ class _Text:
             for number, one in enumerate(found, 1)
         ]
 
+    def ordered_log(self, delivery: Delivery) -> Recognised | None:
+        """A server's log whose lines name no hosts or containers, and are believed to be in order; None of others.
+
+        Before others are read, all of the file is looked through. Here that would take as long as reading it does.
+        """
+        if len(delivery.steps) != 1 or delivery.steps[0].is_named:
+            return None
+        own = replace(delivery, steps=(delivery.steps[0].believing(ordered=True),))
+        try:
+            head = self.head(own)
+        except OutOfOrderError:
+            return None
+        of = self.forced or self.best(head)[0]
+        if of is None or of.name != _SERVER_LOG or shell_begin(head):
+            return None
+        return self._timed(Recognised(of, own))
+
     def _without_shell(self, delivery: Delivery) -> Delivery:
         """The delivery without the lines of a shell before and after the text."""
         before = shell_begin(self.head(delivery))
@@ -234,15 +255,9 @@ def _of_each_name(content: Content, delivery: Delivery) -> Iterator[Delivery]:
     """A delivery for each host or container in a file."""
     found = [delivery]
     for place in range(len(delivery.steps)):
-        found = [view for one in found for view in _views(content, one, place)]
+        found = [view for one in found for view in one.views(content, place)]
     several = len(found) > 1
     for one in found:
         names = [step.only for step in one.steps if step.only]
         nodes = [step.of_node for step in one.steps if step.of_node]
         yield replace(one, name="/".join(names) if several else "", node=nodes[0] if nodes else None)
-
-
-def _views(content: Content, delivery: Delivery, place: int) -> Iterator[Delivery]:
-    before, after = delivery.steps[:place], delivery.steps[place + 1 :]
-    for view in delivery.steps[place].views(delivery.lines(content, place, jobs=JOBS), JOBS):
-        yield replace(delivery, steps=(*before, view, *after))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sources.content import BLOCK_BYTES, Content
 from tests.formats.deliveries.recordings import INDEX, Recording
 from tests.formats.deliveries.wrapping import DELIVERIES, OF_HOSTS, plain_texts
 
@@ -105,6 +107,29 @@ def test_lines_lead_to_their_places_in_the_file(tmp_path: Path, name: str) -> No
     begins, ends = places.back(*places.of(starts, sizes))
     assert np.array_equal(begins, starts)
     assert np.array_equal(ends - begins, sizes)
+
+
+#: A record, its stamp as a container runtime writes it, and its line in a file of each form.
+_RUNTIMES: Mapping[str, Callable[[str, str], str]] = {
+    "Docker JSON": lambda stamp, line: json.dumps({"log": line, "stream": "stderr", "time": stamp}) + "\n",
+    "CRI log": lambda stamp, line: f"{stamp} stderr F {line}",
+}
+
+
+@pytest.mark.parametrize("form", _RUNTIMES)
+def test_records_out_of_order_far_from_the_beginning_are_sorted(tmp_path: Path, form: str) -> None:
+    """A log that names no container is read without being looked through, until a record comes too late."""
+    first = datetime(2026, 11, 25, tzinfo=UTC)
+    stamps = [(first + timedelta(milliseconds=number)).strftime("%FT%T.%f") for number in range(120_000)]
+    lines = [f"{stamp[:10]} {stamp[11:23]} UTC [7] LOG:  duration: 0.{number} ms  execute S_1: SELECT {'x' * 80}\n"
+             for number, stamp in enumerate(stamps)]  # fmt: skip
+    wrapped = [_RUNTIMES[form](f"{stamp}Z", line) for stamp, line in zip(stamps, lines, strict=True)]
+    assert len("".join(wrapped[:-2])) > BLOCK_BYTES
+    for order in ([-2, -1], [-1, -2]):
+        data = "".join([*wrapped[:-2], *(wrapped[place] for place in order)]).encode()
+        ((source, text),) = recognised(tmp_path, data)
+        assert (source.delivery.words, source.delivery.steps[0].believed) == (form, True)
+        assert text == "".join(lines).encode()
 
 
 def _alone(delivery: Delivery, record: bytes) -> bytes:

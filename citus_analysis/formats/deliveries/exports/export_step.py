@@ -29,6 +29,7 @@ from citus_analysis.formats.deliveries.exports.readers._csv import of_csv
 from citus_analysis.formats.deliveries.exports.readers._documents import of_documents
 from citus_analysis.formats.deliveries.exports.readers._journal import of_journal
 from citus_analysis.formats.deliveries.exports.readers._lines import of_lines
+from citus_analysis.formats.deliveries.line_order import Order
 from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.steps import Step
 
@@ -51,12 +52,14 @@ class Export(Shape, Step):
         strays: records that cannot be parsed, and so have no name, are handed on too.
         late_ns: how much earlier than one before it a record is at most; 0 if they are in order.
         newest_first: the newest record comes first.
+        believed: the records are believed to be in order.
     """
 
     only: str | None = None
     strays: bool = True
     late_ns: int = 0
     newest_first: bool = False
+    believed: bool = False
 
     @classmethod
     def of(cls, shape: Shape) -> Export:
@@ -86,10 +89,13 @@ class Export(Shape, Step):
 
         Raises:
             InputError: records are too far out of order to be sorted in memory.
+            OutOfOrderError: their order was believed, and a record is earlier than the one before it.
             FormatError: of a document, too much stands before its records.
         """
         rows = Rows(self)
         records = self._selected(rows, work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1))
+        if self.believed:
+            records = _seen_in_order(records)
         if self.late_ns:
             records = in_time_order(records, self.late_ns, newest_first=self.newest_first)
         if self.newline or self.part:
@@ -122,6 +128,11 @@ class Export(Shape, Step):
         return [replace(view, only=name) for view, name in zip(views, names, strict=True)]
 
     @property
+    def is_named(self) -> bool:
+        """Whether its records have names."""
+        return bool(self.naming)
+
+    @property
     def of_node(self) -> str | None:
         """The pod, host or container that the records are of; None if their name is of something else."""
         known = self.facts
@@ -152,3 +163,10 @@ class Export(Shape, Step):
             if self.only is None or UNSEEN in values or self._name(values) == self.only:
                 kept |= piece.names == number
         return np.flatnonzero(kept)
+
+
+def _seen_in_order(pieces: Iterator[Records]) -> Iterator[Records]:
+    order = Order()
+    for piece in pieces:
+        order.believe(piece.times)
+        yield piece
