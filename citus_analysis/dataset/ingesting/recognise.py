@@ -189,6 +189,7 @@ def _hash_or_empty(path: Path) -> str:
         return ""
 
 
+@lru_cache(maxsize=2**16)
 def path_stem(key: str) -> str:
     """The path of a client's file without suffixes: the name of its run, if nothing else names it."""
     name, _, part = key.partition("#")

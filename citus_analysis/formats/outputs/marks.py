@@ -26,6 +26,7 @@ _NEAR_BYTES: Final = 200
 _LOOK_BYTES: Final = 4096
 
 Owners = tuple[Format, ...]
+Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
 @dataclass(frozen=True)
@@ -62,24 +63,37 @@ def marks_of(text: bytes) -> list[Mark]:
         [(19, 'sysbench')]
     """
     owners = declared()
-    found = _candidates(text, owners)
+    found = _candidates(text)
     fitting = [(offset, opening) for offset, opening in found if opening.pattern.match(text, offset)]
     return list(_owned(text, fitting, owners))
 
 
-def _candidates(text: bytes, openings: Iterable[Opening]) -> list[tuple[int, Opening]]:
+def _candidates(text: bytes) -> list[tuple[int, Opening]]:
     """Beginnings of lines with the first bytes of an opening."""
     starts, keys = _line_keys(text)
-    found: list[tuple[int, Opening]] = []
-    for opening in openings:
+    found: list[tuple[int, int, Opening]] = []
+    for mask, (firsts, openings) in _by_first_bytes().items():
+        masked = keys & mask
+        places = np.minimum(np.searchsorted(firsts, masked), len(firsts) - 1)
+        for row in np.flatnonzero(firsts[places] == masked).tolist():
+            found += [(int(starts[row]), *one) for one in openings[places[row]]]
+    return [(offset, opening) for offset, _, opening in sorted(found, key=lambda one: one[:2])]
+
+
+@cache
+def _by_first_bytes() -> Mapping[np.uint64, tuple[Keys, Sequence[Sequence[tuple[int, Opening]]]]]:
+    """Mask of the number of first bytes -> these as ascending numbers, and the openings of each with their ranks."""
+    grouped: dict[int, dict[int, list[tuple[int, Opening]]]] = {}
+    for rank, opening in enumerate(declared()):
         first = opening.begins[:_KEY_BYTES]
-        mask = np.uint64(2 ** (8 * len(first)) - 1)
-        hits = starts[(keys & mask) == np.uint64(int.from_bytes(first, "little"))]
-        found += [(offset, opening) for offset in hits.tolist()]
-    return sorted(found, key=lambda one: one[0])
+        grouped.setdefault(len(first), {}).setdefault(int.from_bytes(first, "little"), []).append((rank, opening))
+    return {
+        np.uint64(2 ** (8 * size) - 1): (np.array(sorted(own), np.uint64), [own[first] for first in sorted(own)])
+        for size, own in grouped.items()
+    }
 
 
-def _line_keys(text: bytes) -> tuple[Integers, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
+def _line_keys(text: bytes) -> tuple[Integers, Keys]:
     """Where each line begins, without the carriage return that consoles print there, and its first bytes as a number.
 
     Bytes after a short line belong to the next one, which no opening contains.
