@@ -8,7 +8,7 @@ everything else is left to pyarrow and polars.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ __all__ = [
     "nulls",
     "own_words",
     "repeated_text",
+    "table_of",
     "text_array",
     "texts_of",
 ]
@@ -47,6 +48,29 @@ def text_array(texts: pl.Series) -> pa.Array:
     import polars as pl
 
     return texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def table_of(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Batches of the same columns as a table in which each category has one number.
+
+    Texts are categories in some batches and plain in others: in rows outside all runs, all names of runs are null.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> named = pa.record_batch({"run_id": pa.array(["a"], pa.large_string()).dictionary_encode()})
+        >>> table_of([named, pa.record_batch({"run_id": pa.nulls(1, pa.large_string())})]).column("run_id").to_pylist()
+        ['a', None]
+    """
+    import pyarrow as pa
+
+    schemas = [batch.schema for batch in batches]
+    if not all(schema.equals(schemas[0]) for schema in schemas):
+        fields = [field for schema in schemas for field in schema]
+        categories = {field.name: field.type for field in fields if pa.types.is_dictionary(field.type)}
+        common = pa.schema([field.with_type(categories.get(field.name, field.type)) for field in schemas[0]])
+        batches = [batch.cast(common) for batch in batches]
+    table = pa.Table.from_batches(batches)
+    return table if len(batches) == 1 else table.unify_dictionaries()
 
 
 def filled(integers: pa.Array, value: int) -> NDArray[np.integer]:

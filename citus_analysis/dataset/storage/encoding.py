@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from citus_analysis.core.arrow_arrays import table_of
 from citus_analysis.core.column_types import FLAG, HASH, REAL
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, Column, Table
@@ -71,12 +72,10 @@ def stored_rows(table: Table, pieces: Sequence[pa.RecordBatch]) -> pa.Table:
     Raises:
         KeyError: a batch lacks a column.
     """
-    import pyarrow as pa
-
     names = _stored_names(table)
-    rows = pa.Table.from_batches([piece.select(names) for piece in pieces])
+    rows = table_of([piece.select(names) for piece in pieces])
     # All chunks share one dictionary; with a second one the writer would use none.
-    return rows if len(pieces) == 1 else rows.unify_dictionaries().combine_chunks()
+    return rows if len(pieces) == 1 else rows.combine_chunks()
 
 
 @cache

@@ -21,6 +21,7 @@ from queue import Queue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from citus_analysis.core.arrow_arrays import table_of
 from citus_analysis.dataset.ingesting.read_source import Outcome, compression_of
 from citus_analysis.dataset.ingesting.records.room import Room, room_for
 from citus_analysis.dataset.ingesting.task import Task
@@ -240,15 +241,13 @@ def _give_back() -> None:
 
 def _used(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The rows of a file, with the columns that a pass needs."""
-    import pyarrow as pa
-
     from citus_analysis.dataset.ingesting.records.log_records import NAMED, one_batch
     from citus_analysis.spans.read.records import USED
 
     names = list(dict.fromkeys([*NAMED, *USED]))
     if len(batches) == 1:
         return batches[0].select(names)
-    return one_batch(pa.Table.from_batches([rows.select(names) for rows in batches]).unify_dictionaries())
+    return one_batch(table_of([rows.select(names) for rows in batches]))
 
 
 @dataclass(frozen=True)
