@@ -99,6 +99,11 @@ class Inspection:
                     value = used.token.number if used.token.kind == "number" else used.token.text
                     values, _ = found.setdefault((used.fact, used.reason), (set(), member.file.relative))
                     values.add(value)
+        for companion in self.design.companions:
+            file = companion.file
+            for fact, reason in companion.reasons.items():
+                values, _ = found.setdefault((fact, reason), (set(), file.relative))
+                values.add(getattr(file.identity, fact))
         return [
             {"fact": fact, "values": sorted(values, key=_sortable), "reason": reason, "example": example}
             for (fact, reason), (values, example) in found.items()

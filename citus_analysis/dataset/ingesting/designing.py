@@ -1,4 +1,4 @@
-"""Give outputs of load generators whose run nobody states the identity that the design of their study gives them."""
+"""Give files whose run nobody states the identity that the design of their study gives them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from citus_analysis.dataset.discover.identity import Identity
 from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.study.companions import with_companions
 from citus_analysis.dataset.discover.study.design import Design, Member, read_design
 from citus_analysis.dataset.ingesting.recognise import REPORT_OF, is_named_by_path, is_study_name, path_stem
 from citus_analysis.dataset.storage.manifest import SourceState
@@ -16,7 +17,7 @@ __all__ = ["is_output", "with_design"]
 
 
 def with_design(files: Sequence[SourceFile], known: Iterable[SourceState] = ()) -> tuple[list[SourceFile], Design]:
-    """Files with the identities of the design of their study, and the design.
+    """Files with the identities of the design of their study or of what is beside them, and the design.
 
     Files whose run is stated keep it, unless several claim to be the same load generator of it: these are told apart by
     their names, so that they are never summed. Transaction logs follow the report whose run they have.
@@ -34,7 +35,11 @@ def with_design(files: Sequence[SourceFile], known: Iterable[SourceState] = ()) 
     design = read_design(chosen, path_stem, beside_others=_are_others(known, files))
     by_place = {member.file.location: member for member in design.members}
     by_run = {_run(file): by_place[file.location] for file in files if file.location in by_place}
-    return [_as_designed(file, by_place, by_run) for file in files], design
+    designed = [_as_designed(file, by_place, by_run) for file in files]
+    companions = with_companions(files, [file for file in designed if file.location in by_place])
+    beside = {companion.file.location: companion.file for companion in companions}
+    design = replace(design, companions=tuple(companions))
+    return [beside.get(file.location, file) for file in designed], design
 
 
 def _are_others(known: Iterable[SourceState], files: Sequence[SourceFile]) -> bool:

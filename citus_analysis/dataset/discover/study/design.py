@@ -18,6 +18,7 @@ from typing import Final
 
 from citus_analysis.dataset.discover.identity import Facts, Identity
 from citus_analysis.dataset.discover.source_file import SourceFile
+from citus_analysis.dataset.discover.study.companions import Companion
 from citus_analysis.dataset.discover.study.name_tokens import MEANINGS, Token, tokens_of
 from citus_analysis.dataset.discover.study.own_facts import OwnFacts
 from citus_analysis.runs.setups import USUAL_SET_UP
@@ -114,10 +115,12 @@ class Design:
     Attributes:
         members: the load generators' outputs, in the order of the files.
         contradictions: one line for each file whose name and contents differ.
+        companions: logs, samples and profiles beside the outputs.
     """
 
     members: tuple[Member, ...] = ()
     contradictions: tuple[str, ...] = ()
+    companions: tuple[Companion, ...] = ()
 
     @property
     def assumptions(self) -> list[str]:
@@ -132,13 +135,19 @@ class Design:
     @property
     def remarks(self) -> list[str]:
         """What an ingest says of the design, one line each."""
-        inferred = sorted({name for member in self.members for name in member.inferred})
-        if not inferred:
-            return []
-        first = (
-            f"{counted(len(self.members), 'output')} of load generators: {', '.join(inferred)} read off names and times"
-        )
-        return [f"{first} (what and why: citus-analysis inspect)", *self.contradictions, *self.assumptions]
+        outputs = {name for member in self.members for name in member.inferred}
+        others = {name for companion in self.companions for name in companion.reasons}
+        what = []
+        if outputs:
+            what.append(f"{counted(len(self.members), 'output')} of load generators: {_listed(outputs)} and times")
+        if others:
+            what.append(f"{counted(len(self.companions), 'file')} of servers and hosts: {_listed(others)} and folders")
+        remarks = [f"{one} (what and why: citus-analysis inspect)" for one in what]
+        return [*remarks, *self.contradictions, *self.assumptions] if outputs else remarks
+
+
+def _listed(facts: Collection[str]) -> str:
+    return f"{', '.join(sorted(facts))} read off names"
 
 
 def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str], *, beside_others: bool = False) -> Design:
