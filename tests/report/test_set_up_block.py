@@ -39,3 +39,10 @@ def test_what_the_runs_say_themselves_is_not_said_again(recorded: Tables) -> Non
     assert values["Workers"] == "none (one server)"
     assert not [name for name in values if name.startswith(("Facts", "Monitored"))]
     assert (values["CPU per node [cores]"], values["Seed of the order"]) == ("0.15", "19")
+
+
+def test_facts_that_were_read_off_names_are_named_once(recorded: Tables) -> None:
+    runs = recorded.table("runs").with_columns(inferred=pl.lit("iteration, workers"))
+    rows = set_up_rows(runs, recorded.table("settings"))
+    (shown,) = rows.filter(property="Read off names and times")["value"]
+    assert shown == "iteration and workers (why: citus-analysis inspect, with the files)"

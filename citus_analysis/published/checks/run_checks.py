@@ -272,11 +272,12 @@ def series_add_up(tables: RunTables) -> Iterator[Weighted]:
 def run_length(tables: RunTables) -> Iterator[Weighted]:
     """Run time × sampling rate is the number of samples of iostat and of the status lines."""
     for run in tables.finished().iter_rows(named=True):
-        samples = run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ
+        # A client that is told to run for 30 s ends a few milliseconds earlier or later.
+        samples = round(run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ)
         stated = f"{readable(run['runtime_ms'] / 1e3)} s"
         expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
         if samples < ENOUGH_SAMPLES:
-            series = f"about {counted(round(samples), 'sample')} per second-by-second series"
+            series = f"about {counted(samples, 'sample')} per second-by-second series"
             text = f"{series}: start-up has a large weight, utilisation is coarse"
             yield about("amber", "run_length", run, expected, stated, text, -samples)
         else:

@@ -96,6 +96,10 @@ def _of_runs(runs: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     if runs["monitored"].any():
         sampled = counted(int(runs["monitored"].sum()), "run")
         yield "runs", "Sampled client", f"beside the main ones in {sampled}" if sampled else ""
+    facts = runs["inferred"].drop_nulls()
+    if len(facts):
+        names = listed(sorted(set(", ".join(facts).split(", "))))
+        yield "runs", "Read off names and times", f"{names} (why: citus-analysis inspect, with the files)"
 
 
 def _axis_text(column: str, value: object) -> str:

@@ -12,6 +12,7 @@ from citus_analysis.bottleneck.evidence.node_loads import MEASURES
 from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.plots import plot_nodes, plot_throughput_curves
+from citus_analysis.runs.setups import USUAL_SET_UP
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
 
@@ -103,8 +104,8 @@ def generator_sentence(study: BottleneckStudy) -> str:
     mine = [one for one in study.verdicts if one.limit == _GENERATOR]
     of = counted(len(study.verdicts), "configuration")
     if mine:
-        names = listed([str(one.configuration["resource"]) for one in mine[:_MOST]])
-        return f"The load generator is the first limit in {len(mine)} of {of}: {names}."
+        names = list(dict.fromkeys(", ".join(_names_of_system(one.configuration)) for one in mine))
+        return f"The load generator is the first limit in {len(mine)} of {of}: {listed(names, _MOST)}."
     among = "" if len(study.verdicts) == 1 else f" in any of {of}"
     unknown = study.matrix.filter((pl.col("part") == _GENERATOR) & pl.col("not_measured").is_not_null())
     asked = unknown.filter(pl.col("aspect") == "utilisation")["resource"].n_unique()
@@ -115,6 +116,13 @@ def generator_sentence(study: BottleneckStudy) -> str:
             "which would decide."
         )
     return f"The load generator is not the first limit{among}."
+
+
+def _names_of_system(configuration: Mapping[str, object]) -> list[str]:
+    """The resource, and the set-up where it is not in its name."""
+    resource, set_up = str(configuration["resource"]), configuration.get("set_up")
+    told = set_up is None or set_up == USUAL_SET_UP or str(set_up) in resource
+    return [resource] if told else [resource, str(set_up)]
 
 
 def demand_sentences(first: pl.DataFrame) -> list[str]:
