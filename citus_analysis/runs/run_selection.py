@@ -100,14 +100,18 @@ def select_runs(
     Raises:
         UnknownNameError: a pattern matches no resource, or no run has the workload.
         UsageError: another status cannot be allowed.
-        InsufficientDataError: no matching run is ok (or allowed).
+        InsufficientDataError: no run has the phase, or no matching run is ok (or allowed).
     """
     table = as_polars(dataset.table("runs")).with_columns(pl.col("phase", "status").cast(pl.String))
     check_known(table, resources, workload)
     runs = matching(table, resources)
     settings = as_polars(dataset.table("settings"))
     if phase != "all":
+        phases = sorted(runs["phase"].drop_nulls().unique())
         runs = runs.filter(pl.col("phase") == phase)
+        if runs.is_empty():
+            known = f"phases are {', '.join(phases)}" if phases else "the phase of none is known"
+            raise InsufficientDataError(f"no run has phase={phase}; {known}", way_out="phase=all takes all runs")
     if workload:
         runs = runs.filter((pl.col("workload") == workload) | (pl.col("phase") == "load"))
     statuses = allowed_statuses(allow)
