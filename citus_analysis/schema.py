@@ -59,6 +59,7 @@ KINDS: Final = (
     "parameters",  # DETAIL:  parameters: $1 = ... (PostgreSQL 18: Parameters:)
     "plan",  # LOG:  duration: 0.581 ms  plan: ... (auto_explain; the executor's time, within that of the statement)
     "task",  # DEBUG:  task execution (0) for placement (2) on anchor shard (102009) finished in ...
+    "local",  # a local execution on a shard: the executor's record has the phase `execute`, the planner's has none
     "checkpoint",
     "autovacuum",
     "lock_wait",

@@ -36,6 +36,7 @@ from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.schema import TABLES
+from citus_analysis.spans.analyse.places import unplaced_statements
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["BottleneckStudy", "study_bottleneck"]
@@ -176,7 +177,12 @@ def study_bottleneck(
         run_factors=factors,
         run_variance=_run_variance(factors, level),
         thresholds=limits,
-        warnings=(*_warnings(matrix, sessions), *_unplaced(tables, runs), *_allowed(runs, allow)),
+        warnings=(
+            *_warnings(matrix, sessions),
+            *_unplaced(tables, runs),
+            *unplaced_statements(statements.lazy()),
+            *_allowed(runs, allow),
+        ),
         n=runs.height,
     )
 

@@ -126,8 +126,8 @@ def _places(study: ProfileStudy) -> list[str]:
 
 
 def profile_warnings(study: ProfileStudy) -> list[str]:
-    """Caveats for comparisons of times: records missing from the logs, and times that contain the commit."""
-    return [*_missing_records(study), *_outside(study), *_hidden_commits(study)]
+    """Caveats for comparisons of times: records missing from the logs, unknown places, times with the commit."""
+    return [*_missing_records(study), *study.unplaced, *_outside(study), *_hidden_commits(study)]
 
 
 def _outside(study: ProfileStudy) -> list[str]:

@@ -285,7 +285,7 @@ DERIVATIONS: Final = (
         together=True,
         facts=lambda tables: run_identity(tables).rows(),
     ),
-    Derivation("traces", 8, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
+    Derivation("traces", 9, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
     Derivation(
         "sources", 3, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
     ),

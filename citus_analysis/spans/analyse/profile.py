@@ -21,6 +21,7 @@ from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
+from citus_analysis.spans.analyse.places import unplaced_statements
 from citus_analysis.spans.analyse.profile_percentiles import (
     ESTIMATES,
     IN_ORDER,
@@ -59,6 +60,7 @@ class ProfileStudy(Shown):
         threads: number of threads that the figures show.
         skip_first: statements left out at the beginning of each session.
         window: the sampled statements within the measured windows of the chosen runs, and the number outside.
+        unplaced: a sentence on the statements of which nothing says where they were executed.
     """
 
     statements: pl.DataFrame
@@ -74,6 +76,7 @@ class ProfileStudy(Shown):
     threads: int
     skip_first: int
     window: Windowed
+    unplaced: tuple[str, ...] = ()
 
     @property
     def load(self) -> str:
@@ -171,6 +174,11 @@ def study_profile(
         profiled_threads(found, threads),
         skip_first,
         window,
+        tuple(
+            unplaced_statements(
+                lazy_table(dataset, "statements").join(setup.lazy(), on=["resource", "run_id"], how="semi")
+            )
+        ),
     )
 
 

@@ -6,7 +6,9 @@ few *events*; its statement follows from the events before it:
 - an *opener* names a statement (`execute S_1: ...`, `statement: ...`);
 - the first duration after an opener closes the statement; an error closes any open statement;
 - a duration whose predecessor is not an opener belongs to a phase (parse, bind) of the statement to come;
-- `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener;
+- `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener; so is what the
+  local executor of Citus 13.2 and later says of a plan that it was handed, and `executing the command locally`. A plan
+  that the planner made for a shard on the own node is one if nothing else tells where a statement on data was executed;
 - a task record reports a remote execution of the open statement, and opens a statement if the statement line is missing
   because the log begins, or has a gap, in the middle of a statement.
 
@@ -55,7 +57,7 @@ FILE_ROOM: Final = 1 << 44
 
 _NEVER: Final = np.iinfo(np.int64).max
 
-_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _NOTHING = range(len(RECORD_EVENTS))
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _NOTHING = range(len(RECORD_EVENTS))
 
 _KINDS: Final = (*KINDS, None)
 _PHASES: Final = (*PROTOCOL_PHASES, None)
@@ -73,7 +75,8 @@ def _of_kind(*names: str) -> Flags:
 def _untimed_events() -> NDArray[np.uint8]:
     """The event of a record without a duration."""
     opener = np.where(_of_kind("execute", "statement"), _OPENER, _NOTHING)
-    return np.where(_of_kind("task"), _TASK, opener).astype(np.uint8)
+    inside = np.where(_of_kind("local"), np.where(_naming("execute"), _LOCAL, _PLANNED), opener)
+    return np.where(_of_kind("task"), _TASK, inside).astype(np.uint8)
 
 
 def _timed_events() -> NDArray[np.uint8]:

@@ -58,7 +58,7 @@ FIELDS: Final = (
 )
 
 #: Events of a session, as its records report them; events with a duration come first.
-RECORD_EVENTS: Final = ("prepare", "whole", "duration", "local", "opener", "task", "error", "nothing")
+RECORD_EVENTS: Final = ("prepare", "whole", "duration", "local", "opener", "task", "error", "planned", "nothing")
 
 #: Forms of logs with one field per column.
 ROW_FORMS: Final = ("csv", "loose_csv", "json")

@@ -43,6 +43,11 @@ _TASK: Final = (
     r"on anchor shard \((?P<shard>[0-9]{1,18})\) "
     r"finished in (?P<task>[0-9]{1,18}) microseconds on worker node (?P<host>[^ \t\n\r\x0b\x0c]*):(?P<port>[0-9]{1,5})"
 )
+#: What Citus says of executions on shards of the own node: the local executor since 13.2, its planner, and each local
+#: execution with `citus.log_local_commands`.
+_LOCAL_EXECUTION: Final = "Local executor: Using task's cached local plan"
+_LOCAL_PLAN: Final = "Fast-path router query: created local execution plan"
+_COMMANDED: Final = "executing the command locally: "
 _LOCK: Final = (
     r"^process [0-9]+ (?:still waiting for|acquired|avoided deadlock for|detected deadlock while waiting for) "
     r"[^\n]* after (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
@@ -177,6 +182,8 @@ def _classified() -> list[pl.Expr]:
         .otherwise(pl.col("verb").str.extract("^(statement|parse|bind|execute)"))
     )
     timed = pl.col("reported_us").is_not_null()
+    commanded = ~severity.is_in([*DETAIL_SEVERITIES, *_BAD, "LOG", "DEBUG"]) & _begins(_COMMANDED)
+    local_execution = commanded | ((severity == "DEBUG") & _begins(_LOCAL_EXECUTION))
     parameters = (severity == "DETAIL") & _begins("parameters: ", "Parameters: ")
     kind = (
         pl.when(parameters)
@@ -193,6 +200,8 @@ def _classified() -> list[pl.Expr]:
         .then(word)
         .when(pl.col("task").is_not_null())
         .then(pl.lit("task"))
+        .when(local_execution | ((severity == "DEBUG") & _begins(_LOCAL_PLAN)))
+        .then(pl.lit("local"))
         .when(pl.col("lock_us").is_not_null())
         .then(pl.lit("lock_wait"))
     )
@@ -202,7 +211,7 @@ def _classified() -> list[pl.Expr]:
     name = pl.coalesce("name", "bound").str.replace("/.*$", "")
     return [
         kind.otherwise(pl.lit("other")).cast(TABLES["log_events"]["kind"].dtype).alias("kind"),
-        word.alias("phase"),
+        pl.when(local_execution).then(pl.lit("execute")).otherwise(word).alias("phase"),
         pl.coalesce("reported_us", "lock_us").alias("duration_us"),
         name.alias("statement_name"),
     ]
@@ -220,6 +229,8 @@ def _statement_text() -> pl.Expr:
         .then(text)
         .when(pl.col("verb").is_not_null())
         .then(text.str.replace(_VERB, ""))
+        .when((pl.col("kind") == "local") & _begins(_COMMANDED))
+        .then(text.str.slice(len(_COMMANDED)))
     )
 
 

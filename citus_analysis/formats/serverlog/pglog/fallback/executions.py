@@ -104,6 +104,7 @@ class Execution:
 
     Attributes:
         last_local: shard of the last record, if this is a local execution.
+        planned: what the planner said of a plan for the own node's shard.
         prepared: fingerprint of the statement that a parse or bind phase names.
         bind: the record of its bind phase, if that names the statement.
     """
@@ -143,6 +144,7 @@ class Execution:
     tasks: list[SentTask] = field(default_factory=list)
     locals: list[LocalExecution] = field(default_factory=list)
     last_local: int | None = None
+    planned: LocalExecution | None = None
     prepared: int | None = None
     bind: Record | None = None
 
@@ -150,6 +152,11 @@ class Execution:
     def only_prepared(self) -> bool:
         """Whether only phases before the execution itself were logged, as far as is known."""
         return self.prepared is not None and not (self.opened or self.failed or self.has_tasks)
+
+    @property
+    def shows_no_place(self) -> bool:
+        """Whether it ended well, and no record says where it was executed."""
+        return self.closed and not (self.failed or self.tasks or self.locals)
 
     @property
     def counts_surely(self) -> bool:

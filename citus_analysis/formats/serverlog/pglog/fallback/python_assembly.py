@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
+    NO_CODE,
     NO_NUMBER,
     NO_PROCESS,
     NOTHING_THERE,
@@ -29,11 +30,12 @@ from citus_analysis.formats.serverlog.pglog.fallback.executions import (
     packed,
 )
 from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record, records_in_order
-from citus_analysis.schema import SEVERITIES
+from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
 
 __all__ = ["PythonAssembly"]
 
-_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _NOTHING = range(len(RECORD_EVENTS))
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _NOTHING = range(len(RECORD_EVENTS))
+_INSIDE: Final = (_LOCAL, _PLANNED)
 _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
 _FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
@@ -168,6 +170,8 @@ class PythonAssembly:
     def _event_of(self, record: Record) -> int:
         word = record.word
         event: int = self._words["untimed" if record.duration_us is None else "timed"][word]
+        if event in _INSIDE and record.gpid is not None:
+            return _NOTHING
         own_shard = record.gpid is None and record.shard_id is not None
         if event == _OPENER and self._rules.distributed and self._words["statements"][word] and own_shard:
             return _LOCAL
@@ -176,7 +180,7 @@ class PythonAssembly:
     def _add_event(self, backend: Backend, record: Record, event: int) -> None:
         opens = event in (_OPENER, _TASK)
         xid = NOTHING_THERE if record.local_xid is None else record.local_xid
-        after_opener = event != _LOCAL and backend.opens
+        after_opener = event not in _INSIDE and backend.opens
         closes = event in (_ERROR, _WHOLE) or (event == _DURATION and after_opener)
         never_closed = after_opener and event in (_OPENER, _WHOLE, _PREPARE)
         # In a segment that begins in the middle of a statement, a new xid shows that the next statement begins.
@@ -187,7 +191,7 @@ class PythonAssembly:
         if one is None or backend.closes or never_closed or fragment or passed:
             one = self._begin_execution(backend, record)
         self._add_record(one, record, event, closes=closes)
-        if event != _LOCAL:
+        if event not in _INSIDE:
             backend.opens = opens
         backend.closes, backend.xid = closes, xid
         backend.opened += opens
@@ -228,6 +232,8 @@ class PythonAssembly:
             _add_task(one, record)
         if event == _LOCAL:
             _add_local(one, record)
+        if event == _PLANNED:
+            one.planned = _local_of(record)
         if event == _ERROR:
             one.failed = True
             one.fatal |= record.severity != _PLAIN_ERROR
@@ -305,11 +311,15 @@ class PythonAssembly:
         if one is None:
             return
         _name_phases(one.timed)
+        if one.planned is not None and one.shows_no_place and one.statement_kind < len(DATA_STATEMENTS):
+            one.locals.append(one.planned)
         kept = [local for local in one.locals if not _logged_again(one, local)]
         one.has_locals = bool(kept)
         items: tuple[Phase | SentTask | LocalExecution, ...] = (*one.timed, *one.tasks, *kept)
         for item in items:
             item.execution = self._executions
+        for local in kept:
+            local.statement_kind = one.statement_kind if local.statement_kind == NO_CODE else local.statement_kind
         for task in one.tasks:
             task.tell_execution(one)
         self._executions += 1
@@ -371,11 +381,13 @@ def _add_task(one: Execution, record: Record) -> None:
 
 def _add_local(one: Execution, record: Record) -> None:
     """Add a local execution; the first cached plan for a shard is logged twice in a row for one execution."""
-    shard = _known(record.shard_id)
-    if one.last_local == shard:
-        return
-    facts = record.byte_offset, _known(record.log_time), shard, record.source, record.statement_kind
-    one.locals.append(LocalExecution(*facts))
+    if one.last_local != _known(record.shard_id):
+        one.locals.append(_local_of(record))
+
+
+def _local_of(record: Record) -> LocalExecution:
+    facts = record.byte_offset, _known(record.log_time), _known(record.shard_id)
+    return LocalExecution(*facts, record.source, record.statement_kind)
 
 
 def _name_phases(timed: Sequence[Phase]) -> None:
@@ -387,7 +399,13 @@ def _name_phases(timed: Sequence[Phase]) -> None:
 
 
 def _logged_again(one: Execution, local: LocalExecution) -> bool:
-    """Whether a local execution was logged during bind and is logged again after the statement line."""
+    """Whether another record tells more of a local execution.
+
+    That is the one that names the shard, or the one after the statement line of an execution that was logged during
+    bind.
+    """
+    if local.shard_id == NOTHING_THERE and any(other.shard_id != NOTHING_THERE for other in one.locals):
+        return True
     opener = one.opener_offset
     if opener == NOTHING_THERE or local.byte_offset >= opener:
         return False

@@ -21,6 +21,7 @@ typedef struct {
     list_t timed, tasks, locals;
     int64_t last_local; /* shard of the last local execution */
     bool after_local;
+    local_t planned; /* what the planner said of a plan for the own node's shard; nothing if its offset is unknown */
     bool prepared, bound; /* whether a parse or bind phase names its statement, and whether a bind phase does */
     uint64_t fingerprint; /* of that statement */
     execution_t bind;     /* what the record of the bind phase says, as if it were the only one */

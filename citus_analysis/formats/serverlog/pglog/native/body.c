@@ -120,6 +120,16 @@ INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *ta
     return true;
 }
 
+INTERNAL bool is_local_execution(const byte_t *text, place_t begin, place_t end)
+{
+    return BEGINS(text, begin, end, "Local executor: Using task's cached local plan") != ABSENT;
+}
+
+INTERNAL bool is_local_plan(const byte_t *text, place_t begin, place_t end)
+{
+    return BEGINS(text, begin, end, "Fast-path router query: created local execution plan") != ABSENT;
+}
+
 INTERNAL int64_t lock_us(const byte_t *text, place_t begin, place_t end)
 {
     place_t pid = BEGINS(text, begin, end, "process ");

@@ -37,6 +37,12 @@ INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end);
 /* Whether Citus reports a task. */
 INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task);
 
+/* Whether a text is the local executor's of Citus 13.2 and later, about a plan that it was handed. */
+INTERNAL bool is_local_execution(const byte_t *text, place_t begin, place_t end);
+
+/* Whether a text is its planner's, about a plan that was made for a shard on the own node. */
+INTERNAL bool is_local_plan(const byte_t *text, place_t begin, place_t end);
+
 /* Microseconds of a wait for a lock; -1 if the record reports no such wait. */
 INTERNAL int64_t lock_us(const byte_t *text, place_t begin, place_t end);
 

@@ -10,6 +10,7 @@ static work_t *begin_execution(assembly_t *assembly, backend_t *backend, const r
     int64_t own = nodeid == NOTHING_THERE || backend->pid == NO_PROCESS ? NOTHING_THERE : nodeid * assembly->rules.gpid_factor + backend->pid;
     bool is_child = record->gpid != NOTHING_THERE;
     work->after_local = work->prepared = work->bound = false;
+    work->planned.byte_offset = NOTHING_THERE;
     work->execution = (execution_t){
         .opener_offset = NOTHING_THERE,
         .opener_time = NOTHING_THERE,
@@ -111,22 +112,25 @@ static void add_task(assembly_t *assembly, work_t *work, const records_t *record
     ADD(assembly, &work->tasks, sent_task_t, task);
 }
 
+static local_t local_of(const records_t *records, const record_t *record)
+{
+    return (local_t){record->offset, record->time, long_at(&records->shard_id, record->row), 0,
+                     (uint32_t)record->source, records->statement_kind[record->row], {0}};
+}
+
 /* The first cached plan for a shard is logged twice in a row for one execution. */
 static void add_local(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record)
 {
-    int64_t shard = long_at(&records->shard_id, record->row);
-    bool repeated = work->after_local && work->last_local == shard;
-    work->last_local = shard;
-    if (repeated) return;
-    local_t local = {record->offset, record->time, shard, 0, (uint32_t)record->source,
-                     records->statement_kind[record->row], {0}};
-    ADD(assembly, &work->locals, local_t, local);
+    local_t local = local_of(records, record);
+    bool repeated = work->after_local && work->last_local == local.shard_id;
+    work->last_local = local.shard_id;
+    if (!repeated) ADD(assembly, &work->locals, local_t, local);
 }
 
 INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record, byte_t event)
 {
     bool opens = event == R_OPENER || event == R_TASK;
-    bool after_opener = event != R_LOCAL && backend->opens;
+    bool inside = event == R_LOCAL || event == R_PLANNED, after_opener = !inside && backend->opens;
     bool closes = event == R_ERROR || event == R_WHOLE || (event == R_DURATION && after_opener);
     bool never_closed = after_opener && (event == R_OPENER || event == R_WHOLE || event == R_PREPARE);
     /* In a segment that begins in the middle of a statement, a new xid shows that the next statement begins. */
@@ -142,13 +146,14 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
     if (event <= R_DURATION) add_timed(assembly, work, records, record, event, closes);
     if (event == R_TASK) add_task(assembly, work, records, record);
     if (event == R_LOCAL) add_local(assembly, work, records, record);
+    if (event == R_PLANNED) work->planned = local_of(records, record);
     if (event == R_ERROR) {
         work->execution.failed = 1;
         if (records->severity[record->row] != S_ERROR) work->execution.fatal = 1;
     }
     if (closes) close_at(&work->execution, record);
     work->after_local = event == R_LOCAL;
-    if (event != R_LOCAL) backend->opens = opens;
+    if (!inside) backend->opens = opens;
     backend->closes = closes;
     backend->xid = record->xid;
     backend->opened += opens;

@@ -15,15 +15,27 @@ static void put_phases(assembly_t *assembly, const work_t *work, uint32_t number
     }
 }
 
-/* Whether a local execution was logged during bind and is logged again after the statement line. */
+/* Whether another record tells more of a local execution: the one that names the shard, or the one after the statement
+ * line of an execution that was logged during bind. */
 static bool logged_again(const work_t *work, const local_t *local)
 {
     int64_t opener = work->execution.opener_offset;
-    if (opener == NOTHING_THERE || local->byte_offset >= opener) return false;
+    bool nameless = local->shard_id == NOTHING_THERE, early = opener != NOTHING_THERE && local->byte_offset < opener;
     const local_t *all = work->locals.items;
-    for (int64_t place = 0; place < work->locals.count; place++)
-        if (all[place].byte_offset >= opener && all[place].shard_id == local->shard_id) return true;
+    for (int64_t place = 0; place < work->locals.count; place++) {
+        if (nameless && all[place].shard_id != NOTHING_THERE) return true;
+        if (early && all[place].byte_offset >= opener && all[place].shard_id == local->shard_id) return true;
+    }
     return false;
+}
+
+/* A plan for the own node's shard shows a local execution of a statement on data where nothing else does. */
+static void add_planned(assembly_t *assembly, work_t *work)
+{
+    const execution_t *one = &work->execution;
+    bool on_data = one->statement_kind <= Q_COPY;
+    if (work->planned.byte_offset == NOTHING_THERE || work->locals.count || work->tasks.count) return;
+    if (on_data && one->closed && !one->failed) ADD(assembly, &work->locals, local_t, work->planned);
 }
 
 /* A task is paired by facts about its execution, which is laid aside until then. */
@@ -45,6 +57,7 @@ static void put_out(assembly_t *assembly, work_t *work)
     if (!work) return;
     uint32_t number = (uint32_t)assembly->execution_count++;
     put_phases(assembly, work, number);
+    add_planned(assembly, work);
     for (int64_t place = 0; place < work->tasks.count; place++) {
         sent_task_t task = ((sent_task_t *)work->tasks.items)[place];
         task.execution = number;
@@ -55,6 +68,7 @@ static void put_out(assembly_t *assembly, work_t *work)
         local_t local = ((local_t *)work->locals.items)[place];
         if (logged_again(work, &local)) continue;
         local.execution = number;
+        if (local.statement_kind == NO_CODE) local.statement_kind = work->execution.statement_kind;
         work->execution.has_locals = 1;
         ADD(assembly, &assembly->locals, local_t, local);
     }

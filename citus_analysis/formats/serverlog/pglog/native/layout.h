@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x29dd0d10a610cb7a
+#define LAYOUT_HASH 0x1d4bb7acb8563831
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -25,6 +25,7 @@ enum kind {
     K_PARAMETERS,
     K_PLAN,
     K_TASK,
+    K_LOCAL,
     K_CHECKPOINT,
     K_AUTOVACUUM,
     K_LOCK_WAIT,
@@ -127,6 +128,7 @@ enum record_event {
     R_OPENER,
     R_TASK,
     R_ERROR,
+    R_PLANNED,
     R_NOTHING,
 };
 

@@ -55,6 +55,11 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
         set_32(&out->worker_port, row, task.port);
         set_text(scan, T_WORKER_HOST, row, task.host, task.host_end);
         *kind = K_TASK;
+    } else if (!log && is_local_execution(text, begin, end)) {
+        set_8(&out->phase, row, P_EXECUTE);
+        *kind = K_LOCAL;
+    } else if (!log && is_local_plan(text, begin, end)) {
+        *kind = K_LOCAL;
     } else if (log && (waited = lock_us(text, begin, end)) >= 0) {
         set_duration(&out->duration_us, row, waited);
         *kind = K_LOCK_WAIT;
@@ -88,6 +93,9 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
         if (severity == S_STATEMENT || severity == S_QUERY) statement = begin;
     } else if (severity == S_WARNING || severity >= S_ERROR) {
         kind = K_ERROR;
+    } else if ((statement = BEGINS(text, begin, end, "executing the command locally: ")) != ABSENT) {
+        set_8(&out->phase, row, P_EXECUTE);
+        kind = K_LOCAL;
     }
     put_8(&out->kind, row, kind);
     if (statement != ABSENT) {

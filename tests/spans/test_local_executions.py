@@ -1,0 +1,103 @@
+"""Where statements of Citus 13.2 were executed: three protocols, with each mark of a local execution and without."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+import zstandard
+
+import citus_analysis as ca
+from citus_analysis.formats.serverlog.pglog.compiled import library
+from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
+
+RECORDED = Path(__file__).parents[1] / "data" / "protocols" / "citus13"
+#: Application -> local and remote executions, as counted in the log (README of the recording).
+TRUTH = {
+    "pgb_simple_s": (62, 138),
+    "pgb_simple_u": (58, 142),
+    "pgb_extended_s": (62, 138),
+    "pgb_extended_u": (66, 134),
+    "pgb_prepared_s": (60, 140),
+    "pgb_prepared_u": (71, 129),
+}
+MARKS = {
+    "executor": "Local executor: Using task's cached local plan",
+    "planner": "Fast-path router query: created local execution plan",
+    "sent": "opening 1 new connections",
+}
+OTHER = "DEBUG:  Creating router plan"
+COMMAND = "NOTICE:  executing the command locally: SELECT abalance FROM public.acc_102040 acc WHERE (aid OPERATOR"
+
+
+def copied(tmp_path: Path, **put: str) -> Path:
+    """The recording, with other texts in the places of the marks of the executor and the planner."""
+    resource = tmp_path / "raw" / "citus13"
+    shutil.copytree(RECORDED, resource)
+    for packed in resource.glob("pglogs/*.zst"):
+        with zstandard.open(packed, "rb") as content:
+            text = content.read().decode()
+        for mark, other in put.items():
+            text = text.replace(f"DEBUG:  {MARKS[mark]}", other)
+        packed.with_suffix("").write_text(text)
+        packed.unlink()
+    return tmp_path / "raw"
+
+
+def executions(raw: Path, out: Path) -> dict[str, dict[str | None, int]]:
+    """Application -> place of execution -> statements on data."""
+    ca.ingest(raw, out)
+    dataset = ca.open_dataset(out)
+    applications = dataset.log_events().select("node", "pid", pl.col("application").cast(pl.String)).drop_nulls()
+    placed = dataset.statements().join(applications.unique(), on=["node", "pid"])
+    counts = (
+        placed.filter(pl.col("statement_kind").is_in(["select", "update"])).group_by("application", "executed").len()
+    )
+    found: dict[str, dict[str | None, int]] = {}
+    for application, executed, number in counts.rows():
+        found.setdefault(application, {})[executed] = number
+    return {name: found[name] for name in TRUTH}
+
+
+ALL = {name: {"local": local, "remote": remote} for name, (local, remote) in TRUTH.items()}
+
+
+@pytest.fixture(params=["compiled", "python"])
+def _reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The reader of server logs."""
+    chosen_reader._warn.cache_clear()
+    if request.param == "python":
+        monkeypatch.setattr(library, "LIBRARY", library.LIBRARY.with_name("no_scanner"))
+    yield
+    chosen_reader._warn.cache_clear()
+
+
+@pytest.mark.usefixtures("_reader")
+@pytest.mark.filterwarnings("ignore::citus_analysis.errors.SlowReaderWarning")
+@pytest.mark.parametrize(
+    "put", [{}, {"executor": OTHER}, {"planner": OTHER}, {"executor": COMMAND, "planner": OTHER}],
+    ids=["both", "the planner's", "the executor's", "a command with citus.log_local_commands"],
+)  # fmt: skip
+def test_each_mark_shows_a_local_execution(tmp_path: Path, put: dict[str, str]) -> None:
+    assert executions(copied(tmp_path, **put), tmp_path / "out") == ALL
+
+
+def test_without_any_mark_the_place_is_unknown_and_said_to_be(tmp_path: Path) -> None:
+    found = executions(copied(tmp_path, executor=OTHER, planner=OTHER), tmp_path / "out")
+    local, remote = TRUTH["pgb_simple_s"]
+    assert found["pgb_simple_s"] == {None: local, "remote": remote}
+    assert found["pgb_extended_s"] == ALL["pgb_extended_s"]
+    (said,) = [one for one in ca.server_profile(ca.open_dataset(tmp_path / "out")).warnings if "where they" in one]
+    assert said.startswith("120 of 1,2")
+
+
+@pytest.mark.usefixtures("_reader")
+@pytest.mark.filterwarnings("ignore::citus_analysis.errors.SlowReaderWarning")
+def test_a_plan_that_was_not_executed_here_is_no_local_execution(tmp_path: Path) -> None:
+    """The executor may still send the task over a connection, for instance in a transaction that has one."""
+    raw = copied(tmp_path, executor=OTHER, planner=OTHER, sent=f"DEBUG:  {MARKS['planner']}")
+    found = executions(raw, tmp_path / "out")
+    assert {name: counts["remote"] for name, counts in found.items()} == {n: remote for n, (_, remote) in TRUTH.items()}
