@@ -36,7 +36,7 @@ from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.analyse.places import unplaced_statements
+from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["BottleneckStudy", "study_bottleneck"]
@@ -177,12 +177,7 @@ def study_bottleneck(
         run_factors=factors,
         run_variance=_run_variance(factors, level),
         thresholds=limits,
-        warnings=(
-            *_warnings(matrix, sessions),
-            *_unplaced(tables, runs),
-            *unplaced_statements(statements.lazy()),
-            *_allowed(runs, allow),
-        ),
+        warnings=(*_warnings(matrix, sessions, statements), *_unplaced(tables, runs), *_allowed(runs, allow)),
         n=runs.height,
     )
 
@@ -343,9 +338,9 @@ def _facts(values: pl.DataFrame, runs: pl.DataFrame, split: Balance | None, prog
     )
 
 
-def _warnings(matrix: pl.DataFrame, sessions: pl.DataFrame) -> list[str]:
+def _warnings(matrix: pl.DataFrame, sessions: pl.DataFrame, statements: pl.DataFrame) -> list[str]:
     stopped = matrix.filter((pl.col("metric") == "periods stopped by a quota") & (pl.col("part") == "CPU"))
-    warnings = []
+    warnings = unplaced_statements(statements.lazy())
     if sessions.is_empty():
         warnings.append("No snapshots of sessions: waits are not known (the runner records them, samplers.activity).")
     if stopped.filter(pl.col("value") > 0).height and not sessions.is_empty():

@@ -33,7 +33,7 @@ from citus_analysis.serverlogs.statement_tables import (
 from citus_analysis.serverlogs.statement_texts import failed_records, naming_records, opening_records, read_texts
 from citus_analysis.serverlogs.understood_logs import coverage_notes, log_coverage, unread_words
 from citus_analysis.spans.analyse.coarse import coarse_profile
-from citus_analysis.spans.analyse.places import unplaced_statements
+from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS, US_PER_S
 

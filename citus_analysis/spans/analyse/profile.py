@@ -21,13 +21,13 @@ from citus_analysis.runs import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
-from citus_analysis.spans.analyse.places import unplaced_statements
 from citus_analysis.spans.analyse.profile_percentiles import (
     ESTIMATES,
     IN_ORDER,
     client_percentiles,
     profile_percentiles,
 )
+from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.stats import Comparison, compare, compare_many
 from citus_analysis.texts.counted_words import size_expr, threads_text
 

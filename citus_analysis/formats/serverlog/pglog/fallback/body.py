@@ -182,8 +182,6 @@ def _classified() -> list[pl.Expr]:
         .otherwise(pl.col("verb").str.extract("^(statement|parse|bind|execute)"))
     )
     timed = pl.col("reported_us").is_not_null()
-    commanded = ~severity.is_in([*DETAIL_SEVERITIES, *_BAD, "LOG", "DEBUG"]) & _begins(_COMMANDED)
-    local_execution = commanded | ((severity == "DEBUG") & _begins(_LOCAL_EXECUTION))
     parameters = (severity == "DETAIL") & _begins("parameters: ", "Parameters: ")
     kind = (
         pl.when(parameters)
@@ -200,7 +198,7 @@ def _classified() -> list[pl.Expr]:
         .then(word)
         .when(pl.col("task").is_not_null())
         .then(pl.lit("task"))
-        .when(local_execution | ((severity == "DEBUG") & _begins(_LOCAL_PLAN)))
+        .when(_of_local_execution() | ((severity == "DEBUG") & _begins(_LOCAL_PLAN)))
         .then(pl.lit("local"))
         .when(pl.col("lock_us").is_not_null())
         .then(pl.lit("lock_wait"))
@@ -211,10 +209,17 @@ def _classified() -> list[pl.Expr]:
     name = pl.coalesce("name", "bound").str.replace("/.*$", "")
     return [
         kind.otherwise(pl.lit("other")).cast(TABLES["log_events"]["kind"].dtype).alias("kind"),
-        pl.when(local_execution).then(pl.lit("execute")).otherwise(word).alias("phase"),
+        pl.when(_of_local_execution()).then(pl.lit("execute")).otherwise(word).alias("phase"),
         pl.coalesce("reported_us", "lock_us").alias("duration_us"),
         name.alias("statement_name"),
     ]
+
+
+def _of_local_execution() -> pl.Expr:
+    """Whether a record says that a statement was executed on a shard of the own node."""
+    severity = pl.col("severity")
+    commanded = ~severity.is_in([*DETAIL_SEVERITIES, *_BAD, "LOG", "DEBUG"]) & _begins(_COMMANDED)
+    return commanded | ((severity == "DEBUG") & _begins(_LOCAL_EXECUTION))
 
 
 def _begins(*beginnings: str) -> pl.Expr:
