@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from citus_analysis.dataset.discover.identity import Identity
+from citus_analysis.dataset.discover.identity import Identity, name_facts
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.companions import with_companions
 from citus_analysis.dataset.discover.study.design import Design, Member, read_design
@@ -69,7 +69,11 @@ def _run(file: SourceFile) -> tuple[str, str | None]:
 
 
 def _without_run(file: SourceFile) -> SourceFile:
-    return replace(file, identity=replace(file.identity, run=None))
+    """An output without the facts of the study's names: `3000-1-128` is no sampler's file of node 1, iteration 128."""
+    named = name_facts(file.path.name, file.identity.resource)
+    taken = {fact for fact, value in named.items() if getattr(file.identity, fact) == value}
+    kept = {fact: value for fact, value in file.identity.to_dict().items() if fact not in taken - {"resource"}}
+    return replace(file, identity=replace(Identity.of(kept), run=None))
 
 
 def _as_designed(

@@ -9,7 +9,7 @@ _PGBENCH = """\
 pgbench (15.4)
 starting vacuum...end.
 transaction type: <builtin: TPC-B (sort of)>
-scaling factor: 10
+scaling factor: {scale}
 query mode: simple
 number of clients: {clients}
 number of threads: {clients}
@@ -37,10 +37,10 @@ Command line: -t -db site.ycsb.db.JdbcDBClient -P workloads/workload{workload} -
 """
 
 
-def write_pgbench(path: Path, clients: int, rate: float) -> None:
+def write_pgbench(path: Path, clients: int, rate: float, scale: int = 10) -> None:
     """The report of pgbench, which has no times."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_PGBENCH.format(clients=clients, rate=rate, count=round(rate * 30)))
+    path.write_text(_PGBENCH.format(clients=clients, rate=rate, count=round(rate * 30), scale=scale))
 
 
 def write_ycsb(path: Path, clients: int, rate: float, begin: str, workload: str = "c") -> None:

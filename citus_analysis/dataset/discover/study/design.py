@@ -32,6 +32,8 @@ _COMPARED: Final = ("threads", "scale_factor", "records", "operations")
 _NUMBERED: Final = (*_COMPARED, "workers", "iteration", "part")
 #: Facts of an identity that only tell runs of a cell apart.
 _WITHIN_CELL: Final = frozenset({"iteration", "part", "drivers", "run", "role", "start_time", "end_time", "resource"})
+#: Words that name one host where a number follows them directly.
+_HOSTS: Final = ("node", "worker")
 #: Number of the part of a path that is the folder which was given.
 _ABOVE: Final = -1
 _PHASE_WORDS: Final = {
@@ -167,8 +169,12 @@ def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str], *, 
     members = max(readings, key=_agreements)
     for step in (_with_equal_numbers, _with_words, _with_repeats):
         members = step(members)
-    members = _with_runs(_with_set_ups(members, beside_others), run_name)
-    return Design(tuple(members), tuple(line for member in members for line in _contradictions(member)))
+    placed = _with_runs(_with_set_ups(members, beside_others), run_name)
+    contradictions = [line for member in placed for line in _contradictions(member)]
+    if any(_contradicted(member) for member in placed):
+        doubted = [_without_facts(member, _contradicted(end)) for member, end in zip(members, placed, strict=True)]
+        placed = _with_runs(_with_set_ups(doubted, beside_others), run_name)
+    return Design(tuple(placed), tuple(contradictions))
 
 
 def _tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[UsedToken]:
@@ -226,6 +232,8 @@ def _stated_once(members: Sequence[Member]) -> list[Member]:
 
 def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
     first = MEANINGS[label][0]
+    if label in _HOSTS and len({number for number, _ in uses}) == 1 and all(_names_host(m, label) for _, m in uses):
+        return None
     if first == "iteration" and len(label) == 1 and not _counts_up({number for number, _ in uses}):
         return None
     for fact in _COMPARED:
@@ -236,6 +244,11 @@ def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
         if fact == first and equal < _AGREEING_SHARE * len(known) and not _are_sums(known, uses):
             return None
     return first
+
+
+def _names_host(member: Member, label: str) -> bool:
+    """Whether a number is in the name of one host (`node1`), and not that of all of them."""
+    return any(used.token.label == label and used.token.is_name for used in member.tokens)
 
 
 def _counts_up(numbers: Collection[int]) -> bool:
@@ -322,11 +335,26 @@ def _with_repeats(members: Sequence[Member]) -> list[Member]:
     """The last number that varies, if it counts the repeats of each cell from 1 or 0."""
     found: dict[tuple[int, int], UsedToken] = {}
     for uses in _last_slots(_slots([member for member in members if member.number("iteration") is None])):
-        if _closes(uses):
+        if _closes(uses) and not _is_of_word(uses, members):
             reason = "each cell has the same numbers from the first on"
             tokens = {(id(member), at): member.tokens[at] for at, member in uses}
             found |= {place: replace(used, fact="iteration", reason=reason) for place, used in tokens.items()}
     return _replaced(members, found)
+
+
+def _is_of_word(uses: Sequence[tuple[int, Member]], members: Sequence[Member]) -> bool:
+    """Whether numbers are of the word before them (`partition.1`): it is always the same, and other files lack it."""
+    words = {_word_before(member.tokens, at) for at, member in uses}
+    word = next(iter(words)) if len(words) == 1 else None
+    return word is not None and any(word not in {used.token.text for used in member.tokens} for member in members)
+
+
+def _word_before(tokens: Sequence[UsedToken], at: int) -> str | None:
+    """The unexplained word that stands before a token in the same folder's or file's name."""
+    before = tokens[at - 1] if at else None
+    if before is None or before.token.part != tokens[at].token.part or before.token.kind != "word" or before.fact:
+        return None
+    return before.token.text
 
 
 def _last_slots(slots: Mapping[_Slot, list[tuple[int, Member]]]) -> Iterator[list[tuple[int, Member]]]:
@@ -393,11 +421,25 @@ def _named_workload(member: Member) -> str | None:
     return _letter("".join(texts)) if texts else None
 
 
+def _contradicted(member: Member) -> list[str]:
+    """The facts of which the name of a file says something else than the file itself."""
+    drivers = member.file.identity.drivers or 1
+    pairs = {fact: (member.number(fact), getattr(member.own, fact)) for fact in ("threads", "scale_factor")}
+    return [
+        fact for fact, (named, own) in pairs.items() if None not in (named, own) and named not in (own, own * drivers)
+    ]
+
+
+def _without_facts(member: Member, facts: Collection[str]) -> Member:
+    """A member of whose name some numbers are not explained, so that they keep it apart from others."""
+    tokens = tuple(UsedToken(used.token) if used.fact in facts else used for used in member.tokens)
+    return replace(member, tokens=tokens)
+
+
 def _contradictions(member: Member) -> Iterator[str]:
-    for fact in ("threads", "scale_factor"):
+    for fact in _contradicted(member):
         named, own = member.number(fact), getattr(member.own, fact)
-        if named is not None and own is not None and named not in (own, own * (member.file.identity.drivers or 1)):
-            yield f"{member.file.relative}: its name says {named} {fact.replace('_', ' ')}, the file itself {own}"
+        yield f"{member.file.relative}: its name says {named} {fact.replace('_', ' ')}, the file itself {own}"
     if (workload := _named_workload(member)) and member.own.workload not in (None, workload):
         yield f"{member.file.relative}: its name says workload {workload}, the file itself {member.own.workload}"
 

@@ -47,6 +47,10 @@ _TOKEN: Final = re.compile(
 _ENDING: Final = re.compile(
     r"\.(?:log|out|output|txt|json|csv|tsv|dat|data|res|result|results|err|stdout|stderr)$", re.IGNORECASE
 )
+#: `outputRun` is two words.
+_WORDS: Final = re.compile(r"[^\W\d_](?:(?<![a-z])[^\W\d_]|(?<=[a-z])(?![A-Z])[^\W\d_])*")
+#: Identifiers that a program drew have letters and digits in no order: `qklGYX9W`.
+_IDENTIFIER: Final = re.compile(r"(?=[^\W_]{7,}$)(?=.*[a-z][A-Z])(?=.*(?:[A-Z]{2}|[0-9][A-Z]|[A-Z][0-9]))(?=.*[0-9])")
 _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 
 
@@ -60,6 +64,7 @@ class Token:
         part: number of the folder or file in the path, from 0.
         cluster: number of the cluster in that part: tokens without anything between them form one.
         label: the word that says what the number is, in lower case; None if none does.
+        is_name: the label stands directly before it, as in the name of a host: `node1`.
     """
 
     text: str
@@ -67,6 +72,7 @@ class Token:
     part: int
     cluster: int
     label: str | None = None
+    is_name: bool = False
 
     @property
     def number(self) -> int:
@@ -106,7 +112,9 @@ def _split(part: str, number: int) -> list[Token]:
     for match in _TOKEN.finditer(part):
         cluster += match.start() != end
         end = match.end()
-        tokens.append(Token(match[0], str(match.lastgroup), number, cluster))
+        kind, text = str(match.lastgroup), match[0]
+        known = kind != "word" or text.lower() in MEANINGS
+        tokens += [Token(one, kind, number, cluster) for one in ([text] if known else _WORDS.findall(text))]
     return tokens
 
 
@@ -119,12 +127,20 @@ def _labelled(tokens: Sequence[Token], words_follow: bool) -> list[Token]:
     found = list(tokens)
     for cluster in sorted({token.cluster for token in tokens}):
         places = [at for at, token in enumerate(found) if token.cluster == cluster]
-        found = _with_labels(found, places, words_follow)
+        if not _is_undecided([found[at] for at in places]):
+            found = _with_labels(found, places, words_follow)
     sizes = Counter(token.cluster for token in tokens)
     alone = {cluster for cluster, size in sizes.items() if size == 1}
     # Numbers of clusters that are labelled already separate words from further numbers.
     places = [at for at, token in enumerate(found) if token.cluster in alone or token.label]
     return _with_labels(found, places, words_follow)
+
+
+def _is_undecided(cluster: Sequence[Token]) -> bool:
+    """Whether tokens without anything between them say nothing: an identifier, or `6node50`, a word of two numbers."""
+    numbers = [token.kind == "number" for token in cluster]
+    between = numbers[0] and numbers[-1] and sum(numbers) > 1
+    return between or _IDENTIFIER.match("".join(token.text for token in cluster)) is not None
 
 
 def _with_labels(tokens: list[Token], places: Sequence[int], words_follow: bool) -> list[Token]:
@@ -134,10 +150,16 @@ def _with_labels(tokens: list[Token], places: Sequence[int], words_follow: bool)
     chosen = after if len(after) + words_follow > len(before) else before
     used = set(chosen.values())
     return [
-        replace(token, label=tokens[chosen[at]].text.lower()) if at in chosen else token
+        replace(token, label=tokens[chosen[at]].text.lower(), is_name=_is_name(tokens, chosen[at], at))
+        if at in chosen
+        else token
         for at, token in enumerate(tokens)
         if at not in used
     ]
+
+
+def _is_name(tokens: Sequence[Token], word: int, number: int) -> bool:
+    return word < number and tokens[word].cluster == tokens[number].cluster
 
 
 def _labels(tokens: Sequence[Token], word: int, number: int) -> bool:
