@@ -137,4 +137,4 @@ class _Ranges(io.RawIOBase):
         tail_begin = self._size - len(self._tail)
         if begin >= tail_begin:
             return self._tail[begin - tail_begin : end - tail_begin]
-        return self._fetched(begin, end)
+        return self._fetched(begin, min(end, tail_begin)) + self._tail[: max(0, end - tail_begin)]
