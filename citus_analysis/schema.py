@@ -58,6 +58,7 @@ KINDS: Final = (
     "statement",  # LOG:  statement: ...
     "parameters",  # DETAIL:  parameters: $1 = ... (PostgreSQL 18: Parameters:)
     "plan",  # LOG:  duration: 0.581 ms  plan: ... (auto_explain; the executor's time, within that of the statement)
+    "connect",  # DEBUG:  established connection to worker2:5432 for session 1 in 18439 microseconds
     "task",  # DEBUG:  task execution (0) for placement (2) on anchor shard (102009) finished in ...
     "local",  # a local execution on a shard: the executor's record has the phase `execute`, the planner's has none
     "checkpoint",

@@ -1,4 +1,7 @@
-"""Where statements of Citus 13.2 were executed: three protocols, with each mark of a local execution and without."""
+"""Where statements of Citus 13.2 were executed, and when they made connections.
+
+Three protocols, with each mark of a local execution and without.
+"""
 
 from __future__ import annotations
 
@@ -101,3 +104,18 @@ def test_a_plan_that_was_not_executed_here_is_no_local_execution(tmp_path: Path)
     raw = copied(tmp_path, executor=OTHER, planner=OTHER, sent=f"DEBUG:  {MARKS['planner']}")
     found = executions(raw, tmp_path / "out")
     assert {name: counts["remote"] for name, counts in found.items()} == {n: remote for n, (_, remote) in TRUTH.items()}
+
+
+@pytest.mark.usefixtures("_reader")
+@pytest.mark.filterwarnings("ignore::citus_analysis.errors.SlowReaderWarning")
+def test_the_first_statement_of_a_session_at_a_worker_makes_the_connection(tmp_path: Path) -> None:
+    """Citus repeats the time of making it for each later statement that takes the connection over."""
+    ca.ingest(copied(tmp_path), tmp_path / "out")
+    dataset = ca.open_dataset(tmp_path / "out")
+    said = dataset.log_events().filter(pl.col("kind") == "connect").sort("byte_offset")
+    assert said.height == 821
+    first = said.unique(["node", "pid", "worker_host", "worker_port"], keep="first", maintain_order=True)
+    made = dataset.statements().filter(pl.col("connect_us").is_not_null())
+    assert first.height == made.height == 24
+    assert sorted(made["connect_us"]) == sorted(first["duration_us"])
+    assert dataset.spans().filter(pl.col("name") == "connect").height == 24

@@ -105,8 +105,7 @@ def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
     parts = {
         "parent_us": pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
         **_bounds_of_parent(),
-        # A shorter time cannot be distinguished from the parent's own work.
-        "connect_us": pl.when(pl.col("connects"), besides > RESOLUTION_US, ~pl.col("failed")).then(besides),
+        "connect_us": _connecting(besides),
         "latency_us": pl.col("wait_us") - pl.col("child_us"),
         "includes_commit": _commits_inside(),
     }
@@ -144,6 +143,18 @@ def _match_of_statement(alone: pl.Expr) -> pl.Expr:
         .when(pl.col("failed_shard").is_not_null())
         .then(pl.lit("inferred", _MATCH))
     )
+
+
+def _connecting(besides: pl.Expr) -> pl.Expr:
+    """The time that it took to make connections: as the log says (DEBUG4), else what the tasks leave of the execution.
+
+    Args:
+        besides: time of the execute phase beside the tasks.
+    """
+    said = pl.min_horizontal(pl.col("connect_us").cast(pl.Float64), pl.max_horizontal(besides, 0.0))
+    # A shorter time cannot be distinguished from the parent's own work.
+    inferred = pl.when(pl.col("connects"), besides > RESOLUTION_US, ~pl.col("failed")).then(besides)
+    return pl.when(pl.col("connect_us") > 0).then(said).when(pl.col("connect_us").is_null()).then(inferred)
 
 
 def _bounds_of_parent() -> dict[str, pl.Expr]:

@@ -9,6 +9,7 @@ few *events*; its statement follows from the events before it:
 - `statement:` on a shard inside a client's session of a cluster is a local execution, not an opener; so is what the
   local executor of Citus 13.2 and later says of a plan that it was handed, and `executing the command locally`. A plan
   that the planner made for a shard on the own node is one if nothing else tells where a statement on data was executed;
+- a record of a connection says how long it took to make it; Citus repeats it where a later statement takes it over;
 - a task record reports a remote execution of the open statement, and opens a statement if the statement line is missing
   because the log begins, or has a gap, in the middle of a statement.
 
@@ -57,7 +58,7 @@ FILE_ROOM: Final = 1 << 44
 
 _NEVER: Final = np.iinfo(np.int64).max
 
-_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _NOTHING = range(len(RECORD_EVENTS))
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
 
 _KINDS: Final = (*KINDS, None)
 _PHASES: Final = (*PROTOCOL_PHASES, None)
@@ -84,7 +85,8 @@ def _timed_events() -> NDArray[np.uint8]:
     timed = _of_kind("duration", "parse", "bind", "execute", "statement")
     prepares, runs = _naming("parse", "bind"), _naming("execute", "statement")
     named = np.where(prepares, _PREPARE, np.where(runs, _WHOLE, _DURATION))
-    return np.where(timed, named, _untimed_events()).astype(np.uint8)
+    connecting = np.where(_of_kind("connect"), _CONNECT, _untimed_events())
+    return np.where(timed, named, connecting).astype(np.uint8)
 
 
 #: Tables indexed by :func:`word_of`: the event of a record with a duration and without; whether it reports a parse

@@ -154,7 +154,7 @@ def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts
 # Members of structures by which executions are linked, and those that only their own spans need.
 _LINKED: Final = ("source", "pid", "last_offset", "session_seq")
 _FLAGS: Final = ("has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "first_on_shard")
-_OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id")
+_OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", "connect_us")
 _TIMES: Final = ("opener_time", "end_time", "start_time")
 _FURTHER: Final = ("phases", "session")
 _FURTHER_FLAGS: Final = ("anchored", "fatal", "in_transaction")

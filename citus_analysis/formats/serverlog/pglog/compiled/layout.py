@@ -58,7 +58,18 @@ FIELDS: Final = (
 )
 
 #: Events of a session, as its records report them; events with a duration come first.
-RECORD_EVENTS: Final = ("prepare", "whole", "duration", "local", "opener", "task", "error", "planned", "nothing")
+RECORD_EVENTS: Final = (
+    "prepare",
+    "whole",
+    "duration",
+    "local",
+    "opener",
+    "task",
+    "error",
+    "planned",
+    "connect",
+    "nothing",
+)
 
 #: Forms of logs with one field per column.
 ROW_FORMS: Final = ("csv", "loose_csv", "json")
@@ -256,7 +267,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
                 Member(name, "int64_t")
                 for name in (
                     *("opener_offset", "opener_time", "byte_offset", "end_time", "last_offset", "start_time"),
-                    *("gpid", "shard_id", "local_xid", "closing_xid", "session_seq"),
+                    *("gpid", "shard_id", "local_xid", "closing_xid", "session_seq", "connect_us"),
                 )
             ),
             Member("statement_fingerprint", "uint64_t"),

@@ -48,6 +48,10 @@ _TASK: Final = (
 _LOCAL_EXECUTION: Final = "Local executor: Using task's cached local plan"
 _LOCAL_PLAN: Final = "Fast-path router query: created local execution plan"
 _COMMANDED: Final = "executing the command locally: "
+_CONNECTION: Final = (
+    r"^established connection to (?P<host>[^ \t\n\r\x0b\x0c]*):(?P<port>[0-9]{1,5}) "
+    r"for session [0-9]{1,18} in (?P<took>[0-9]{1,18}) microseconds"
+)
 _LOCK: Final = (
     r"^process [0-9]+ (?:still waiting for|acquired|avoided deadlock for|detected deadlock while waiting for) "
     r"[^\n]* after (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
@@ -67,8 +71,8 @@ _BEGINNINGS: Final = {
     ),
 }
 _WORKING: Final = (
-    *("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard"),
-    *("verbs", "tasks", "durations", "locks"),
+    *("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard", "connect_us"),
+    *("verbs", "tasks", "made", "durations", "locks"),
 )
 
 
@@ -146,6 +150,7 @@ def _groups() -> list[pl.Expr]:
     return [
         pl.when((log | debug) & _begins(*_VERB_BEGINNINGS)).then(text).str.extract_groups(_VERB).alias("verbs"),
         pl.when(debug & _begins("task execution (")).then(text).str.extract_groups(_TASK).alias("tasks"),
+        pl.when(debug & _begins("established connection to ")).then(text).str.extract_groups(_CONNECTION).alias("made"),
         pl.when(log & _begins("duration: ")).then(text).str.extract_groups(_DURATION).alias("durations"),
         pl.when(log & _begins("process ")).then(text).str.extract_groups(_LOCK).alias("locks"),
         pl.when(debug & _begins("bind ")).then(text).str.extract(_BOUND, 1).alias("bound"),
@@ -153,7 +158,7 @@ def _groups() -> list[pl.Expr]:
 
 
 def _extracted() -> list[pl.Expr]:
-    verb, task = pl.col("verbs"), pl.col("tasks")
+    verb, task, made = pl.col("verbs"), pl.col("tasks"), pl.col("made")
     number = {"placement_id": "placement", "shard_id": "shard", "task_us": "task"}
     return [
         _microseconds(pl.col("durations")).alias("reported_us"),
@@ -163,8 +168,9 @@ def _extracted() -> list[pl.Expr]:
         task.struct.field("task"),
         task.struct.field("shard"),
         *(task.struct.field(group).cast(pl.Int64).alias(column) for column, group in number.items()),
-        task.struct.field("host").alias("worker_host"),
-        task.struct.field("port").cast(pl.Int32).alias("worker_port"),
+        made.struct.field("took").cast(pl.Float64).alias("connect_us"),
+        pl.coalesce(task.struct.field("host"), made.struct.field("host")).alias("worker_host"),
+        pl.coalesce(task.struct.field("port"), made.struct.field("port")).cast(pl.Int32).alias("worker_port"),
     ]
 
 
@@ -175,12 +181,24 @@ def _microseconds(groups: pl.Expr) -> pl.Expr:
 
 
 def _classified() -> list[pl.Expr]:
-    severity = pl.col("severity")
     word = (
         pl.when(pl.col("bound").is_not_null())
         .then(pl.lit("bind"))
         .otherwise(pl.col("verb").str.extract("^(statement|parse|bind|execute)"))
     )
+    # `S_1/C_2` is a statement and its portal.
+    name = pl.coalesce("name", "bound").str.replace("/.*$", "")
+    return [
+        _kind(word).cast(TABLES["log_events"]["kind"].dtype).alias("kind"),
+        pl.when(_of_local_execution()).then(pl.lit("execute")).otherwise(word).alias("phase"),
+        pl.coalesce("reported_us", "lock_us", "connect_us").alias("duration_us"),
+        name.alias("statement_name"),
+    ]
+
+
+def _kind(word: pl.Expr) -> pl.Expr:
+    """The kind of a record, of which a word may name the protocol phase."""
+    severity = pl.col("severity")
     timed = pl.col("reported_us").is_not_null()
     parameters = (severity == "DETAIL") & _begins("parameters: ", "Parameters: ")
     kind = (
@@ -198,6 +216,8 @@ def _classified() -> list[pl.Expr]:
         .then(word)
         .when(pl.col("task").is_not_null())
         .then(pl.lit("task"))
+        .when(pl.col("connect_us").is_not_null())
+        .then(pl.lit("connect"))
         .when(_of_local_execution() | ((severity == "DEBUG") & _begins(_LOCAL_PLAN)))
         .then(pl.lit("local"))
         .when(pl.col("lock_us").is_not_null())
@@ -205,14 +225,7 @@ def _classified() -> list[pl.Expr]:
     )
     for begun, beginnings in _BEGINNINGS.items():
         kind = kind.when((severity == "LOG") & _begins(*beginnings)).then(pl.lit(begun))
-    # `S_1/C_2` is a statement and its portal.
-    name = pl.coalesce("name", "bound").str.replace("/.*$", "")
-    return [
-        kind.otherwise(pl.lit("other")).cast(TABLES["log_events"]["kind"].dtype).alias("kind"),
-        pl.when(_of_local_execution()).then(pl.lit("execute")).otherwise(word).alias("phase"),
-        pl.coalesce("reported_us", "lock_us").alias("duration_us"),
-        name.alias("statement_name"),
-    ]
+    return kind.otherwise(pl.lit("other"))
 
 
 def _of_local_execution() -> pl.Expr:
@@ -241,5 +254,5 @@ def _statement_text() -> pl.Expr:
 
 def _message_text() -> pl.Expr:
     kind = pl.col("kind").cast(pl.String)
-    silent = kind.is_in(["duration", "execute", "parse", "bind", "statement", "parameters", "plan", "task"])
+    silent = kind.is_in(["duration", "execute", "parse", "bind", "statement", "parameters", "plan", "connect", "task"])
     return pl.when(~silent & ~pl.col("severity").is_in(["STATEMENT", "QUERY"])).then(pl.col("excerpt"))

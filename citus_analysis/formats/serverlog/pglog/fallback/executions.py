@@ -124,6 +124,7 @@ class Execution:
     shard_id: int = NOTHING_THERE
     local_xid: int = NOTHING_THERE
     closing_xid: int = NOTHING_THERE
+    connect_us: int = NOTHING_THERE
     session_seq: int = 0
     statement_fingerprint: int = 0
     duration_us: float = 0.0
@@ -179,6 +180,7 @@ class Backend:
         current: the execution to which records are added.
         held: the complete execution before `current`, kept until `current` is complete.
         undecided: executions of a session without a logged statement so far.
+        connections: time, host and port of the connections that the session made.
     """
 
     node: int
@@ -200,6 +202,7 @@ class Backend:
     current: Execution | None = None
     held: Execution | None = None
     undecided: list[Execution] = field(default_factory=list)
+    connections: set[tuple[int, int, int | None]] = field(default_factory=set)
 
 
 def packed(rows: Sequence[object], kind: str) -> NDArray[np.void]:

@@ -34,8 +34,10 @@ from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
 
 __all__ = ["PythonAssembly"]
 
-_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _NOTHING = range(len(RECORD_EVENTS))
-_INSIDE: Final = (_LOCAL, _PLANNED)
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
+_INSIDE: Final = (_LOCAL, _PLANNED, _CONNECT)
+#: Times of the log have a resolution of 1 ms.
+_RESOLUTION_US: Final = 2_000
 _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
 _FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
@@ -191,6 +193,8 @@ class PythonAssembly:
         if one is None or backend.closes or never_closed or fragment or passed:
             one = self._begin_execution(backend, record)
         self._add_record(one, record, event, closes=closes)
+        if event == _CONNECT:
+            _add_connection(backend, one, record)
         if event not in _INSIDE:
             backend.opens = opens
         backend.closes, backend.xid = closes, xid
@@ -305,6 +309,7 @@ class PythonAssembly:
         self._sessions += 1
         backend.session = Session(backend.node, self._sessions)
         backend.held, backend.kept = None, 0
+        backend.connections.clear()
         backend.sampled = backend.on_shard_seen = False
 
     def _put_out(self, one: Execution | None) -> None:
@@ -388,6 +393,21 @@ def _add_local(one: Execution, record: Record) -> None:
 def _local_of(record: Record) -> LocalExecution:
     facts = record.byte_offset, _known(record.log_time), _known(record.shard_id)
     return LocalExecution(*facts, record.source, record.statement_kind)
+
+
+def _add_connection(backend: Backend, one: Execution, record: Record) -> None:
+    """Take in a connection, whether it is made or taken over from an earlier statement.
+
+    Citus repeats the time that it took to make it. Connections are made at the same time: the longest counts.
+    """
+    took = int(record.duration_us or 0.0)
+    begun = None if record.log_time is None else record.log_time - took
+    made = (took, record.worker_host, record.worker_port)
+    early = begun is not None and one.opener_time != NOTHING_THERE and begun < one.opener_time - _RESOLUTION_US
+    taken = early or made in backend.connections
+    one.connect_us = max(0, one.connect_us if one.connect_us != NOTHING_THERE else 0, 0 if taken else took)
+    if not taken:
+        backend.connections.add(made)
 
 
 def _name_phases(timed: Sequence[Phase]) -> None:

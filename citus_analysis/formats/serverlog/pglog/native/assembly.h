@@ -15,6 +15,12 @@ typedef struct {
     byte_t event, parses;
 } timed_t;
 
+/* A connection that a session made. */
+typedef struct {
+    int64_t connect_us;
+    int32_t host, port;
+} connection_t;
+
 /* An unfinished execution with its records. */
 typedef struct {
     execution_t execution;
@@ -40,6 +46,7 @@ typedef struct {
     int64_t kept;
     session_t session;
     work_t *current, *held; /* execution that gets records; the complete one before it, kept until it is complete */
+    list_t connections;     /* (connection_t) that the session made */
     list_t undecided;       /* (work_t *) executions of a session without a logged statement so far */
 } backend_t;
 

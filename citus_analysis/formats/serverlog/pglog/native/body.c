@@ -98,6 +98,32 @@ INLINE place_t number_then(const byte_t *text, place_t begin, place_t end, const
 }
 #define NUMBER_THEN(text, begin, end, word, value) number_then(text, begin, end, word, sizeof(word) - 1, value)
 
+/* `HOST:PORT`, up to a blank. */
+static bool place_of_worker(const byte_t *text, place_t begin, place_t end, task_t *task)
+{
+    place_t stop = begin;
+    while (stop < end && !is_blank_byte(text[stop])) stop++;
+    place_t colon = stop - 1;
+    while (colon >= begin && !(text[colon] == ':' && colon + 1 < end && is_digit(text[colon + 1]))) colon--;
+    if (colon < begin) return false;
+    task->host = begin;
+    task->host_end = colon;
+    task->port = digits(text, colon + 1, digits_end(text, colon + 1, end, 5));
+    return true;
+}
+
+INTERNAL bool connection_at(const byte_t *text, place_t begin, place_t end, task_t *task)
+{
+    place_t place = BEGINS(text, begin, end, "established connection to "), stop = place, number;
+    if (place == ABSENT) return false;
+    while (stop < end && !is_blank_byte(text[stop])) stop++;
+    number = BEGINS(text, stop, end, " for session ");
+    if (number == ABSENT) return false;
+    place_t after = digits_end(text, number, end, 18);
+    number = after == number ? ABSENT : BEGINS(text, after, end, " in ");
+    return NUMBER_THEN(text, number, end, " microseconds", &task->task_us) != ABSENT && place_of_worker(text, place, end, task);
+}
+
 INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task)
 {
     place_t number = BEGINS(text, begin, end, "task execution (");
@@ -108,16 +134,7 @@ INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *ta
     place = NUMBER_THEN(text, place, end, ") on anchor shard (", &task->placement);
     place = NUMBER_THEN(text, place, end, ") finished in ", &task->shard);
     place = NUMBER_THEN(text, place, end, " microseconds on worker node ", &task->task_us);
-    if (place == ABSENT) return false;
-    place_t stop = place;
-    while (stop < end && !is_blank_byte(text[stop])) stop++;
-    place_t colon = stop - 1;
-    while (colon >= place && !(text[colon] == ':' && colon + 1 < end && is_digit(text[colon + 1]))) colon--;
-    if (colon < place) return false;
-    task->host = place;
-    task->host_end = colon;
-    task->port = digits(text, colon + 1, digits_end(text, colon + 1, end, 5));
-    return true;
+    return place != ABSENT && place_of_worker(text, place, end, task);
 }
 
 INTERNAL bool is_local_execution(const byte_t *text, place_t begin, place_t end)

@@ -37,6 +37,9 @@ INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end);
 /* Whether Citus reports a task. */
 INTERNAL bool task_at(const byte_t *text, place_t begin, place_t end, task_t *task);
 
+/* A connection to a worker: what it took to make it, and where it leads to. */
+INTERNAL bool connection_at(const byte_t *text, place_t begin, place_t end, task_t *task);
+
 /* Whether a text is the local executor's of Citus 13.2 and later, about a plan that it was handed. */
 INTERNAL bool is_local_execution(const byte_t *text, place_t begin, place_t end);
 

@@ -21,6 +21,7 @@ static work_t *begin_execution(assembly_t *assembly, backend_t *backend, const r
         .shard_id = NOTHING_THERE,
         .local_xid = NOTHING_THERE,
         .closing_xid = NOTHING_THERE,
+        .connect_us = NOTHING_THERE,
         .source = (uint32_t)record->source,
         .session = backend->session.session,
         .pid = (int32_t)backend->pid,
@@ -127,10 +128,31 @@ static void add_local(assembly_t *assembly, work_t *work, const records_t *recor
     if (!repeated) ADD(assembly, &work->locals, local_t, local);
 }
 
+/* Times of the log have a resolution of 1 ms. */
+#define RESOLUTION_US 2000
+
+/* Take in a connection, whether it is made or taken over from an earlier statement, for which Citus repeats the time that
+ * it took to make it. Connections are made at the same time: the longest counts. */
+static void add_connection(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record)
+{
+    execution_t *one = &backend->current->execution;
+    double took = ((const double *)records->duration_us.values)[record->row];
+    int64_t port = int_at(&records->worker_port, record->row);
+    connection_t made = {(int64_t)took, records->worker_host ? records->worker_host[record->row] : -1, (int32_t)port};
+    bool taken = one->opener_time != NOTHING_THERE && record->time != NOTHING_THERE &&
+                 record->time - made.connect_us < one->opener_time - RESOLUTION_US;
+    const connection_t *known = backend->connections.items;
+    for (int64_t place = 0; place < backend->connections.count && !taken; place++)
+        taken = known[place].connect_us == made.connect_us && known[place].host == made.host && known[place].port == made.port;
+    int64_t least = one->connect_us == NOTHING_THERE ? 0 : one->connect_us;
+    one->connect_us = taken || made.connect_us < least ? least : made.connect_us;
+    if (!taken) ADD(assembly, &backend->connections, connection_t, made);
+}
+
 INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record, byte_t event)
 {
     bool opens = event == R_OPENER || event == R_TASK;
-    bool inside = event == R_LOCAL || event == R_PLANNED, after_opener = !inside && backend->opens;
+    bool inside = event == R_LOCAL || event == R_PLANNED || event == R_CONNECT, after_opener = !inside && backend->opens;
     bool closes = event == R_ERROR || event == R_WHOLE || (event == R_DURATION && after_opener);
     bool never_closed = after_opener && (event == R_OPENER || event == R_WHOLE || event == R_PREPARE);
     /* In a segment that begins in the middle of a statement, a new xid shows that the next statement begins. */
@@ -146,6 +168,7 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
     if (event <= R_DURATION) add_timed(assembly, work, records, record, event, closes);
     if (event == R_TASK) add_task(assembly, work, records, record);
     if (event == R_LOCAL) add_local(assembly, work, records, record);
+    if (event == R_CONNECT) add_connection(assembly, backend, records, record);
     if (event == R_PLANNED) work->planned = local_of(records, record);
     if (event == R_ERROR) {
         work->execution.failed = 1;

@@ -157,5 +157,5 @@ INTERNAL void finish_session(assembly_t *assembly, backend_t *backend)
     backend->session = (session_t){.node = (int32_t)backend->node, .begins = NOTHING_THERE};
     backend->session.session = (uint32_t)++assembly->session_count;
     backend->sampled = backend->on_shard_seen = false;
-    backend->kept = 0;
+    backend->kept = backend->connections.count = 0;
 }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x1d4bb7acb8563831
+#define LAYOUT_HASH 0x3b4eee46ec3a1cf0
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -24,6 +24,7 @@ enum kind {
     K_STATEMENT,
     K_PARAMETERS,
     K_PLAN,
+    K_CONNECT,
     K_TASK,
     K_LOCAL,
     K_CHECKPOINT,
@@ -129,6 +130,7 @@ enum record_event {
     R_TASK,
     R_ERROR,
     R_PLANNED,
+    R_CONNECT,
     R_NOTHING,
 };
 
@@ -292,6 +294,7 @@ typedef struct {
     int64_t local_xid;
     int64_t closing_xid;
     int64_t session_seq;
+    int64_t connect_us;
     uint64_t statement_fingerprint;
     double duration_us;
     uint32_t source;

@@ -15,6 +15,12 @@ static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t en
     return K_OTHER;
 }
 
+static void set_worker(scan_t *scan, int64_t row, const task_t *task)
+{
+    set_32(&scan->out->worker_port, row, task->port);
+    set_text(scan, T_WORKER_HOST, row, task->host, task->host_end);
+}
+
 /* Read a LOG or DEBUG record: duration, statement, task, lock wait. Returns the beginning of its statement, or ABSENT. */
 static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end, bool log, enum kind *kind)
 {
@@ -52,9 +58,12 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
         set_64(&out->placement_id, row, task.placement);
         set_64(&out->shard_id, row, task.shard);
         set_64(&out->task_us, row, task.task_us);
-        set_32(&out->worker_port, row, task.port);
-        set_text(scan, T_WORKER_HOST, row, task.host, task.host_end);
+        set_worker(scan, row, &task);
         *kind = K_TASK;
+    } else if (!log && connection_at(text, begin, end, &task)) {
+        set_duration(&out->duration_us, row, task.task_us);
+        set_worker(scan, row, &task);
+        *kind = K_CONNECT;
     } else if (!log && is_local_execution(text, begin, end)) {
         set_8(&out->phase, row, P_EXECUTE);
         *kind = K_LOCAL;

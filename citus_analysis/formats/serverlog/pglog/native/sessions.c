@@ -4,7 +4,7 @@
 static byte_t event_of(const rules_t *rules, const records_t *records, const record_t *record)
 {
     byte_t event = (has(&records->duration_us, record->row) ? rules->timed : rules->untimed)[record->word];
-    bool inside = event == R_LOCAL || event == R_PLANNED;
+    bool inside = event == R_LOCAL || event == R_PLANNED || event == R_CONNECT;
     if (inside && record->gpid != NOTHING_THERE) return R_NOTHING;
     if (event == R_OPENER && rules->distributed && rules->statements[record->word] && record->gpid == NOTHING_THERE &&
         has(&records->shard_id, record->row))
