@@ -14,7 +14,7 @@ __all__ = ["KEY", "measure_nodes"]
 #: The columns that identify a plan.
 KEY: Final = ("resource", "source_id", "plan")
 #: Citus states the same number of rows for any distributed query, which is no estimate.
-_NO_ESTIMATE: Final = "Custom Scan (Citus Adaptive)"
+_NO_ESTIMATE: Final = "Custom Scan (Citus "
 
 
 @in_callers_kind
@@ -68,7 +68,7 @@ def measure_nodes(plan_nodes: Frame) -> pl.DataFrame:
 def _with_parents(frame: pl.DataFrame) -> pl.DataFrame:
     """The scans of Citus and all nodes above them."""
     place = frame.select(*KEY, "plan_node", "parent")
-    found = [place.filter(frame["node_type"].cast(pl.String) == _NO_ESTIMATE)]
+    found = [place.filter(frame["node_type"].cast(pl.String).str.starts_with(_NO_ESTIMATE))]
     while found[-1].height:
         above = found[-1].select(*KEY, plan_node="parent").unique()
         found.append(place.join(above, on=[*KEY, "plan_node"], how="semi"))

@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, TracesData
 
+from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import export_traces
@@ -286,6 +287,28 @@ def test_protobuf_holds_every_span(resource: str, tmp_path: Path) -> None:
         assert facts["server.address"] == ("coordinator" if row["node"] == "0" else f"worker{row['node']}")
         assert (facts["server.port"], facts["process.pid"]) == (5432, row["pid"])
         assert {a.key for a in resource_spans.resource.attributes} == {"service.name", "service.instance.id"}
+
+
+def test_failed_statements_have_the_state_that_the_log_names(tmp_path: Path) -> None:
+    """The SQLSTATE is in csvlog, jsonlog, and after a prefix with %e."""
+    log = tmp_path / "raw" / "postgresql.log"
+    log.parent.mkdir()
+    log.write_text(
+        "2026-08-01 10:00:00.001 UTC [7] 00000 LOG:  statement: SELECT 1\n"
+        "2026-08-01 10:00:00.002 UTC [7] 00000 LOG:  duration: 1.000 ms\n"
+        "2026-08-01 10:00:00.003 UTC [7] 00000 LOG:  statement: SELECT 1/0\n"
+        "2026-08-01 10:00:00.004 UTC [7] 22012 ERROR:  division by zero\n"
+        "2026-08-01 10:00:00.004 UTC [7] 22012 STATEMENT:  SELECT 1/0\n"
+    )
+    ingest(log.parent, tmp_path / "out", meta={"log_line_prefix": "%m [%p] %e "})
+    dataset = open_dataset(tmp_path / "out")
+    path = tmp_path / "traces.pb"
+    spans, statements, log_events = (dataset.scan(name) for name in ("spans", "statements", "log_events"))
+    export_traces(spans, statements, path, "otlp", log_events=log_events)
+    found = [attributes(span) for _, span in proto_spans(TracesData.FromString(path.read_bytes())).values()]
+    states = [facts.get("db.response.status_code") for facts in found if facts["citus.kind"] == "statement"]
+    assert sorted(states, key=str) == ["22012", None]
+    assert [facts["error.type"] for facts in found if "error.type" in facts] == ["22012"]
 
 
 def test_kinds_names_and_failures(tmp_path: Path) -> None:

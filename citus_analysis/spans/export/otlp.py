@@ -1,8 +1,9 @@
 """Traces in the OpenTelemetry protocol: JSON lines or protobuf.
 
 Each node becomes a resource, and each span a span. Attributes follow the semantic conventions for databases (stable
-since 1.33.0) if these define a name (`db.system.name`, `db.operation.name`, `server.address`, `server.port`,
-`error.type`); the names of attributes that are particular to Citus begin with `citus.`.
+since 1.33.0) if these define a name (`db.system.name`, `db.operation.name`, `db.response.status_code`,
+`server.address`, `server.port`, `error.type`); the names of attributes that are particular to Citus begin with
+`citus.`.
 
 A protobuf file is a `TracesData` message, written in pieces: repeated fields of concatenated messages add up. A JSON
 file has one `TracesData` object per line, as the OpenTelemetry file exporter writes it.
@@ -34,6 +35,7 @@ _SCOPE: Final = "citus_analysis"
 _CHUNK: Final = 20_000
 #: Spans that are in memory at a time: a few hundred megabytes.
 _GROUP: Final = 100_000
+_SUCCESS: Final = "00000"
 _KINDS: Final = {
     "statement": Span.SPAN_KIND_SERVER,
     "phase": Span.SPAN_KIND_INTERNAL,
@@ -49,6 +51,7 @@ _ATTRIBUTES: Final = {
     "db.operation.name": ("operation", "stringValue"),
     "server.address": ("address", "stringValue"),
     "server.port": ("port", "intValue"),
+    "db.response.status_code": ("sqlstate", "stringValue"),
     "error.type": ("error", "stringValue"),
     "process.pid": ("pid", "intValue"),
     "citus.kind": ("kind", "stringValue"),
@@ -81,6 +84,7 @@ def export_otlp(
     out_path: Path | str,
     *,
     nodes: pl.DataFrame | None = None,
+    log_events: pl.LazyFrame | None = None,
 ) -> ExportCount:
     """Write spans as OTLP.
 
@@ -89,6 +93,7 @@ def export_otlp(
         statements: rows of table `statements`, for the failure and place of execution of each trace.
         out_path: file to write; its suffix chooses between protobuf (`PROTOBUF_SUFFIXES`) and JSON lines.
         nodes: rows of table `nodes`: host and port of each node. Without them the node's name is taken for its host.
+        log_events: rows of table `log_events`: the SQLSTATE of the errors of failed statements.
 
     Returns:
         Number of spans written, and of those left out because they have no time.
@@ -97,7 +102,7 @@ def export_otlp(
     write = _protobuf if path.suffix in PROTOBUF_SUFFIXES else _json
     written = left_out = 0
     with open_output(path) as out:
-        for given, facts in _groups(spans.lazy(), statements.lazy()):
+        for given, facts in _groups(spans.lazy(), _with_states(statements.lazy(), log_events)):
             timed = with_a_time(given)
             left_out += given.height - timed.height
             for node, part in _described(timed, facts, nodes):
@@ -105,6 +110,16 @@ def export_otlp(
                     out.write(write(node, chunk))
                     written += chunk.height
     return ExportCount(written, left_out=left_out)
+
+
+def _with_states(statements: pl.LazyFrame, log_events: pl.LazyFrame | None) -> pl.LazyFrame:
+    """Statements with the SQLSTATE of the error that ended them, which is in the record at their place."""
+    if log_events is None:
+        return statements.with_columns(sqlstate=pl.lit(None, pl.String))
+    place = ["source_id", "byte_offset"]
+    states = log_events.filter(pl.col("sqlstate").is_not_null() & (pl.col("sqlstate") != _SUCCESS))
+    plain = states.select(pl.col("source_id").cast(pl.String), "byte_offset", pl.col("sqlstate").cast(pl.String))
+    return statements.with_columns(pl.col("source_id").cast(pl.String)).join(plain, on=place, how="left")
 
 
 def _groups(spans: pl.LazyFrame, statements: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
@@ -120,7 +135,7 @@ def _described(
     spans: pl.DataFrame, statements: pl.DataFrame, nodes: pl.DataFrame | None
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The spans of each node with the columns of OTLP's fields and attributes."""
-    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "statement_kind")
+    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "statement_kind", "sqlstate")
     described = spans.join(facts, on="trace_id", how="left").join(
         _places(spans, nodes), on=["resource", "node"], how="left", nulls_equal=True
     )
@@ -144,8 +159,9 @@ def _described(
         .alias("operation"),
         pl.col("match").cast(pl.String),
         pl.when(root).then("executed").alias("executed"),
-        # PostgreSQL's log does not give the class of the error with the statement: OpenTelemetry calls this _OTHER.
-        pl.when(root & pl.col("failed")).then(pl.lit("_OTHER")).alias("error"),
+        pl.when(root & pl.col("failed")).then("sqlstate").alias("sqlstate"),
+        # OpenTelemetry calls an error _OTHER whose class is not known: log_line_prefix without %e.
+        pl.when(root & pl.col("failed")).then(pl.coalesce("sqlstate", pl.lit("_OTHER"))).alias("error"),
     )
     for (node,), part in shaped.partition_by("node", as_dict=True, maintain_order=True).items():
         yield str(node), part

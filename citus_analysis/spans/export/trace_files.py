@@ -24,6 +24,7 @@ def export_traces(
     kind: str,
     *,
     nodes: pl.DataFrame | None = None,
+    log_events: pl.LazyFrame | None = None,
 ) -> ExportCount:
     """Write spans to a file that a trace viewer or collector opens.
 
@@ -38,6 +39,7 @@ def export_traces(
             anything else is JSON lines.
         kind: one of :data:`EXPORTS`.
         nodes: rows of table `nodes`; with them `otlp` names hosts and ports.
+        log_events: rows of table `log_events`; with them `otlp` names the SQLSTATE of failed statements.
 
     Returns:
         Number of trace events (perfetto) or spans (otlp) written; its attribute `left_out` is the number of spans
@@ -50,7 +52,7 @@ def export_traces(
     if kind not in EXPORTS:
         raise UnknownNameError("trace export", kind, EXPORTS)
     try:
-        return _write(spans, statements, Path(out_path), kind, nodes)
+        return _write(spans, statements, Path(out_path), kind, nodes, log_events)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -65,12 +67,13 @@ def _write(
     path: Path,
     kind: str,
     nodes: pl.DataFrame | None,
+    log_events: pl.LazyFrame | None,
 ) -> ExportCount:
     # Protobuf takes a while to import.
     if kind == "otlp":
         from citus_analysis.spans.export.otlp import export_otlp
 
-        return export_otlp(spans, statements, path, nodes=nodes)
+        return export_otlp(spans, statements, path, nodes=nodes, log_events=log_events)
     from citus_analysis.spans.export.perfetto import export_perfetto
 
     return export_perfetto(spans, statements, path)
