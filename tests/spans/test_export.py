@@ -311,6 +311,33 @@ def test_failed_statements_have_the_state_that_the_log_names(tmp_path: Path) -> 
     assert [facts["error.type"] for facts in found if "error.type" in facts] == ["22012"]
 
 
+def test_statements_are_spans_of_the_applications_trace(tmp_path: Path) -> None:
+    """The trace context in the application_name; a cut one, or one of zeros, is none."""
+    trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    names = [f"00-{trace}-{span}-01", f"00-{trace}-{span[:9]}", f"00-{'0' * 32}-{span}-01", "psql"]
+    log = tmp_path / "raw" / "postgresql.log"
+    log.parent.mkdir()
+    log.write_text(
+        "".join(
+            f"2026-08-01 10:00:0{pid}.00{at} UTC [{pid}] app={name} LOG:  {text}\n"
+            for pid, name in enumerate(names)
+            for at, text in enumerate(("statement: SELECT 1", "duration: 1.000 ms"))
+        )
+    )
+    ingest(log.parent, tmp_path / "out", meta={"log_line_prefix": "%m [%p] app=%a "})
+    dataset = open_dataset(tmp_path / "out")
+    path = tmp_path / "traces.pb"
+    spans, statements, log_events = (dataset.scan(name) for name in ("spans", "statements", "log_events"))
+    export_traces(spans, statements, path, "otlp", log_events=log_events)
+    found = [one for _, one in proto_spans(TracesData.FromString(path.read_bytes())).values()]
+    roots = [one for one in found if attributes(one)["citus.kind"] == "statement"]
+    inside = [one for one in roots if one.parent_span_id]
+    assert (len(roots), len(inside)) == (4, 1)
+    assert (inside[0].trace_id.hex(), inside[0].parent_span_id.hex()) == (trace, span)
+    assert {one.trace_id.hex() for one in found if one.parent_span_id == inside[0].span_id} == {trace}
+    assert sum(one.trace_id.hex() == trace for one in roots) == 1
+
+
 def test_kinds_names_and_failures(tmp_path: Path) -> None:
     export("w2-fail-dup-insert", tmp_path / "traces.pb", "otlp")
     found = [span for _, span in proto_spans(TracesData.FromString((tmp_path / "traces.pb").read_bytes())).values()]

@@ -36,6 +36,12 @@ _CHUNK: Final = 20_000
 #: Spans that are in memory at a time: a few hundred megabytes.
 _GROUP: Final = 100_000
 _SUCCESS: Final = "00000"
+#: What is read of the record that reports a statement.
+_LOGGED: Final = ("sqlstate", "application_trace", "application_span")
+#: The W3C's trace context, as an application puts it into its application_name.
+_CONTEXT: Final = r"\b00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}\b"
+#: An identifier of zeros is none.
+_NO_ID: Final = "^0+$"
 _KINDS: Final = {
     "statement": Span.SPAN_KIND_SERVER,
     "phase": Span.SPAN_KIND_INTERNAL,
@@ -93,7 +99,9 @@ def export_otlp(
         statements: rows of table `statements`, for the failure and place of execution of each trace.
         out_path: file to write; its suffix chooses between protobuf (`PROTOBUF_SUFFIXES`) and JSON lines.
         nodes: rows of table `nodes`: host and port of each node. Without them the node's name is taken for its host.
-        log_events: rows of table `log_events`: the SQLSTATE of the errors of failed statements.
+        log_events: rows of table `log_events`: the SQLSTATE of the errors of failed statements, and the trace of the
+            application where its application_name is a trace context (`00-4bf92f3577b34da6a3ce929d0e0e4736-...`):
+            statements become spans of that trace, below the span of the application.
 
     Returns:
         Number of spans written, and of those left out because they have no time.
@@ -102,7 +110,7 @@ def export_otlp(
     write = _protobuf if path.suffix in PROTOBUF_SUFFIXES else _json
     written = left_out = 0
     with open_output(path) as out:
-        for given, facts in _groups(spans.lazy(), _with_states(statements.lazy(), log_events)):
+        for given, facts in _groups(spans.lazy(), _with_logged(statements.lazy(), log_events)):
             timed = with_a_time(given)
             left_out += given.height - timed.height
             for node, part in _described(timed, facts, nodes):
@@ -112,14 +120,26 @@ def export_otlp(
     return ExportCount(written, left_out=left_out)
 
 
-def _with_states(statements: pl.LazyFrame, log_events: pl.LazyFrame | None) -> pl.LazyFrame:
-    """Statements with the SQLSTATE of the error that ended them, which is in the record at their place."""
+def _with_logged(statements: pl.LazyFrame, log_events: pl.LazyFrame | None) -> pl.LazyFrame:
+    """Statements with what the record at their place says.
+
+    That is the SQLSTATE of the error that ended them, and the trace and span of the application.
+    """
     if log_events is None:
-        return statements.with_columns(sqlstate=pl.lit(None, pl.String))
-    place = ["source_id", "byte_offset"]
-    states = log_events.filter(pl.col("sqlstate").is_not_null() & (pl.col("sqlstate") != _SUCCESS))
-    plain = states.select(pl.col("source_id").cast(pl.String), "byte_offset", pl.col("sqlstate").cast(pl.String))
-    return statements.with_columns(pl.col("source_id").cast(pl.String)).join(plain, on=place, how="left")
+        return statements.with_columns(pl.lit(None, pl.String).alias(name) for name in _LOGGED)
+    state = pl.col("sqlstate").cast(pl.String)
+    context = pl.col("application").cast(pl.String).str.extract_groups(_CONTEXT)
+    trace, span = (context.struct.field(name) for name in ("trace", "span"))
+    is_valid = ~trace.str.contains(_NO_ID) & ~span.str.contains(_NO_ID)
+    logged = log_events.select(
+        pl.col("source_id").cast(pl.String),
+        "byte_offset",
+        pl.when(state != _SUCCESS).then(state).alias("sqlstate"),
+        pl.when(is_valid).then(trace).alias("application_trace"),
+        pl.when(is_valid).then(span).alias("application_span"),
+    ).filter(pl.any_horizontal(pl.col(_LOGGED).is_not_null()))
+    plain = statements.with_columns(pl.col("source_id").cast(pl.String))
+    return plain.join(logged, on=["source_id", "byte_offset"], how="left")
 
 
 def _groups(spans: pl.LazyFrame, statements: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
@@ -135,7 +155,7 @@ def _described(
     spans: pl.DataFrame, statements: pl.DataFrame, nodes: pl.DataFrame | None
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The spans of each node with the columns of OTLP's fields and attributes."""
-    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "statement_kind", "sqlstate")
+    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "statement_kind", *_LOGGED)
     described = spans.join(facts, on="trace_id", how="left").join(
         _places(spans, nodes), on=["resource", "node"], how="left", nulls_equal=True
     )
@@ -145,9 +165,11 @@ def _described(
     begin = pl.coalesce("start_time", "end_time").to_physical()
     end = pl.max_horizontal(begin, pl.col("end_time").to_physical())
     shaped = described.with_columns(
-        pl.format("{}{}", pl.lit("0" * 16), hexadecimal("trace_id")).alias("traceId"),
+        pl.coalesce("application_trace", pl.format("{}{}", pl.lit("0" * 16), hexadecimal("trace_id"))).alias("traceId"),
         hexadecimal("span_id").alias("spanId"),
-        hexadecimal("parent_span_id").fill_null("").alias("parentSpanId"),
+        pl.coalesce(hexadecimal("parent_span_id"), pl.when(root).then("application_span"), pl.lit("")).alias(
+            "parentSpanId"
+        ),
         pl.when(executes).then(name.str.to_uppercase()).otherwise(name).alias("name"),
         kind.alias("kind"),
         kind.replace_strict(_KINDS, return_dtype=pl.Int64).alias("code"),
