@@ -17,8 +17,8 @@ _NEEDED: Final = ("resource", "statement_kind", "executed", "failed")
 def unplaced_statements(statements: pl.LazyFrame) -> list[str]:
     """A sentence on the statements that enter no profile of places, because nothing says where they were executed.
 
-    Citus logs an execution on another node at `log_min_messages = debug1`, and since 13.2 some local ones only at
-    `debug2`. Statements on tables that are not distributed are among them, too.
+    Since Citus 13.2, some local executions are logged at `log_min_messages = debug2` and below only. Statements on
+    tables that are not distributed are among them, too.
 
     Args:
         statements: rows of the table `statements`.
