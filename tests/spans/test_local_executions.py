@@ -1,4 +1,4 @@
-"""Where statements of Citus 13.2 were executed, and when they made connections.
+"""Where statements of Citus 13.2 and 15 were executed, and when they made connections.
 
 Three protocols, with each mark of a local execution and without.
 """
@@ -17,7 +17,7 @@ import citus_analysis as ca
 from citus_analysis.formats.serverlog.pglog.compiled import library
 from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
 
-RECORDED = Path(__file__).parents[1] / "data" / "protocols" / "citus13"
+RECORDED = Path(__file__).parents[1] / "data" / "protocols"
 #: Application -> local and remote executions, as counted in the log (README of the recording).
 TRUTH = {
     "pgb_simple_s": (62, 138),
@@ -39,7 +39,7 @@ COMMAND = "NOTICE:  executing the command locally: SELECT abalance FROM public.a
 def copied(tmp_path: Path, **put: str) -> Path:
     """The recording, with other texts in the places of the marks of the executor and the planner."""
     resource = tmp_path / "raw" / "citus13"
-    shutil.copytree(RECORDED, resource)
+    shutil.copytree(RECORDED / "citus13", resource)
     for packed in resource.glob("pglogs/*.zst"):
         with zstandard.open(packed, "rb") as content:
             text = content.read().decode()
@@ -62,7 +62,7 @@ def executions(raw: Path, out: Path) -> dict[str, dict[str | None, int]]:
     found: dict[str, dict[str | None, int]] = {}
     for application, executed, number in counts.rows():
         found.setdefault(application, {})[executed] = number
-    return {name: found[name] for name in TRUTH}
+    return found
 
 
 ALL = {name: {"local": local, "remote": remote} for name, (local, remote) in TRUTH.items()}
@@ -119,3 +119,18 @@ def test_the_first_statement_of_a_session_at_a_worker_makes_the_connection(tmp_p
     assert first.height == made.height == 24
     assert sorted(made["connect_us"]) == sorted(first["duration_us"])
     assert dataset.spans().filter(pl.col("name") == "connect").height == 24
+
+
+def test_citus_15_executes_statements_where_their_keys_are(tmp_path: Path) -> None:
+    """102 of 200 keys are on the node itself."""
+    found = executions(RECORDED / "citus15", tmp_path / "out")
+    others = found.pop("kinds")
+    assert found == {name: {"local": 102, "remote": 98} for name in TRUTH}
+    assert others == {"multi_shard": 3, "remote": 3, "local": 4}
+    dataset = ca.open_dataset(tmp_path / "out")
+    of_pgbench = dataset.statements().filter(pl.col("executed").is_in(["local", "remote"]), pl.col("tasks") == 1)
+    assert set(of_pgbench["match"]) <= {"exact", "inferred"}
+    assert of_pgbench.filter(pl.col("match") == "inferred").height == 3
+    # A repartition join has many connections, and its tasks are not told apart by them.
+    joined = dataset.statements().filter(pl.col("tasks") > 100)
+    assert joined["wait_us"].item() <= joined["execute_us"].item()

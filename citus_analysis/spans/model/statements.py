@@ -89,7 +89,9 @@ def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
     total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
     # The union of task intervals is known to 1 ms only; the busiest lane and T bound it from both sides.
     union = pl.when(pl.col("union_us").is_not_null()).then(pl.min_horizontal("union_us", "execute_us"))
-    wait = pl.max_horizontal("lane_us", union)
+    # Where the children of tasks are unknown, tasks of several connections seem to be of one.
+    lane = pl.when(pl.col("union_us").is_null()).then("lane_us").otherwise(pl.min_horizontal("lane_us", "execute_us"))
+    wait = pl.max_horizontal(lane, union)
     counts = pl.col("local_tasks", "remote_tasks").fill_null(0)
     times = {
         "tasks": tasks,
