@@ -134,3 +134,14 @@ def test_citus_15_executes_statements_where_their_keys_are(tmp_path: Path) -> No
     # A repartition join has many connections, and its tasks are not told apart by them.
     joined = dataset.statements().filter(pl.col("tasks") > 100)
     assert joined["wait_us"].item() <= joined["execute_us"].item()
+
+
+def test_settings_of_citus_15_change_what_is_logged_and_not_what_is_read(tmp_path: Path) -> None:
+    """The binary protocol, no local execution, no plans for local shards; schemas as shards, delegated functions."""
+    found = executions(RECORDED / "citus15-settings", tmp_path / "out")
+    assert found.pop("kinds") == {"local": 33, "remote": 27}
+    assert len(found) == 3 * len(TRUTH)
+    by_key = {"local": 48, "remote": 52}
+    assert all(counts == ({"remote": 100} if "nolocal" in name else by_key) for name, counts in found.items())
+    quality = ca.open_dataset(tmp_path / "out").table("match_quality")
+    assert quality["match_rate"].to_list() == [1.0, 1.0]
