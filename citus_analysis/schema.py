@@ -841,7 +841,7 @@ _TABLES: Final = (
         "server_counters",
         "Cumulative counters of a server's views as differences between two snapshots, never across a reset.",
         "snapshots of pg_stat_statements, pg_stat_database, pg_stat_wal, pg_stat_io, pg_stat_bgwriter, "
-        "pg_stat_checkpointer, citus_stat_statements",
+        "pg_stat_checkpointer, citus_stat_statements, citus_stat_counters",
         (
             _SOURCE_ID,
             _RESOURCE,

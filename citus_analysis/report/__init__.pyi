@@ -10,6 +10,7 @@ from .bottleneck.bottleneck_tables import shard_spread as shard_spread
 from .bottleneck.bottleneck_tables import threshold_rows as threshold_rows
 from .bottleneck.bottleneck_tables import variance_rows as variance_rows
 from .bottleneck.bottleneck_text import balance_sentences as balance_sentences
+from .bottleneck.bottleneck_text import connection_sentences as connection_sentences
 from .bottleneck.bottleneck_text import bottleneck_sentences as bottleneck_sentences
 from .bottleneck.bottleneck_text import curve_figures as curve_figures
 from .bottleneck.bottleneck_text import demand_sentences as demand_sentences

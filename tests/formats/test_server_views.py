@@ -68,6 +68,18 @@ def test_recordings_of_views_of_many_rows() -> None:
     assert of("citus_stat_statements-12.1.csv")["note"].cast(pl.String).unique().to_list() == ["first"]
 
 
+def test_connections_of_citus_are_counted() -> None:
+    """Two clients made a connection each, and took it over for the other statements on that node."""
+    found = of("citus_stat_counters-15.csv").filter(pl.col("key") == "postgres")
+    assert dict(found.select(pl.col("counter").cast(pl.String), "value").rows()) == {
+        "connection_establishment_succeeded": 2.0,
+        "connection_establishment_failed": 0.0,
+        "connection_reused": 100.0,
+        "query_execution_single_shard": 200.0,
+        "query_execution_multi_shard": 0.0,
+    }
+
+
 def test_means_and_texts_are_no_counters(tmp_path: Path) -> None:
     found = of_lines(tmp_path, STATEMENTS, entry(0, 1, 5), entry(9, 1, 8) + "\"SELECT 'secret-of-mine'\"")
     assert set(found["server_counters"]["counter"].cast(pl.String)) == {"calls", "rows"}

@@ -11,6 +11,7 @@ from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.plots import plot_percentages, plot_variance, plot_waits
 from citus_analysis.report.bottleneck.bottleneck_text import (
     bottleneck_sentences,
+    connection_sentences,
     demand_sentences,
     generator_sentence,
 )
@@ -120,3 +121,25 @@ def test_the_page_is_written_with_its_tables(folder: Path, tmp_path: Path) -> No
 def test_unknown_resources_are_refused_before_the_page_is_made(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="lok"):
         render_report("bottleneck", folder, tmp_path, {"resources": "lok-*"})
+
+
+def test_connections_between_nodes_are_counted_by_resource() -> None:
+    names = ("connection_establishment_succeeded", "connection_reused", "connection_establishment_failed")
+    values = {"a": (2.0, 98.0, 0.0), "b": (50.0, 50.0, 3.0), "c": (0.0, 0.0, 0.0)}
+    rows = [
+        {
+            "resource": resource,
+            "run_id": f"{resource}/1",
+            "view": "citus_stat_counters",
+            "counter": name,
+            "value": value,
+        }
+        for resource, counts in values.items()
+        for name, value in zip(names, counts, strict=True)
+    ]
+    outside = {**rows[0], "run_id": None, "value": 1000.0}
+    assert connection_sentences(pl.DataFrame([*rows, outside])) == [
+        "b: in 1 run nodes used connections to one another 100 times, and made 50 of them anew (50 %); "
+        "3 attempts failed.",
+        "a: in 1 run nodes used connections to one another 100 times, and made 2 of them anew (2 %).",
+    ]

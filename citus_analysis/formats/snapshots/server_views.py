@@ -6,8 +6,9 @@ Written by the runner before and after each run, or by hand with::
 
 One file contains one view: `pg_stat_statements` (with or without the text), `pg_stat_database`, `pg_stat_wal`,
 `pg_stat_io` (PostgreSQL 16 and later), `pg_stat_bgwriter`, `pg_stat_checkpointer` (17), or Citus'
-`citus_stat_statements`; its columns, in any order, identify it. The header has a column with the time, as
-:mod:`citus_analysis.formats.snapshots.activity` describes. Records with the same time are one snapshot.
+`citus_stat_statements` and `citus_stat_counters` (13.1); its columns, in any order, identify it. The header has a
+column with the time, as :mod:`citus_analysis.formats.snapshots.activity` describes. Records with the same time are one
+snapshot.
 
 Two snapshots give one row for each entry of the view and counter: `value` is the growth of the counter. A difference
 is never taken across a reset: `note` is `reset` if `stats_reset` (or the entry's `stats_since`, PostgreSQL 17)
@@ -75,12 +76,13 @@ _VIEWS: Final = (
     _View("pg_stat_statements", frozenset({"queryid", "calls", "rows"}), ("userid", "dbid", "toplevel", "queryid")),
     _View("pg_stat_io", frozenset({"backend_type", "object", "context"}), ("backend_type", "object", "context")),
     _View("pg_stat_database", frozenset({"datname", "xact_commit", "blks_hit"}), ("datname",)),
+    _View("citus_stat_counters", frozenset({"connection_establishment_succeeded", "connection_reused"}), ("name",)),
     _View("pg_stat_wal", frozenset({"wal_records", "wal_fpi", "wal_bytes"})),
     _View("pg_stat_checkpointer", frozenset({"num_timed", "num_requested"})),
     _View("pg_stat_bgwriter", frozenset({"buffers_clean", "maxwritten_clean"})),
 )
 _NO_COUNTER: Final = re.compile(
-    r"(?:min|max|mean|stddev)_.*|.*_(?:min|max|mean|stddev)|numbackends|op_bytes|userid|dbid|datid|usesysid|query|"
+    r"(?:min|max|mean|stddev)_.*|.*_(?:min|max|mean|stddev)|numbackends|op_bytes|oid|name|userid|dbid|datid|usesysid|query|"
     r"relid|indexrelid|checksum_last_failure|stats_reset|stats_since|minmax_stats_since|dealloc|toplevel|usename|rolname"
 )
 
@@ -113,7 +115,7 @@ class ServerViews(JoinableFormat):
     """Snapshots of a server's statistics views: cumulative counters."""
 
     name: ClassVar[str] = "server_views"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("server_counters",)
     noise: ClassVar[str] = "the header, also where it is repeated"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)

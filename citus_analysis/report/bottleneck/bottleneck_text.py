@@ -19,6 +19,7 @@ from citus_analysis.texts.number_text import readable
 __all__ = [
     "balance_sentences",
     "bottleneck_sentences",
+    "connection_sentences",
     "curve_figures",
     "demand_sentences",
     "generator_sentence",
@@ -29,6 +30,8 @@ __all__ = [
 
 #: Configurations with a sentence of their own; the table has all.
 _MOST: Final = 4
+#: Counters of `citus_stat_counters`: connections that were made, taken over, and not to be had.
+_CONNECTIONS: Final = ("connection_establishment_succeeded", "connection_reused", "connection_establishment_failed")
 _WORDS: Final = {
     "connections": "the number of connections",
     "CPU quota": "the CPU quota of the servers",
@@ -160,6 +163,36 @@ def balance_sentences(study: BottleneckStudy) -> list[str]:
             f"the mean, shard {row['least_used']} has {row['least']} ({test})."
         )
     return found or ["No measurement covers several nodes."]
+
+
+def connection_sentences(counters: pl.DataFrame, most: int = _MOST) -> list[str]:
+    """How many connections nodes of Citus made to one another in the runs of a resource, and how many they reused.
+
+    Args:
+        counters: rows of the table `server_counters`; those of `citus_stat_counters` (Citus 13.1) are used.
+        most: number of resources that are named, those with the largest share of new connections first.
+    """
+    of_runs = pl.col("run_id").is_not_null() & pl.col("value").is_not_null() & (pl.col("view") == "citus_stat_counters")
+    sums = (
+        counters.with_columns(pl.col("view", "counter", "resource").cast(pl.String))
+        .filter(of_runs)
+        .group_by("resource")
+        .agg(
+            *(
+                pl.col("value").filter(pl.col("counter") == name).sum().cast(pl.Int64).alias(name)
+                for name in _CONNECTIONS
+            ),
+            runs=pl.col("run_id").n_unique(),
+        )
+        .with_columns(uses=pl.sum_horizontal(_CONNECTIONS[:2]))
+        .filter(pl.col("uses") > 0)
+        .sort(pl.col(_CONNECTIONS[0]) / pl.col("uses"), "resource", descending=[True, False])
+    )
+    return [
+        f"{resource}: in {counted(runs, 'run')} nodes used connections to one another {uses:,} times, and made "
+        f"{made:,} of them anew ({100 * made / uses:.2g} %)" + (f"; {failed:,} attempts failed." if failed else ".")
+        for resource, made, _, failed, runs, uses in sums.head(most).rows()
+    ]
 
 
 def _uneven(rows: pl.DataFrame, words: str) -> str:

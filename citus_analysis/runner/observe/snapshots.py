@@ -38,7 +38,7 @@ _ACTIVITY_COLUMNS: Final = (
 )
 _VIEWS: Final = (
     *("pg_stat_statements", "citus_stat_statements", "pg_stat_database", "pg_stat_wal", "pg_stat_io"),
-    *("pg_stat_bgwriter", "pg_stat_checkpointer"),
+    *("pg_stat_bgwriter", "pg_stat_checkpointer", "citus_stat_counters"),
 )
 _ISO_TIMES: Final = "SET datestyle = 'ISO, YMD'"
 #: Texts of statements are not copied.
