@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from benchmarks._process_tree import watching
-from citus_analysis.cli.subcommands.ingest import ARROW_MEMORY
+from citus_analysis.cli.reading import ARROW_MEMORY
 from citus_analysis.formats import Content
 
 RECORDED: Final = Path(__file__).parents[1] / "tests" / "data" / "recorded"

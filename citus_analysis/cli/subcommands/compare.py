@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
+from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import METRIC_OPTION, Chosen, over_configurations
 from citus_analysis.core.defaults import EXCHANGE_FORMATS
 
@@ -49,7 +50,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import compare_runs, format_comparison, render_comparison
 
-    found = compare_runs(open_dataset(folder), metric, by, base, **chosen)
+    found = compare_runs(open_dataset(dataset_of(folder)), metric, by, base, **chosen)
     if as_json or form == "json":
         print_json(found.to_dict())
     elif form != "text":

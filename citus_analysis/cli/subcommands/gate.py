@@ -9,6 +9,7 @@ import click
 
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json
+from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import METRICS_OPTION, Chosen, over_configurations
 from citus_analysis.errors import InputError, InsufficientDataError, UsageError
 from citus_analysis.texts.urls import resolved_place
@@ -50,7 +51,7 @@ def command(
     if resolved_place(folder) == resolved_place(baseline):
         raise UsageError("a dataset cannot be judged by itself", path=folder, way_out="name another --baseline")
     try:
-        found = gate(open_dataset(folder), open_dataset(baseline), metrics, **chosen)
+        found = gate(open_dataset(dataset_of(folder)), open_dataset(dataset_of(baseline)), metrics, **chosen)
     except InsufficientDataError as error:
         # The exit code 1 is reserved for a candidate that is worse.
         raise InputError(error.problem, path=folder, way_out=error.way_out) from error

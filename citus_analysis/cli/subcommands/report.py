@@ -13,6 +13,7 @@ import click
 from citus_analysis.cli.completed_values import PLACE, report_parameters, reports
 from citus_analysis.cli.output import key_values, printable
 from citus_analysis.cli.progress import terminal_bars
+from citus_analysis.cli.reading import dataset_of
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -24,7 +25,7 @@ __all__ = ["command"]
 
 @click.command("report")
 @click.argument("name", metavar="NAME|FILE.ipynb|all", shell_complete=reports)
-@click.argument("folder", metavar="DIR", required=False, type=PLACE)
+@click.argument("places", metavar="DIR|SRC...", nargs=-1, type=PLACE)
 @click.option("--dataset", type=PLACE, metavar="DIR", help="The same as DIR.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="OUT", help="Folder for the reports.")
 @click.option(
@@ -39,7 +40,7 @@ __all__ = ["command"]
 @click.option("--no-html", is_flag=True, help="Write the executed notebook and the CSV files only.")
 def command(
     name: str,
-    folder: Path | str | None,
+    places: tuple[Path | str, ...],
     dataset: Path | str | None,
     out: Path,
     parameters: dict[str, str],
@@ -47,11 +48,12 @@ def command(
 ) -> None:
     """Make a report of the dataset in DIR: executed notebook, self-contained HTML page, CSV of every figure's table.
 
-    Unknown parameters and values of the wrong type are rejected before a notebook is executed.
+    Raw files (SRC...) are read into OUT/dataset first. Unknown parameters and values of the wrong type are rejected
+    before a notebook is executed.
     """
     from citus_analysis.report import render_reports
 
-    source = _the_one_dataset(folder, dataset)
+    source = dataset_of(*_given(places, dataset), into=out / "dataset")
     with _progress() as progress:
         rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress)
     for left_out, reason in rendered.left_out.items():
@@ -62,14 +64,14 @@ def command(
             click.echo(f"  {printable(finding)}")
 
 
-def _the_one_dataset(position: Path | str | None, option: Path | str | None) -> Path | str:
+def _given(places: tuple[Path | str, ...], option: Path | str | None) -> tuple[Path | str, ...]:
     from citus_analysis.errors import UsageError
 
-    if position is not None and option is not None and position != option:
-        problem = f"two datasets are given, {position} and --dataset {option}"
+    if option is not None and places not in ((), (option,)):
+        problem = f"two datasets are given, {places[0]} and --dataset {option}"
         raise UsageError(problem, way_out="make one report after the other")
-    given = position or option
-    if given is None:
+    given = places if option is None else (option,)
+    if not given:
         raise UsageError("no dataset is given", way_out="citus-analysis report NAME DIR --out OUT")
     return given
 

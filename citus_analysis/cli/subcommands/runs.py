@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
+from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import ALLOW, AS_JSON, SHARE
 from citus_analysis.core.defaults import LEVEL
 from citus_analysis.texts.urls import place_of
@@ -28,7 +29,7 @@ def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: b
     from citus_analysis.dataset import open_dataset
     from citus_analysis.stats import format_configurations, list_configurations
 
-    found = list_configurations(open_dataset(folder), level=level, allow=allow)
+    found = list_configurations(open_dataset(dataset_of(folder)), level=level, allow=allow)
     if as_json:
         print_json(found.to_dicts())
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.output import print_json
+from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import Chosen, over_configurations
 from citus_analysis.core.defaults import METRIC
 
@@ -27,7 +28,7 @@ def command(folder: Path | str, x: str, metric: str, base: float | None, chosen:
     from citus_analysis.dataset import open_dataset
     from citus_analysis.scaling import format_scaling, scale_runs
 
-    study = scale_runs(open_dataset(folder), x, metric, base, **chosen)
+    study = scale_runs(open_dataset(dataset_of(folder)), x, metric, base, **chosen)
     if as_json:
         print_json(study.to_dict())
     else:

@@ -10,6 +10,7 @@ import click
 
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import printable
+from citus_analysis.cli.reading import dataset_of
 from citus_analysis.texts.counted_words import counted
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def command(
     from citus_analysis.spans import export_traces
     from citus_analysis.spans.export.trace_selection import Selection
 
-    dataset = open_dataset(folder)
+    dataset = open_dataset(dataset_of(folder))
     spans, statements = dataset.scan("spans"), dataset.scan("statements")
     for column, value, what in (("run_id", run_id, "run"), ("resource", resource, "resource")):
         if value is not None:

@@ -8,6 +8,7 @@ import click
 
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import FORMATS, print_frame
+from citus_analysis.cli.reading import dataset_of
 
 __all__ = ["command"]
 
@@ -29,4 +30,4 @@ def command(folder: Path | str, query: str, how: str) -> None:
     """
     from citus_analysis.dataset import open_dataset
 
-    print_frame(open_dataset(folder).sql(query), how)
+    print_frame(open_dataset(dataset_of(folder)).sql(query), how)

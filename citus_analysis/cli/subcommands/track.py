@@ -9,6 +9,7 @@ import click
 
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json, printable
+from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import (
     ALLOW,
     AS_JSON,
@@ -57,7 +58,7 @@ def command(
     from citus_analysis.dataset import open_dataset
     from citus_analysis.tracking import format_track, track
 
-    datasets = [open_dataset(folder) for folder in folders]
+    datasets = [open_dataset(dataset_of(folder)) for folder in folders]
     columns, values = column_names(pool), column_values(only)
     found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow)
     if as_json:

@@ -1,0 +1,150 @@
+"""Raw files read into a dataset: by `ingest`, and by commands that are given raw files in place of a dataset."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from citus_analysis.cli.output import printable
+from citus_analysis.cli.progress import terminal_bars
+
+if TYPE_CHECKING:
+    from citus_analysis.dataset import IngestSummary, Progress
+    from citus_analysis.dataset.ingesting.summary import ProgressCallback
+
+__all__ = ["ARROW_MEMORY", "dataset_of", "read_sources"]
+
+#: Arrow's source of memory. Its own allocator takes huge pages, which the system clears entirely even if little of them
+#: is used; for a log of some hundred MB this costs a tenth of the time and of the memory.
+ARROW_MEMORY: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+#: Heaps of the C library; each keeps its freed memory, so that one per thread would occupy a quarter more memory.
+_HEAPS: Final = 2
+#: The parameter of mallopt for the number of heaps (`M_ARENA_MAX` of malloc.h).
+_MOST_HEAPS: Final = -8
+_STAGES: Final = {"scan": "looking", "read": "reading", "derive": "deriving"}
+#: Datasets of raw files that no command read for so long are removed.
+_KEPT_S: Final = 30 * 86_400
+
+
+def dataset_of(place: Path | str, *more: Path | str, into: Path | None = None) -> Path | str:
+    """The dataset at a place; for raw files, a dataset that they are read into and that is named on stderr.
+
+    What is read stays: the next command reads only files that changed since.
+
+    Args:
+        place: a dataset, or files and folders of raw files; a URL is a dataset.
+        more: further files and folders.
+        into: folder of the dataset; default: one of the user's cache, by the path of the files. Datasets there that
+            nobody used for 30 days are removed.
+
+    Raises:
+        InputError: there are no such files, or none of them can be read.
+    """
+    from citus_analysis.dataset.storage.manifest import Manifest
+
+    if not more and (not isinstance(place, Path) or not _holds_files(place) or Manifest.load(place).exists):
+        # What is no dataset either is refused where it is opened.
+        return place
+    folder = into or _cached((place, *more))
+    summary = read_sources((place, *more), folder)
+    # The time of its last use.
+    os.utime(folder)
+    click.echo(printable(f"read into {folder}: {summary}"), err=True)
+    return folder
+
+
+def _holds_files(place: Path) -> bool:
+    return place.is_file() or (place.is_dir() and any(place.iterdir()))
+
+
+def _cached(sources: Sequence[Path | str]) -> Path:
+    """The folder of the user's cache for these sources; old ones are removed."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "citus-analysis" / "read"
+    paths = [str(source.resolve()) if isinstance(source, Path) else source for source in sources]
+    name = Path(paths[0]).name[:40] or "files"
+    folder = home / f"{name}-{hashlib.sha256(os.fsencode(os.pathsep.join(paths))).hexdigest()[:12]}"
+    home.mkdir(parents=True, exist_ok=True)
+    for other in home.iterdir():
+        with suppress(OSError):
+            if other != folder and time.time() - other.stat().st_mtime > _KEPT_S:
+                shutil.rmtree(other)
+    return folder
+
+
+def read_sources(
+    sources: Sequence[Path | str],
+    out: Path | str,
+    *,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    format_: str | None = None,
+    meta: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> IngestSummary:
+    """Read raw files into a dataset, with a progress bar; what was noticed is printed on stderr.
+
+    Args:
+        sources: files, folders, patterns and URLs.
+        out: the dataset.
+        jobs: as for :func:`citus_analysis.ingest`, like all that follow.
+        cluster: Dask's scheduler or processes.
+        format_: format of all files.
+        meta: facts about them.
+        strict: change nothing if a line is rejected.
+    """
+    # Both are set before the import of Arrow and polars; values set by the user have priority.
+    threads = jobs or len(os.sched_getaffinity(0))
+    for name, value in (ARROW_MEMORY | _polars_threads(threads)).items():
+        os.environ.setdefault(name, value)
+    _share_heaps()
+    from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.dataset.ingesting.workers.early_hashes import hashes_ahead
+    from citus_analysis.dataset.ingesting.workers.early_helpers import first_files, helpers_ahead
+
+    paths = expand_sources(sources)
+    files = first_files(paths) if cluster is None else []
+    is_new = isinstance(out, Path) and not out.exists()
+    with helpers_ahead(files if is_new else [], threads), hashes_ahead(files, threads), _progress() as progress:
+        from citus_analysis.dataset import ingest
+
+        summary = ingest(
+            paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, cluster=cluster, progress=progress
+        )
+    for message in (*summary.messages, *summary.remarks):
+        click.echo(printable(message), err=True)
+    return summary
+
+
+def _polars_threads(jobs: int) -> dict[str, str]:
+    """Threads of polars beside those that call it, which work themselves: handing over small frames takes longer."""
+    return {"POLARS_MAX_THREADS": str(max(1, jobs // 2))}
+
+
+def _share_heaps() -> None:
+    """Let threads share the heaps of the C library if it is glibc; a value set by the user has priority."""
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(AttributeError):
+            ctypes.CDLL(None).mallopt(_MOST_HEAPS, _HEAPS)
+
+
+@contextmanager
+def _progress() -> Iterator[ProgressCallback | None]:
+    with terminal_bars("{task.description:>8}") as bars:
+        if bars is None:
+            yield None
+            return
+        tasks = {stage: bars.add_task(label, total=None, visible=False) for stage, label in _STAGES.items()}
+
+        def show(progress: Progress) -> None:
+            bars.update(tasks[progress.stage], completed=progress.done, total=progress.total or 1, visible=True)
+
+        yield show

@@ -1,0 +1,88 @@
+"""Raw files where a command needs a dataset: they are read first, into a folder that is named and used again."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from citus_analysis.cli import main as command_line
+from tests.dataset.study.outputs import write_pgbench
+from tests.recordings import RECORDED
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        command_line(arguments)
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "citus-analysis" / "read"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for version, clients, repeat in ((v, c, r) for v in (15, 16) for c in (4, 16) for r in (1, 2, 3)):
+        write_pgbench(tmp_path / f"results/pg{version}_c{clients}_r{repeat}.log", clients, 100 * version + repeat)
+    return tmp_path / "results"
+
+
+def test_the_files_are_read_once(runs: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = (
+        (["compare", str(runs), "--by", "set_up"], "pg16"),
+        (["scale", str(runs), "--x", "threads"], "family=pg15"),
+        (["runs", str(runs)], "4 configurations, 12 runs"),
+        (["sql", str(runs), "SELECT count(*) AS runs FROM runs"], "12"),
+    )
+    for number, (command, shown) in enumerate(commands):
+        main(command)
+        out, errors = capsys.readouterr()
+        assert shown in out
+        assert ("12 read, 0 unchanged" if number == 0 else "0 read, 12 unchanged") in errors
+        (folder,) = cache.iterdir()
+        assert f"read into {folder}: " in errors
+    (runs / "pg16_c16_r3.log").unlink()
+    write_pgbench(runs / "pg16_c16_r4.log", 16, 1700)
+    main(["runs", str(runs)])
+    assert "1 read, 11 unchanged" in capsys.readouterr().err
+
+
+def test_a_gate_judges_two_folders_of_raw_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, rate in (("old", 1000), ("new", 800)):
+        for repeat in range(1, 6):
+            write_pgbench(tmp_path / name / f"r{repeat}.log", 8, rate + repeat)
+    assert main(["gate", str(tmp_path / "new"), "--baseline", str(tmp_path / "old")]) == 1
+    assert "1 worse" in capsys.readouterr().out
+
+
+def test_a_report_keeps_what_it_read_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = sorted((RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-[12]-1.log.zst"))
+    out = tmp_path / "reports"
+    assert main(["report", "server", *map(str, logs), "--out", str(out), "--no-html"]) == 0
+    assert f"read into {out / 'dataset'}: 2 files: 2 read" in capsys.readouterr().err
+    assert (out / "server.ipynb").exists()
+    assert main(["report", "server", str(out / "dataset"), "--out", str(out), "--no-html"]) == 0
+    assert "read into" not in capsys.readouterr().err
+
+
+def test_what_nobody_used_for_a_month_is_removed(runs: Path, cache: Path, tmp_path: Path) -> None:
+    main(["runs", str(runs)])
+    (mine,) = cache.iterdir()
+    long_ago = time.time() - 31 * 86_400
+    os.utime(mine, (long_ago, long_ago))
+    write_pgbench(tmp_path / "others/run1.log", 4, 100)
+    main(["runs", str(tmp_path / "others")])
+    (left,) = cache.iterdir()
+    assert left.name.startswith("others-")
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("buy milk\n")
+    assert main(["runs", str(tmp_path / "notes.txt")]) == 3
+    assert "no format recognises it" in capsys.readouterr().err
