@@ -22,8 +22,10 @@ from .dataset import Dataset as Dataset
 from .dataset import IngestSummary as IngestSummary
 from .dataset import Inspection as Inspection
 from .dataset import ingest as ingest
+from .dataset import ReadFiles as ReadFiles
 from .dataset import inspect as inspect
 from .dataset import open_dataset as open_dataset
+from .dataset import read as read
 from .errors import CitusAnalysisError as CitusAnalysisError
 from .explorer import explore as explore
 from .published import AuditResult as AuditResult

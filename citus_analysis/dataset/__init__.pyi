@@ -6,6 +6,8 @@ from .inspection import Inspection as Inspection
 from .inspection import inspect as inspect
 from .query.access import Dataset as Dataset
 from .query.access import open_dataset as open_dataset
+from .read_files import ReadFiles as ReadFiles
+from .read_files import read as read
 from .storage.files import Vacuumed as Vacuumed
 from .objects.vacuuming import vacuum as vacuum
 

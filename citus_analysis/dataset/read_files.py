@@ -1,0 +1,113 @@
+"""Raw files to tables in one call, without a dataset that stays."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from citus_analysis.core.displays import Shown
+from citus_analysis.dataset.ingesting.ingestion import ingest
+from citus_analysis.dataset.ingesting.summary import IngestSummary
+from citus_analysis.dataset.query.access import Dataset, open_dataset
+from citus_analysis.schema import OUTSIDE_DATASET, TABLES
+from citus_analysis.texts.counted_words import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["ReadFiles", "read"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ReadFiles(Shown):
+    """The tables of some raw files, each as the attribute of its name (`.device_samples`, `.statements`, `.rejects`).
+
+    Attributes:
+        summary: what was read, and what was noticed.
+        dataset: the tables as a dataset, for everything that takes one; its files are removed with this object.
+    """
+
+    summary: IngestSummary
+    dataset: Dataset
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        """The table of that name, without rows if the files have none of it.
+
+        Raises:
+            AttributeError: no table has this name.
+        """
+        if name not in TABLES or name in OUTSIDE_DATASET:
+            known = ", ".join(self.tables())
+            raise AttributeError(f"no table is named {name!r} (tables with rows: {known})", name=name, obj=self)
+        return self.dataset.table(name)
+
+    def __dir__(self) -> Iterable[str]:
+        """The tables that have rows, beside what every such object has."""
+        return [*super().__dir__(), *self.tables()]
+
+    def tables(self) -> dict[str, int]:
+        """Name -> number of rows, for tables that have rows."""
+        return self.dataset.tables()
+
+    def to_polars(self) -> dict[str, pl.DataFrame]:
+        """The tables that have rows, as polars frames."""
+        return {name: self.dataset.table(name) for name in self.tables()}
+
+    def to_pandas(self) -> dict[str, pd.DataFrame]:
+        """The tables that have rows, as pandas frames."""
+        return {name: self.dataset.table(name, "pandas") for name in self.tables()}
+
+    def to_arrow(self) -> dict[str, pa.Table]:
+        """The tables that have rows, as Arrow tables, with the unit and meaning of each column."""
+        return {name: self.dataset.table(name, "arrow") for name in self.tables()}
+
+    def summary_lines(self) -> list[str]:
+        """What was read, what was noticed, and the tables."""
+        tables = ", ".join(f"{name}: {counted(rows, 'row')}" for name, rows in self.tables().items())
+        return [str(self.summary), *self.summary.messages, *self.summary.remarks, tables]
+
+
+def read(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    format: str | None = None,  # noqa: A002 - the word of the command line
+    jobs: int | None = None,
+    **meta: str,
+) -> ReadFiles:
+    r"""Read raw files to tables; a server log gives its statements and their spans, a load generator's output its run.
+
+    Large files are streamed into a temporary dataset.
+
+    Args:
+        sources: files and folders, or their URLs.
+        format: read every file as this format instead of recognising it.
+        jobs: threads; default: all cores that the process may use.
+        meta: options of formats and facts about the files: `timezone="Asia/Kolkata"`, `log_line_prefix="%m [%p] "`.
+
+    Raises:
+        InputError: a source does not exist, or no file can be read.
+        UnknownNameError: the format, or a fact or option, does not exist.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> log = pathlib.Path(tempfile.mkdtemp()) / "postgresql.log"
+        >>> _ = log.write_text("2026-08-01 10:00:00.001 UTC [7] LOG:  duration: 1.500 ms  statement: SELECT 1\n")
+        >>> found = read(log, log_line_prefix="%m [%p] ")
+        >>> found.statements["total_us"].to_list(), found.rejects.height
+        ([1500.0], 0)
+    """
+    with ExitStack() as stack:
+        out = Path(stack.enter_context(TemporaryDirectory(prefix="citus-analysis-"))) / "dataset"
+        summary = ingest(sources, out, jobs=jobs, format=format, meta=meta)
+        found = ReadFiles(summary, open_dataset(out))
+        weakref.finalize(found, stack.pop_all().close)
+    return found
