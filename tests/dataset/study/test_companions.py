@@ -48,18 +48,23 @@ def results(tree: Path, *names: str) -> None:
     [
         pytest.param(
             ("w1_t16/r1/ycsb.log", "w1_t16/r2/ycsb.log", "w2_t16/r1/ycsb.log", "w2_t16/r2/ycsb.log"),
-            {"w2_t16/r2/worker1.log": LOG, "w2_t16/r2/worker2.log": LOG, "w2_t16/r1/iostat-coordinator.txt": IOSTAT},
+            {f"w2_t16/r{run}/{name}": LOG for run in (1, 2) for name in ("worker1.log", "worker2.log")}
+            | {"w2_t16/r1/iostat-coordinator.txt": IOSTAT},
             {
+                "w2_t16/r1/worker1.log": ("w2_t16", 1, "1"),
+                "w2_t16/r1/worker2.log": ("w2_t16", 1, "2"),
                 "w2_t16/r2/worker1.log": ("w2_t16", 2, "1"),
                 "w2_t16/r2/worker2.log": ("w2_t16", 2, "2"),
-                "w2_t16/r1/iostat-coordinator.txt": ("w2_t16", 1, "0"),
+                # The only one of its kind may be of all repeats.
+                "w2_t16/r1/iostat-coordinator.txt": ("w2_t16", None, "0"),
             },
             id="beside each run",
         ),
         pytest.param(
             ("out/ycsb_t8_r1.log", "out/ycsb_t8_r2.log"),
-            {"out/iostat_t8_r2.txt": IOSTAT, "out/iostat_t8_r3.txt": IOSTAT, "out/iostat.txt": IOSTAT},
+            {f"out/iostat{name}.txt": IOSTAT for name in ("_t8_r1", "_t8_r2", "_t8_r3", "")},
             {
+                "out/iostat_t8_r1.txt": ("out", 1, None),
                 "out/iostat_t8_r2.txt": ("out", 2, None),
                 # No run has this number: it is of none that is here.
                 "out/iostat_t8_r3.txt": ("out", None, None),

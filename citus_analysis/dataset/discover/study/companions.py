@@ -2,7 +2,8 @@
 
 Whoever keeps results in folders of their own keeps what servers and hosts wrote beside them. The outputs in the nearest
 folder that has any, and of these the ones whose names share its words and numbers, are those that such a file belongs
-to. If all of them are of one iteration, so is the file. Which rows belong to which run is decided by their times.
+to. If all of them are of one iteration, and other iterations have such a file of their own, so is the file: a single
+log, beside the first repeat, may be that of all repeats. Otherwise times decide which rows belong to which run.
 
 A node is only believed where the field's own words name it, such as `coordinator` or `worker-2`, and no output is named
 so: `w2` may as well be the number of workers.
@@ -62,9 +63,18 @@ def with_companions(files: Sequence[SourceFile], outputs: Sequence[SourceFile]) 
     """
     beside = _Beside(outputs)
     placed = [beside.placed(file) for file in files if _is_beside(file)]
-    first = {root: _first_worker([one.host for one in placed if one.host and one.file.root == root])
-             for root in {one.file.root for one in placed}}  # fmt: skip
-    found = [one.companion(first=first[one.file.root]) for one in placed]
+    roots = {one.file.root for one in placed}
+    first = {root: _first_worker([one.host for one in placed if one.host and one.file.root == root]) for root in roots}
+    every = {root: {out.identity.iteration for out in outputs if out.root == root} for root in roots}
+    covered: dict[tuple[object, ...], set[int | None]] = defaultdict(set)
+    for one in placed:
+        covered[one.kind] |= one.iterations if len(one.iterations) == 1 else set()
+    found = [
+        one.companion(
+            first=first[one.file.root], of_iteration=len(covered[one.kind]) > 1 or len(every[one.file.root]) == 1
+        )
+        for one in placed
+    ]
     return [companion for companion in found if companion.reasons]
 
 
@@ -107,13 +117,24 @@ class _Placed:
     iterations: frozenset[int | None]
     host: Token | None
 
-    def companion(self, *, first: int) -> Companion:
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What other files of the same tool and node in other iterations have in common with it."""
+        return self.file.root, self.file.format, self.host and _shown(self.host)
+
+    def companion(self, *, first: int, of_iteration: bool) -> Companion:
+        """The file with what is believed.
+
+        Args:
+            first: number of the first worker.
+            of_iteration: it is of the iteration of the outputs beside it, if all are of the same.
+        """
         identity, reasons = self.file.identity, {}
         if not self.own_resource and len(self.resources) == 1:
             identity = replace(identity, resource=next(iter(self.resources)))
             reasons["resource"] = "the only results beside it"
         if _is_of_node(self.file):
-            known = len(self.iterations) == 1 and self.resources == {identity.resource}
+            known = of_iteration and len(self.iterations) == 1 and self.resources == {identity.resource}
             if identity.iteration is None and known and None not in self.iterations:
                 identity = replace(identity, iteration=next(iter(self.iterations)))
                 reasons["iteration"] = "that of all outputs beside it"
