@@ -185,6 +185,9 @@ class Inspection:
             identity = member.file.identity
             stated = {k: v for k, v in identity.to_dict().items() if k in FACTS and k not in ("resource", "role")}
             entries.append({"pattern": _literal(member.file), "meta": stated})
+        for companion in self.design.companions:
+            read = {fact: getattr(companion.file.identity, fact) for fact in companion.reasons}
+            entries.append({"pattern": _literal(companion.file), "meta": read})
         return str(yaml.safe_dump({"files": entries}, sort_keys=False, allow_unicode=True))
 
 

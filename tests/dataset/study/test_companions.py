@@ -116,6 +116,17 @@ def test_where_a_file_belongs(
     assert placed(tmp_path) == expected
 
 
+def test_a_written_description_says_the_same(tmp_path: Path) -> None:
+    results(tmp_path, "results/r1/ycsb.log", "results/r2/ycsb.log")
+    write(tmp_path, **{f"results/r{run}/worker{node}.log": LOG for run in (1, 2) for node in (1, 2)})
+    write(tmp_path, **{"logs/coordinator.log": LOG})
+    found = placed(tmp_path)
+    assert found["results/r2/worker1.log"] == ("results", 2, "1")
+    assert found["logs/coordinator.log"] == ("results", None, "0")
+    (tmp_path / "identity.yml").write_text(ca.inspect(tmp_path).identity_yml())
+    assert placed(tmp_path) == found
+
+
 def test_statements_of_a_cluster_are_traced_in_a_tree_without_our_names(tmp_path: Path) -> None:
     """As exactly as in the tree of the study, from which the files are."""
     study = copy_recordings(tmp_path / "study", "w2-t16-insert")
