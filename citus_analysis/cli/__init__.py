@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Final, NoReturn
 
 import click
@@ -44,6 +45,8 @@ _COMMANDS: Final = {
     "doctor": "List installed and missing parts, and what needs them.",
     "completion": "Print the script that completes commands in a shell.",
 }
+#: What is done with files before which no command is named.
+_FIRST: Final = "first"
 
 
 class _Group(click.Group):
@@ -53,7 +56,7 @@ class _Group(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in _COMMANDS and cmd_name != _FIRST:
             return None
         found: click.Command = import_module(f"citus_analysis.cli.subcommands.{cmd_name}").command
         if all(parameter.name != "debug" for parameter in found.params):
@@ -63,7 +66,10 @@ class _Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        close = [] if args[0] in _COMMANDS else get_close_matches(args[0], _COMMANDS, n=1)
+        if args[0] not in _COMMANDS and Path(args[0]).exists():
+            # Files in place of a command.
+            args = [_FIRST, *args]
+        close = [] if args[0] in (*_COMMANDS, _FIRST) else get_close_matches(args[0], _COMMANDS, n=1)
         if close:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
@@ -103,7 +109,11 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool)
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
 )
 def commands() -> None:
-    """Analyse benchmarks of distributed PostgreSQL: raw files to tables, traces, statistics and reports."""
+    """Analyse benchmarks of distributed PostgreSQL: raw files to tables, traces, statistics and reports.
+
+    With files or folders in place of a command (citus-analysis results/), say what they are, and which commands make
+    sense of them.
+    """
 
 
 commands.params.append(_debug_option())

@@ -86,3 +86,25 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "notes.txt").write_text("buy milk\n")
     assert main(["runs", str(tmp_path / "notes.txt")]) == 3
     assert "no format recognises it" in capsys.readouterr().err
+
+
+def test_files_without_a_command_lead_to_commands(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(runs)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "   12 pgbench, such as pg15_c16_r1.log"
+    assert len(lines) <= 10
+    commands = [line.partition("citus-analysis ")[2] for line in lines if "citus-analysis " in line]
+    assert commands == [
+        f"compare {runs} --by set_up",
+        f"scale {runs} --x threads",
+        f"report all {runs} --out reports",
+        f"ingest {runs} --out dataset",
+        f"inspect {runs}",
+    ]
+    assert main(commands[0].split()) == 0
+
+
+def test_logs_without_a_command_lead_to_their_page(capsys: pytest.CaptureFixture[str]) -> None:
+    log = next((RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log.zst"))
+    assert main([str(log)]) == 0
+    assert f"1 server log: citus-analysis report server {log} --out reports" in capsys.readouterr().out

@@ -1,0 +1,64 @@
+"""Command: citus-analysis SRC..., without the name of a command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from citus_analysis.cli.completed_values import SOURCE
+from citus_analysis.cli.output import printable
+
+if TYPE_CHECKING:
+    from citus_analysis.dataset import Inspection
+
+__all__ = ["command"]
+
+_MOST_KINDS: Final = 6
+#: Formats of server logs -> what is made of them.
+_LOGS: Final = ("pglog", "pgcsvlog", "pgjsonlog", "gpcsvlog")
+
+
+@click.command("first")
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, type=SOURCE)
+def command(sources: tuple[Path | str, ...]) -> None:
+    """Say in a few lines what files are, and which commands make sense of them."""
+    from citus_analysis.cli.source_options import expand_sources
+    from citus_analysis.dataset import inspect
+
+    found = inspect(expand_sources(sources))
+    typed = shlex.join(map(str, sources))
+    for line in (*_kinds(found), "", *(f"{what}: citus-analysis {next_}" for what, next_ in _next(found, typed))):
+        click.echo(printable(line))
+
+
+def _kinds(found: Inspection) -> Iterator[str]:
+    for kind in found.kinds[:_MOST_KINDS]:
+        delivered = "" if kind["delivery"] == "plain text" else f" ({kind['delivery']})"
+        yield f"{kind['files']:>5} {kind['format']}{delivered}, such as {kind['example']}"
+    if len(found.kinds) > _MOST_KINDS:
+        yield f"      and {len(found.kinds) - _MOST_KINDS} other kinds"
+
+
+def _next(found: Inspection, typed: str) -> Iterator[tuple[str, str]]:
+    """What there is, and the command that shows it."""
+    from citus_analysis.texts.counted_words import counted
+
+    levels = {name: {cell[name] for cell in found.cells} - {None} for name in ("set_up", "workers", "threads")}
+    runs = counted(sum(int(str(cell["runs"])) for cell in found.cells), "run")
+    if len(levels["set_up"]) > 1:
+        yield f"{runs} of {len(levels['set_up'])} set-ups", f"compare {typed} --by set_up"
+    for axis in ("workers", "threads"):
+        if len(levels[axis]) > 1:
+            yield f"{runs} with {len(levels[axis])} numbers of {axis}", f"scale {typed} --x {axis}"
+    if found.cells:
+        yield f"{runs}, all pages", f"report all {typed} --out reports"
+    logs = sum(file.format is not None and file.format.name in _LOGS for file in found.files)
+    if logs:
+        yield counted(logs, "server log"), f"report server {typed} --out reports"
+    if any(file.format is not None for file in found.files):
+        yield "the tables", f"ingest {typed} --out dataset"
+    yield "what each file is, and why", f"inspect {typed}"
