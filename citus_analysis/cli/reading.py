@@ -16,6 +16,7 @@ import click
 
 from citus_analysis.cli.output import printable
 from citus_analysis.cli.progress import terminal_bars
+from citus_analysis.errors import UsageError
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import IngestSummary, Progress
@@ -48,6 +49,7 @@ def dataset_of(place: Path | str, *more: Path | str, into: Path | None = None) -
 
     Raises:
         InputError: there are no such files, or none of them can be read.
+        UsageError: `into` holds a dataset of other files, whose rows would be among those of these.
     """
     from citus_analysis.dataset.storage.manifest import Manifest
 
@@ -55,11 +57,35 @@ def dataset_of(place: Path | str, *more: Path | str, into: Path | None = None) -
         # What is no dataset either is refused where it is opened.
         return place
     folder = into or _cached((place, *more))
+    if (other := _other_source(folder, (place, *more))) is not None:
+        if into is not None:
+            raise UsageError(
+                f"holds a dataset that {other} is part of, which is not among the files given now",
+                path=folder,
+                way_out="name another --out, or remove that folder",
+            )
+        shutil.rmtree(folder)
     summary = read_sources((place, *more), folder)
     # The time of its last use.
     os.utime(folder)
     click.echo(printable(f"read into {folder}: {summary}"), err=True)
     return folder
+
+
+def _other_source(folder: Path, sources: Sequence[Path | str]) -> str | None:
+    """A source of a dataset that is not among some sources, or is no longer there: an ingest would keep its rows."""
+    from citus_analysis.dataset.discover.walk import file_at
+    from citus_analysis.dataset.storage.manifest import Manifest
+
+    given = [source.resolve() for source in sources if isinstance(source, Path)]
+    urls = tuple(source for source in sources if isinstance(source, str))
+    for state in Manifest.load(folder).sources.values():
+        if state.location.startswith(urls):
+            continue
+        path = file_at(state.location) or Path(state.location)
+        if not path.exists() or not any(path == one or one in path.parents for one in given):
+            return state.path
+    return None
 
 
 def _holds_files(place: Path) -> bool:

@@ -50,7 +50,10 @@ def test_the_files_are_read_once(runs: Path, cache: Path, capsys: pytest.Capture
     (runs / "pg16_c16_r3.log").unlink()
     write_pgbench(runs / "pg16_c16_r4.log", 16, 1700)
     main(["runs", str(runs)])
-    assert "1 read, 11 unchanged" in capsys.readouterr().err
+    out, errors = capsys.readouterr()
+    # A run whose file is gone is not among the runs of these files.
+    assert "4 configurations, 12 runs" in out
+    assert "12 read, 0 unchanged" in errors
 
 
 def test_a_gate_judges_two_folders_of_raw_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +70,8 @@ def test_a_report_keeps_what_it_read_beside_it(tmp_path: Path, capsys: pytest.Ca
     assert main(["report", "server", *map(str, logs), "--out", str(out), "--no-html"]) == 0
     assert f"read into {out / 'dataset'}: 2 files: 2 read" in capsys.readouterr().err
     assert (out / "server.ipynb").exists()
+    assert main(["report", "server", str(logs[0]), "--out", str(out), "--no-html"]) == 2
+    assert "PGLOG-2-1.log.zst is part of, which is not among the files given now" in capsys.readouterr().err
     assert main(["report", "server", str(out / "dataset"), "--out", str(out), "--no-html"]) == 0
     assert "read into" not in capsys.readouterr().err
 
@@ -108,3 +113,13 @@ def test_logs_without_a_command_lead_to_their_page(capsys: pytest.CaptureFixture
     log = next((RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-1-1.log.zst"))
     assert main([str(log)]) == 0
     assert f"1 server log: citus-analysis report server {log} --out reports" in capsys.readouterr().out
+
+
+def test_what_is_suggested_from_within_a_folder_works_there(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(runs)
+    assert main(["."]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "the tables: citus-analysis ingest . --out ../dataset" in lines
+    assert main(["ingest", ".", "--out", "../dataset"]) == 0

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MOST_KINDS: Final = 6
-#: Formats of server logs -> what is made of them.
-_LOGS: Final = ("pglog", "pgcsvlog", "pgjsonlog", "gpcsvlog")
 
 
 @click.command("first")
@@ -31,7 +29,10 @@ def command(sources: tuple[Path | str, ...]) -> None:
 
     found = inspect(expand_sources(sources))
     typed = shlex.join(map(str, sources))
-    for line in (*_kinds(found), "", *(f"{what}: citus-analysis {next_}" for what, next_ in _next(found, typed))):
+    # What is written must not be among what is read.
+    beside = "../" if any(isinstance(one, Path) and Path.cwd().is_relative_to(one.resolve()) for one in sources) else ""
+    suggested = (f"{what}: citus-analysis {next_}" for what, next_ in _next(found, typed, beside))
+    for line in (*_kinds(found), "", *suggested):
         click.echo(printable(line))
 
 
@@ -43,7 +44,7 @@ def _kinds(found: Inspection) -> Iterator[str]:
         yield f"      and {len(found.kinds) - _MOST_KINDS} other kinds"
 
 
-def _next(found: Inspection, typed: str) -> Iterator[tuple[str, str]]:
+def _next(found: Inspection, typed: str, beside: str) -> Iterator[tuple[str, str]]:
     """What there is, and the command that shows it."""
     from citus_analysis.texts.counted_words import counted
 
@@ -55,10 +56,10 @@ def _next(found: Inspection, typed: str) -> Iterator[tuple[str, str]]:
         if len(levels[axis]) > 1:
             yield f"{runs} with {len(levels[axis])} numbers of {axis}", f"scale {typed} --x {axis}"
     if found.cells:
-        yield f"{runs}, all pages", f"report all {typed} --out reports"
-    logs = sum(file.format is not None and file.format.name in _LOGS for file in found.files)
+        yield f"{runs}, all pages", f"report all {typed} --out {beside}reports"
+    logs = sum(file.format is not None and "log_events" in file.format.tables for file in found.files)
     if logs:
-        yield counted(logs, "server log"), f"report server {typed} --out reports"
+        yield counted(logs, "server log"), f"report server {typed} --out {beside}reports"
     if any(file.format is not None for file in found.files):
-        yield "the tables", f"ingest {typed} --out dataset"
+        yield "the tables", f"ingest {typed} --out {beside}dataset"
     yield "what each file is, and why", f"inspect {typed}"
