@@ -49,8 +49,6 @@ _ENDING: Final = re.compile(
 )
 #: `outputRun` is two words.
 _WORDS: Final = re.compile(r"[^\W\d_](?:(?<![a-z])[^\W\d_]|(?<=[a-z])(?![A-Z])[^\W\d_])*")
-#: Identifiers that a program drew have letters and digits in no order: `qklGYX9W`.
-_IDENTIFIER: Final = re.compile(r"(?=[^\W_]{7,}$)(?=.*[a-z][A-Z])(?=.*(?:[A-Z]{2}|[0-9][A-Z]|[A-Z][0-9]))(?=.*[0-9])")
 _FACTORS: Final = {"k": 1_000, "m": 1_000_000}
 
 
@@ -137,10 +135,16 @@ def _labelled(tokens: Sequence[Token], words_follow: bool) -> list[Token]:
 
 
 def _is_undecided(cluster: Sequence[Token]) -> bool:
-    """Whether tokens without anything between them say nothing: an identifier, or `6node50`, a word of two numbers."""
+    """Whether tokens without anything between them say nothing.
+
+    That is `6node50`, a word between two numbers, or an identifier that a program drew, whose letters only look like
+    words of one letter: in `qklGYX9W`, `ZFPYR10W` and `a3n7` there are letters of other kinds beside them.
+    """
     numbers = [token.kind == "number" for token in cluster]
-    between = numbers[0] and numbers[-1] and sum(numbers) > 1
-    return between or _IDENTIFIER.match("".join(token.text for token in cluster)) is not None
+    letters = [token.text for token in cluster if token.kind == "word" and len(token.text) == 1]
+    others = [token.text for token in cluster if token.kind == "word" and not _is_label(token)]
+    drawn = bool(letters and others) and (any(map(str.isupper, letters)) or any(len(one) == 1 for one in others))
+    return drawn or (numbers[0] and numbers[-1] and sum(numbers) > 1)
 
 
 def _with_labels(tokens: list[Token], places: Sequence[int], words_follow: bool) -> list[Token]:
