@@ -202,7 +202,10 @@ def _with_labels(members: Sequence[Member]) -> list[Member]:
         for used in member.tokens:
             if used.token.label is not None:
                 pairs[used.token.label].append((used.token.number, member))
-    meanings = {label: _meaning(label, uses) for label, uses in pairs.items()}
+    meanings = {
+        label: None if _is_rare_letter(label, uses, len(members)) else _meaning(label, uses)
+        for label, uses in pairs.items()
+    }
 
     def explained(used: UsedToken) -> UsedToken:
         label = used.token.label
@@ -244,6 +247,17 @@ def _meaning(label: str, uses: Sequence[tuple[int, Member]]) -> str | None:
         if fact == first and equal < _AGREEING_SHARE * len(known) and not _are_sums(known, uses):
             return None
     return first
+
+
+def _is_rare_letter(label: str, uses: Sequence[tuple[int, Member]], files: int) -> bool:
+    """Whether a word of one letter stands in the names of few files, each time beside another word (`zfpyr10w`)."""
+    return len(label) == 1 and 2 * len(uses) < files and all(_is_beside_a_word(member, label) for _, member in uses)
+
+
+def _is_beside_a_word(member: Member, label: str) -> bool:
+    places = {(used.token.part, used.token.cluster) for used in member.tokens if used.token.label == label}
+    words = {(used.token.part, used.token.cluster) for used in member.tokens if used.token.kind == "word"}
+    return places <= words
 
 
 def _names_host(member: Member, label: str) -> bool:
