@@ -37,6 +37,7 @@ __all__ = [
     "KINDS",
     "MATCHES",
     "PARTITION_KEY",
+    "PROOFS",
     "PROTOCOL_PHASES",
     "SPAN_KINDS",
     "STATEMENT_KINDS",
@@ -117,6 +118,7 @@ SEVERITIES: Final = (
 
 SPAN_KINDS: Final = ("statement", "phase", "task", "remote", "local", "connect")
 MATCHES: Final = ("exact", "inferred", "unmatched")
+PROOFS: Final = ("order", "content", "both")
 EXECUTED: Final = ("local", "remote", "multi_shard")
 PROTOCOLS: Final = ("simple", "extended")
 CHILD_PROTOCOLS: Final = ("text", "binary")
@@ -606,6 +608,11 @@ _TABLES: Final = (
             Column("statement_kind", one_of(STATEMENT_KINDS), "kind of the statement in the text"),
             Column("statement_name", CATEGORY, "prepared statement of an execute line (`S_1`, `<unnamed>`)"),
             Column("statement_fingerprint", HASH, "fingerprint of the statement without constants and shard numbers"),
+            Column(
+                "values_hash",
+                INT32,
+                "statement on data, parameters: sum of the hashes (32 bits) of its constants, which is compared only",
+            ),
             Column("record_byte_offset", INT64, "detail lines: byte_offset of the record they belong to"),
             Column("message", TEXT, "text of records without a statement (at most 500 characters), redacted"),
             Column("capped", FLAG, "the record was longer than the cap; its tail was skipped"),
@@ -661,6 +668,7 @@ _TABLES: Final = (
             Column("gpid", INT64, "global pid of the parent session"),
             Column("pid", INT32, "backend that reported the span"),
             Column("match", one_of(MATCHES), "certainty of the link to the parent span"),
+            Column("proof", one_of(PROOFS), "exact links to other nodes: what proves them"),
             Column("includes_commit", FLAG, "the duration contains the commit's WAL flush; null if nothing commits"),
             Column("session_seq", INT64, "number of the statement within its session, from 0"),
             _SOURCE_ID,
@@ -729,8 +737,15 @@ _TABLES: Final = (
             Column("child_node", TEXT, "node of the children"),
             Column("tasks", INT64, "task records of the parents"),
             Column("children", INT64, "shard statements of the children"),
-            Column("exact", INT64, "pairs by order, sequences complete"),
+            Column("exact", INT64, "pairs that are proven"),
+            Column(
+                "by_order", INT64, "pairs that order proves: the n-th task and the n-th child of complete sequences"
+            ),
+            Column("by_content", INT64, "pairs that content proves: the same values, and no other pair fits as well"),
             Column("inferred", INT64, "pairs by alignment"),
+            Column(
+                "unreported", INT64, "children of a statement with the same values, of whose task there is no record"
+            ),
             Column("unmatched_tasks", INT64, "tasks without a child"),
             Column("unmatched_children", INT64, "children without a task"),
             Column("ambiguous", INT64, "tasks with several alignments that are equally good"),

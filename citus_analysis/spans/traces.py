@@ -21,7 +21,7 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.threads import in_order
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.match.failures import link_failures
+from citus_analysis.spans.match.failures import link_failures, link_unreported
 from citus_analysis.spans.match.matching import Clocks, Verdict, judge, matched
 from citus_analysis.spans.match.pairing import Claims, Ordered, Rest, pair_by_order
 from citus_analysis.spans.match.quality import Counts, clock_offsets, count_matches, match_quality
@@ -173,10 +173,10 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
     del known
 
     def traced(one: tuple[Piece, LinkFrames]) -> Traces:
-        piece, (own, of_children, failing) = one
+        piece, (own, of_children, linked) = one
         sessions = records.sessions(piece)
-        statements = statement_profile(sessions, own, failing, identifiers, distributed=records.distributed)
-        spans = span_tree(sessions, statements, own, failing, identifiers, of_children)
+        statements = statement_profile(sessions, own, linked, identifiers, distributed=records.distributed)
+        spans = span_tree(sessions, statements, own, linked, identifiers, of_children)
         del sessions
         statements = _identified("statements", statements, identity)
         return _traces(statements=statements, spans=_identified("spans", spans, identity))
@@ -186,7 +186,7 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
 
 
 #: Columns of pairs that only the pairing needs, and columns that only identify the owner of a child.
-_OF_PAIRING: Final = ("anchored", "session", "is_child", "failed", "stream_shard", "ambiguous", "task")
+_OF_PAIRING: Final = ("anchored", "session", "is_child", "failed", "stream_shard", "ambiguous", "task", "values_hash")
 _OF_OWNERS: Final = ("statement_source", "statement_offset", "statement_seq", "child")
 
 
@@ -212,12 +212,13 @@ def _linked(
             held[number] = found
         return found
 
-    def match(group: tuple[int, Verdict]) -> tuple[pl.DataFrame, pl.DataFrame, Counts]:
+    def match(group: tuple[int, Verdict]) -> tuple[LinkFrames, Counts]:
         number, verdict = group
         matching = matched(ordered(number, again=False), verdict, clocks)
         failing = failures if number == numbers[-1] else failures.clear()
-        owners = owners_of_children(matching.pairs, known.executions, failing, identifiers)
-        return matching.pairs.drop(*_OF_PAIRING, *_OF_OWNERS), owners, count_matches(records.nodes, matching)
+        owners = owners_of_children(matching, known.executions, failing, identifiers)
+        pairs = matching.pairs.drop(*_OF_PAIRING, *_OF_OWNERS)
+        return (pairs, owners, pl.concat([failing, link_unreported(matching)])), count_matches(records.nodes, matching)
 
     def claim(number: int) -> Claims:
         return ordered(number, again=True).claims(known)
@@ -229,10 +230,10 @@ def _linked(
         lambda exact: (ordered(number, again=True).rest(own) for number, own in enumerate(exact)),
     )
     failures, counts = link_failures(known, clocks), []
-    links = PieceLinks(records.pieces, failures, records.keep if len(numbers) > 1 else None)
+    links = PieceLinks(records.pieces, records.keep if len(numbers) > 1 else None)
     matches = in_order(zip(numbers, verdicts, strict=True), match, at_once, "pairs")
-    for pairs, owners, counted in _given_back(matches, several=len(numbers) > 1):
-        links.add(pairs, owners)
+    for frames, counted in _given_back(matches, several=len(numbers) > 1):
+        links.add(frames)
         counts.append(counted)
     return links, clocks, counts
 
@@ -307,13 +308,13 @@ def _traced(
     held, verdict = group
     sessions, ordered = held.pop()()
     matching = matched(ordered, verdict, clocks)
-    failures = link_failures(sessions, clocks)
+    linked = pl.concat([link_failures(sessions, clocks), link_unreported(matching)])
     identity, identifiers = _identity(sessions.sources), Identifiers(sessions.sources)
-    statements = statement_profile(sessions, matching.pairs, failures, identifiers, distributed=distributed)
-    spans = span_tree(sessions, statements, matching.pairs, failures, identifiers)
+    statements = statement_profile(sessions, matching.pairs, linked, identifiers, distributed=distributed)
+    spans = span_tree(sessions, statements, matching.pairs, linked, identifiers)
     counts = count_matches(nodes, matching)
     # Released before the spans are sorted, which takes as much memory again.
-    del sessions, ordered, matching, failures
+    del sessions, ordered, matching, linked
     statements = _conform("statements", statements, identity)
     return _traces(statements=statements, spans=_conform("spans", spans, identity)), counts
 

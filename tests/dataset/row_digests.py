@@ -107,8 +107,8 @@ CASES: Final[Mapping[str, Callable[[], Recording]]] = {
     "without line numbers": lambda: _without_lines("w2-t4-insert"),
     "records lost": lambda: _thinned("w2-multishard"),
     "records of transactions lost": lambda: _thinned("w2-txn-insert"),
-    "joins": lambda: joined(mixed=False)[1],
-    "joins and single shards": lambda: joined(mixed=True)[1],
+    "joins": lambda: joined(mixed=False),
+    "joins and single shards": lambda: joined(mixed=True),
 }
 
 

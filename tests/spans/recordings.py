@@ -3,7 +3,7 @@
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +33,11 @@ class Recording:
     def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """What traces are built from."""
         return self.log_events, self.nodes
+
+    def without_values(self) -> "Recording":
+        """The same where nothing is known of the values of statements (`log_parameter_max_length = 0`)."""
+        unknown = pl.lit(None, TABLES["log_events"]["values_hash"].dtype)
+        return replace(self, log_events=self.log_events.with_columns(values_hash=unknown))
 
 
 @dataclass(frozen=True)
@@ -148,12 +153,13 @@ def _with_record(spans: pl.DataFrame, recording: Recording, chosen: pl.Expr, sid
         check_sortedness=False,
     )
     keys = [
-        _key(recording.logs[source][offset : offset + length]) if offset is not None else None
+        key_of(recording.logs[source][offset : offset + length]) if offset is not None else None
         for source, offset, length in nearest.select("source_id", record, "byte_length").iter_rows()
     ]
     return nearest.with_columns(pl.Series(f"{side}_key", keys, dtype=pl.String))
 
 
-def _key(record: bytes) -> str | None:
+def key_of(record: bytes) -> str | None:
+    """The first key in a record."""
     found = _KEY.search(record)
     return found.group().decode() if found else None

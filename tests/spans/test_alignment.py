@@ -13,7 +13,8 @@ TOLERANCE = 100.0
 
 def intervals(begins: list[float], lengths: list[float], first: list[int] | None = None) -> Intervals:
     begin, length = np.array(begins, dtype=float), np.array(lengths, dtype=float)
-    return Intervals(np.array(first or [0, len(begins)], dtype=np.int64), begin, begin + length, length)
+    none = np.zeros(len(begins), np.int32)
+    return Intervals(np.array(first or [0, len(begins)], dtype=np.int64), begin, begin + length, length, none)
 
 
 def all_alignments(pairs: set[tuple[int, int]], tasks: int, children: int) -> list[frozenset[tuple[int, int]]]:
@@ -35,8 +36,8 @@ sequences = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), min_size=
 def test_alignment_is_the_largest(tasks: list[tuple[int, int]], children: list[tuple[int, int]]) -> None:
     one = intervals(sorted(1000.0 * b for b, _ in tasks), [1000.0 * n + 500 for _, n in tasks])
     other = intervals(sorted(1000.0 * b for b, _ in children), [1000.0 * n for _, n in children])
-    one = Intervals(one.first, one.begin, np.maximum.accumulate(one.end), one.length)
-    other = Intervals(other.first, other.begin, np.maximum.accumulate(other.end), other.length)
+    one = Intervals(one.first, one.begin, np.maximum.accumulate(one.end), one.length, one.values)
+    other = Intervals(other.first, other.begin, np.maximum.accumulate(other.end), other.length, other.values)
     task, child, _ = compatible_pairs(one, other, TOLERANCE)
     pairs = set(zip(task.tolist(), child.tolist(), strict=True))
     alignments = all_alignments(pairs, len(tasks), len(children))

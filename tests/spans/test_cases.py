@@ -149,7 +149,8 @@ def test_equal_lengths_by_accident_after_cuts_on_both_sides(clock_ms: int) -> No
         insert(parent, child, ms, key)
     two.lines = two.lines[20:]
     one.lines = one.lines[:-50]
-    assert pair_up(record(one, two)) == rightly(keys[10:50], "inferred")
+    assert pair_up(record(one, two)) == rightly(keys[10:50], "exact")
+    assert pair_up(record(one, two).without_values()) == rightly(keys[10:50], "inferred")
 
 
 def test_equal_lengths_by_accident_without_a_sign_in_the_line_numbers() -> None:
@@ -162,11 +163,12 @@ def test_equal_lengths_by_accident_without_a_sign_in_the_line_numbers() -> None:
         insert(parent, first if position < 10 else second, ms, key)
     two.lines = two.lines[20:]
     one.lines = one.lines[:-50]
-    assert pair_up(record(one, two)) == rightly(keys[10:50], "inferred")
+    assert pair_up(record(one, two)) == rightly(keys[10:50], "exact")
+    assert pair_up(record(one, two).without_values()) == rightly(keys[10:50], "inferred")
 
 
 def test_a_periodic_workload_does_not_fool_it(nodes: tuple[Node, Node]) -> None:
-    """Every 100 ms the same statement: a shift by one fits the clocks as well as none, so nothing is claimed."""
+    """Every 100 ms a statement: a shift by one fits the clocks as well as none, so only values decide."""
     one, two = nodes
     parent = one.session(500)
     child = two.session(900, gpid=parent.gpid)
@@ -174,8 +176,9 @@ def test_a_periodic_workload_does_not_fool_it(nodes: tuple[Node, Node]) -> None:
     for position, key in enumerate(keys):
         insert(parent, child, 100.0 * position, key)
     two.lines = two.lines[20:]
-    recording = record(*nodes)
-    traces = build_traces(recording.log_events, recording.nodes)
+    assert pair_up(record(*nodes)) == rightly(keys[10:], "exact")
+    recording = record(*nodes).without_values()
+    traces = build_traces(*recording.tables())
     assert pairs_with_keys(traces, recording).height == 0
     assert "offset of the clocks is unknown" in traces.match_quality["warning"][0]
 
@@ -208,8 +211,8 @@ def test_lost_lines_in_the_middle(nodes: tuple[Node, Node]) -> None:
     for ms, key in zip(irregular(len(keys), 3), keys, strict=True):
         insert(parent, child, ms, key)
     two.lines = two.lines[:20] + two.lines[30:]
-    found = pair_up(record(*nodes))
-    assert found == rightly(keys[:10]) | rightly(keys[15:], "inferred")
+    assert pair_up(record(*nodes)) == rightly(keys[:10]) | rightly(keys[15:], "exact")
+    assert pair_up(record(*nodes).without_values()) == rightly(keys[:10]) | rightly(keys[15:], "inferred")
 
 
 def test_logs_cut_in_the_middle_of_a_statement(nodes: tuple[Node, Node]) -> None:
@@ -226,7 +229,12 @@ def test_logs_cut_in_the_middle_of_a_statement(nodes: tuple[Node, Node]) -> None
     statements = traces.statements.sort("byte_offset")
     assert set(statements["executed"]) == {"remote"}
     assert statements["total_us"].to_list() == [None, *[pytest.approx(820.0)] * 29]
-    assert traces.match_quality.select("tasks", "inferred", "unmatched_children").row(0) == (30, 30, 10)
+    assert traces.match_quality.select("tasks", "by_content", "inferred", "unmatched_children").row(0) == (
+        30,
+        29,
+        1,
+        10,
+    )
 
 
 def test_simple_protocol_and_durations_with_their_statement(nodes: tuple[Node, Node]) -> None:

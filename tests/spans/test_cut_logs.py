@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from citus_analysis.spans import build_traces
 from citus_analysis.texts.counted_words import counted
 from tests.spans.recordings import Cut, Recording, load, pairs_with_keys, traces_of
 
@@ -60,7 +61,10 @@ def recall(resource: str, cut: Cut) -> tuple[int, int]:
 
 
 def test_what_a_cut_leaves_unsure_is_said() -> None:
-    quality = traces_of("w2-t4-insert", None, Cut("2", "first")).match_quality
+    recording = load("w2-t4-insert", None, Cut("2", "first"))
+    quality = build_traces(*recording.tables()).match_quality
+    assert quality.select(pl.sum("exact", "by_order", "inferred")).row(0) == (682, 0, 0)
+    quality = build_traces(*recording.without_values().tables()).match_quality
     assert quality["exact"].sum() == 0
     assert quality["inferred"].sum() > 600
     assert quality["warning"].str.contains("inferred").all()

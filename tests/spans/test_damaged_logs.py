@@ -90,7 +90,7 @@ def test_a_clock_that_was_set(resource: str, node: str, step_ms: int) -> None:
 
 
 @pytest.mark.parametrize(("period", "lost"), [(100.0, 2), (100.0, 10), (10.0, 30)])
-def test_what_both_logs_lost_of_a_periodic_workload_is_not_exact(period: float, lost: int) -> None:
+def test_what_both_logs_lost_of_a_periodic_workload(period: float, lost: int) -> None:
     """The child's log lost its beginning, the parent's its end, and no line number shows it."""
     one, two = Node("1", 2), Node("2", 3)
     parent = one.session(500)
@@ -99,10 +99,14 @@ def test_what_both_logs_lost_of_a_periodic_workload_is_not_exact(period: float, 
         insert(parent, first if number < lost else second, period * number, 1_000_000 + number)
     two.lines, one.lines = two.lines[2 * lost :], one.lines[: -5 * lost]
     recording = record(one, two)
-    traces = build_traces(recording.log_events, recording.nodes)
+    traces = build_traces(*recording.tables())
     row = traces.match_quality.row(0, named=True)
+    assert (row["exact"], row["by_content"], row["by_order"]) == (200 - 2 * lost, 200 - 2 * lost, 0)
+    assert wrong(traces, recording) == 0
+    assert f"{200 - lost} pairs by order refuted by the values" in row["warning"]
+    row = build_traces(*recording.without_values().tables()).match_quality.row(0, named=True)
     assert (row["exact"], row["inferred"], row["ambiguous"]) == (0, 200 - lost, 200 - lost)
-    assert "so regularly" in row["warning"]
+    assert "neither the values of statements nor earlier records" in row["warning"]
 
 
 def test_the_same_workload_with_sessions_both_ways_is_exact() -> None:
@@ -115,7 +119,7 @@ def test_the_same_workload_with_sessions_both_ways_is_exact() -> None:
     assert build_traces(*record(one, two).tables()).match_quality["exact"].to_list() == [100, 100]
 
 
-def joined(mixed: bool) -> tuple[Traces, Recording]:
+def joined(mixed: bool) -> Recording:
     """Joins whose anchor is the second shard of the text, and with `mixed` statements on the first one alone."""
     one, two = Node("1", 2), Node("2", 3)
     parent = one.session(500)
@@ -129,20 +133,22 @@ def joined(mixed: bool) -> tuple[Traces, Recording]:
             end(parent, ms + 0.7, 102008 + part, "worker2")
             continue
         tables = f"public.a_{102008 + part} a JOIN public.b_{102012 + part} b USING (k)"
-        child.write(ms + 0.2, f"statement: SELECT * FROM ({tables}) WHERE k = 'user{key}'::text")
+        child.write(ms + 0.2, f"statement: SELECT * FROM ({tables}) WHERE k = 'user{key}'::text AND v = 'x'")
         child.write(ms + 0.6, "duration: 0.400 ms", xid=0)
         end(parent, ms + 0.7, 102012 + part, "worker2")
-    recording = record(one, two)
-    return build_traces(*recording.tables()), recording
+    return record(one, two)
 
 
-@pytest.mark.parametrize(("mixed", "match"), [(False, "exact"), (True, "inferred")])
-def test_any_shard_of_a_join_may_be_the_anchor(mixed: bool, match: str) -> None:
-    traces, recording = joined(mixed)
-    pairs = pairs_with_keys(traces, recording)
-    assert pairs.height == 60
-    assert set(pairs["match"]) == {match}
-    assert (pairs["parent_key"] == pairs["child_key"]).all()
+@pytest.mark.parametrize(("mixed", "proof"), [(False, "both"), (True, "content")])
+def test_any_shard_of_a_join_may_be_the_anchor(mixed: bool, proof: str) -> None:
+    known = joined(mixed)
+    for recording, match in ((known, "exact"), (known.without_values(), "inferred")):
+        traces = build_traces(*recording.tables())
+        pairs = pairs_with_keys(traces, recording)
+        assert pairs.height == 60
+        assert set(pairs["match"]) == {match}
+        assert (pairs["parent_key"] == pairs["child_key"]).all()
+        assert set(traces.spans["proof"].drop_nulls()) == ({proof} if match == "exact" else set())
 
 
 def test_tasks_that_a_child_sends_stand_below_it() -> None:
@@ -159,13 +165,13 @@ def test_tasks_that_a_child_sends_stand_below_it() -> None:
         insert(other, third, ms + 3, 2_000_000 + number)
         insert(other, back, ms + 6, 3_000_000 + number)
         begin(parent, ms + 9, 5_000_000 + number)
-        called.write(ms + 9.2, f"statement: SELECT public.f_102009('user{5_000_000 + number}')")
+        called.write(ms + 9.2, f"statement: SELECT public.f_102009('user{5_000_000 + number}', 'x')")
         run_child(kids[1], ms + 9.5, 102008, 4_000_000 + number)
         end(called, ms + 10.3, 102008, "worker3")
         end(parent, ms + 10.7, 102009, "worker2", took_ms=1.5)
     recording = record(one, two, three)
     traces = build_traces(*recording.tables())
-    assert traces.match_quality.select(pl.sum("tasks", "exact", "inferred")).row(0) == (100, 60, 40)
+    assert traces.match_quality.select(pl.sum("tasks", "exact", "inferred")).row(0) == (100, 80, 20)
     assert wrong(traces, recording) == 0
     nested = traces.spans.filter(pl.col("kind") == "task", pl.col("pid") == 900)
     remotes = traces.spans.filter(pl.col("kind") == "remote").select(parent_span_id="span_id", above="pid")

@@ -83,11 +83,11 @@ def test_links_wait_in_memory_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(piece_links, "MOST_ROWS", 100)
     shelf = Shelf(tmp_path)
     pieces = [Piece(10 * number, 10, divided.held({})) for number in range(40)]
-    failures = pl.DataFrame(schema={"execution": pl.UInt32})
-    links = PieceLinks(pieces, failures, shelf)
+    links = PieceLinks(pieces, shelf)
     executions = np.random.default_rng(1).permutation(400).astype(np.uint32)
     for some in np.split(executions, 16):
-        links.add(*[pl.DataFrame({"execution": some, "node": pl.Series(["1"] * 25, dtype=pl.Categorical)})] * 2)
+        frame = pl.DataFrame({"execution": some, "node": pl.Series(["1"] * 25, dtype=pl.Categorical)})
+        links.add((frame, frame, frame.clear()))
     assert shelf.bytes > 2 * 300 * 4
     for piece, (pairs, owners, _) in links.by_piece():
         assert pairs["execution"].to_list() == list(range(piece.first, piece.first + piece.count))

@@ -62,13 +62,14 @@ def test_rows_of_nodes_that_state_no_number_or_no_name_change_nothing(recording:
     assert_frame_equal(traces.spans, expected.spans)
 
 
-def test_without_line_numbers_pairs_are_right_but_not_proven(recording: Recording) -> None:
-    """A `log_line_prefix` without `%l`: nothing shows that a session is complete."""
-    traces = build_traces(recording.log_events.with_columns(session_line=pl.lit(None, pl.Int64)), recording.nodes)
-    pairs = pairs_with_keys(traces, recording)
-    assert pairs.height == 988
-    assert set(pairs["match"]) == {"inferred"}
-    assert (pairs["parent_key"] == pairs["child_key"]).all()
+def test_without_line_numbers_pairs_are_right_but_order_does_not_prove_them(recording: Recording) -> None:
+    """A `log_line_prefix` without `%l`: nothing shows that a session is complete, so only contents prove pairs."""
+    for known, match in ((recording, "exact"), (recording.without_values(), "inferred")):
+        traces = build_traces(known.log_events.with_columns(session_line=pl.lit(None, pl.Int64)), known.nodes)
+        pairs = pairs_with_keys(traces, recording)
+        assert pairs.height == 988
+        assert set(pairs["match"]) == {match}
+        assert (pairs["parent_key"] == pairs["child_key"]).all()
 
 
 def test_a_missing_log_leaves_tasks_unmatched(recording: Recording) -> None:

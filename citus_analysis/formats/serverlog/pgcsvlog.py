@@ -121,7 +121,7 @@ class PgCsvLog(ServerLog):
     """
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
     rows: ClassVar[RowHeads] = _HEADS

@@ -93,7 +93,7 @@ class PgJsonLog(ServerLog):
     """PostgreSQL server log in JSON (jsonlog), also as CloudNativePG wraps it."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)

@@ -1,8 +1,9 @@
 """Align tasks with child statements if one of the two sequences has gaps.
 
 Both sequences of a stream are in order, and tasks of one session on one shard do not overlap. A task and a child are
-*compatible* when the task waited at least as long as the child ran and the child's interval lies inside the task's,
-given the offset of the clocks and its tolerance. An alignment is an order-preserving set of compatible pairs. The best
+*compatible* when the task waited at least as long as the child ran, the child's interval lies inside the task's, given
+the offset of the clocks and its tolerance, and their contents do not exclude it: in a stream in which children have the
+values of tasks, they have equally many others. An alignment is an order-preserving set of compatible pairs. The best
 alignment has the most pairs and, among alignments of the same size, the least total contradiction in time. It is a
 heaviest increasing subsequence of the compatible pairs, which dynamic programming over the best ends of chains finds
 in O(n log n) (Hunt and Szymanski, 1977: A fast algorithm for computing longest common subsequences).
@@ -15,14 +16,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.spans.match.clocks import RESOLUTION_US
+from citus_analysis.spans.match.contents import are_other, repeat_elsewhere
+from citus_analysis.spans.read.ordered_arrays import Flags
 
-__all__ = ["Alignment", "Intervals", "align_streams", "compatible_pairs"]
+__all__ = ["Alignment", "Intervals", "align_streams", "are_alone", "compatible_pairs"]
 
 
 @dataclass(frozen=True)
@@ -34,20 +38,34 @@ class Intervals:
         begin: begin of each, microseconds.
         end: end of each.
         length: reported duration; NaN if it is unknown.
+        values: hash of the values of each statement.
     """
 
     first: Integers
     begin: Floats
     end: Floats
     length: Floats
+    values: NDArray[np.int32]
+
+    @property
+    def stream(self) -> Integers:
+        """The stream of each."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The child of each task (-1 without one), and whether other alignments are as large."""
+    """The child of each task.
+
+    Attributes:
+        child: -1 without one.
+        ambiguous: whether other alignments are as large.
+        alone: whether neither the task nor the child is compatible with another.
+    """
 
     child: Integers
-    ambiguous: NDArray[np.bool_]
+    ambiguous: Flags
+    alone: Flags
 
 
 def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) -> tuple[Integers, Integers, Floats]:
@@ -78,8 +96,28 @@ def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) ->
     late, early = children.end[child] - tasks.end[task], tasks.begin[task] - children.begin[child]
     contradiction = np.maximum(np.maximum(late, early), 0.0)
     shorter = children.length[child] > tasks.length[task] + 1.0
-    kept = (contradiction <= tolerance + RESOLUTION_US) & ~shorter
+    kept = (contradiction <= tolerance + RESOLUTION_US) & ~shorter & ~_excluded(tasks, children, task, child)
     return task[kept], child[kept], contradiction[kept]
+
+
+#: Least share of the tasks of a stream whose values some child has, where different values exclude a pair.
+_COMPARABLE: Final = 0.1
+
+
+def _excluded(tasks: Intervals, children: Intervals, task: Integers, child: Integers) -> Flags:
+    """Whether the contents of tasks and children of a stream exclude that they belong together.
+
+    A task that no record reports has nothing but its content to show for it.
+    """
+    asked, ran = tasks.values[task], children.values[child]
+    unreported = np.isnan(tasks.length[task])
+    unlike = np.where(unreported, asked != ran, are_other(asked, ran))
+    if not unlike.any():
+        return unlike
+    found = repeat_elsewhere(tasks.stream, tasks.values, children.stream, children.values)
+    share = np.add.reduceat(found, tasks.first[:-1], dtype=np.intp) / np.diff(tasks.first)
+    comparable = np.repeat(share >= _COMPARABLE, np.diff(tasks.first))[task]
+    return unlike & (unreported | comparable)
 
 
 def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Alignment:
@@ -90,11 +128,17 @@ def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Al
     """
     task, child, contradiction = compatible_pairs(tasks, children, tolerance)
     partner = np.full(len(tasks.end), -1, np.int64)
-    ambiguous = np.zeros(len(tasks.end), np.bool_)
+    ambiguous, alone = np.zeros(len(tasks.end), np.bool_), np.zeros(len(tasks.end), np.bool_)
     if len(task):
+        alone[task[are_alone(task, child)]] = True
         _align(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), partner, ambiguous)
         _fill(tasks, children, partner)
-    return Alignment(partner, ambiguous)
+    return Alignment(partner, ambiguous, alone)
+
+
+def are_alone(task: Integers, child: Integers) -> Flags:
+    """Whether neither the task nor the child of each compatible pair is in another."""
+    return np.asarray((np.bincount(task)[task] == 1) & (np.bincount(child)[child] == 1))
 
 
 def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[Integers, list[float], list[int]]:
@@ -131,9 +175,7 @@ def _heaviest(child: list[int], task: list[int], weight: list[float]) -> tuple[I
     return np.array(rank, np.int64), total, before
 
 
-def _align(
-    task: Integers, child: Integers, contradiction: Floats, partner: Integers, ambiguous: NDArray[np.bool_]
-) -> None:
+def _align(task: Integers, child: Integers, contradiction: Floats, partner: Integers, ambiguous: Flags) -> None:
     """Choose the alignment and mark ambiguous tasks. The numbers of different streams are disjoint on both sides."""
     # More pairs always weigh more than less contradiction.
     weight = 1.0 - contradiction / (len(task) + 1.0)
@@ -157,5 +199,5 @@ def _fill(tasks: Intervals, children: Intervals, partner: Integers) -> None:
     step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) + 1
     task = np.repeat(paired[:-1][alike], length) + step
     child = np.repeat(partner[paired[:-1]][alike], length) + step
-    fits = ~(children.length[child] > tasks.length[task] + 1.0)
+    fits = ~(children.length[child] > tasks.length[task] + 1.0) & ~_excluded(tasks, children, task, child)
     partner[task[fits]] = child[fits]

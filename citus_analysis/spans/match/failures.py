@@ -3,21 +3,38 @@
 A task that failed leaves no task record, so the stream cannot pair it. A failed child belongs to the failed statement
 of its gpid that was running at the time. If the clocks are not known, the n-th child belongs to the n-th statement,
 provided that there are equally many of both and all children ran on one node. Such links are `inferred`.
+
+A child whose task is not reported for another reason is linked in the same way by its content
+(:mod:`citus_analysis.spans.match.unreported`).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
+from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.clocks import TOLERANCE_US
-from citus_analysis.spans.match.matching import Clocks
+from citus_analysis.spans.match.matching import Clocks, Matching
 from citus_analysis.spans.read.sessions import Sessions, place
 
-__all__ = ["link_failures"]
+__all__ = ["LINK", "link_failures", "link_unreported"]
+
+#: Columns of the links of statements with children without a task.
+LINK: Final[dict[str, pl.DataType]] = {
+    "execution": pl.UInt32(),
+    "child": pl.UInt32(),
+    "shard_id": pl.Int64(),
+    "match": TABLES["spans"]["match"].dtype,
+    "proof": TABLES["spans"]["proof"].dtype,
+    "child_us": pl.Float64(),
+    "child_extended": pl.Boolean(),
+}
 
 
 def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
-    """Pairs of failed statements without a task and failed children: `execution`, `child`, `shard_id`."""
+    """Failed statements without a task with failed children: the columns of :data:`LINK`, sorted."""
     if not sessions.executions["failed"].any():
         return _no_links()
     failed = sessions.executions.filter(pl.col("failed") & pl.col("opened") & pl.col("gpid").is_not_null())
@@ -47,11 +64,22 @@ def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
     rest = children.join(by_time, on="child", how="anti").join(_known_nodes(clocks), on="child_node", how="anti")
     links = pl.concat([by_time, _by_order(statements, rest)])
     # A statement that two children claim is claimed by neither.
-    return links.filter(pl.len().over("execution") == 1, pl.len().over("child") == 1).sort("execution")
+    sure = links.filter(pl.len().over("execution") == 1, pl.len().over("child") == 1).sort("execution")
+    return pl.concat([_no_links(), sure.with_columns(match=pl.lit("inferred", LINK["match"]))], how="diagonal")
+
+
+def link_unreported(matching: Matching) -> pl.DataFrame:
+    """Statements that report no task with their children: the columns of :data:`LINK`, sorted."""
+    found = matching.unreported
+    return found.select(
+        *("execution", "child", "match", "proof", "child_extended"),
+        shard_id="stream_shard",
+        child_us="child_duration_us",
+    ).select(list(LINK))
 
 
 def _no_links() -> pl.DataFrame:
-    return pl.DataFrame(schema={"execution": pl.UInt32, "child": pl.UInt32, "shard_id": pl.Int64})
+    return pl.DataFrame(schema=LINK)
 
 
 def _microseconds(time: pl.Expr) -> pl.Expr:

@@ -1,20 +1,26 @@
 """Parent tasks and the child statements that ran them.
 
-Tasks and children are paired by order (:mod:`citus_analysis.spans.match.pairing`). That needs no clock, but both
-sequences must be complete from their beginning: only then is a pair `exact`. A stream is *proven* when
+A pair is `exact` if its order or its content proves it.
+
+Pairing by order (:mod:`citus_analysis.spans.match.pairing`) needs no clock, but both sequences must be complete from
+their beginning. A stream is *proven* when
 
 - the parent's session and all child sessions of that gpid are in the logs from their first line without a gap;
 - a child log that begins while sessions are under way began before the parent's session did;
-- no pair contradicts the clocks, no task is shorter than its child, and pairs in the other direction between the two
-  nodes do not show another offset;
+- no pair contradicts the clocks, no task is shorter than its child, none has the values of another statement of the
+  stream (:mod:`citus_analysis.spans.match.contents`), and pairs in the other direction between the two nodes do not
+  show another offset;
 - records that only one side has lie after the end of the other's log;
-- no other offset of the clocks would pair it otherwise and fit as well
-  (:mod:`citus_analysis.spans.match.alternatives`), unless pairs in the other direction show the offset.
+- contents, pairs in the other direction, or the child's log before the session show that the order is not shifted. Both
+  logs may lack statements, the child's at its begin, the parent's at its end: of a workload that repeats itself,
+  neither order nor clocks show this.
 
-Up to the first gap the order is still valid. The rest is aligned (:mod:`citus_analysis.spans.match.alignment`);
-those pairs are `inferred`. The alignment needs the clock offset, from the exact pairs of the two nodes or of both with
-a third node, else the offset that most tasks and children of these nodes agree on. If two offsets are about equally
-likely, tasks are paired by order only; these pairs are `inferred` and `ambiguous`.
+Up to the first gap the order is still valid. The rest is aligned (:mod:`citus_analysis.spans.match.alignment`). A pair
+of the alignment whose values are the same, while neither fits another at the time, is proven by its content, if the
+offset of the clocks is proven, too; the others are `inferred`. The offset is that of the exact pairs of the two nodes
+or of both with a third node, else the one that most tasks and children of these nodes agree on, those with the same
+values first. If two offsets are about equally likely, tasks are paired by order only; these pairs are `inferred` and
+`ambiguous`.
 
 Clock offsets depend on all sessions. All other steps concern only sessions that work for one another, so they are done
 for one group of such sessions at a time: collect the claims of all groups, judge them together, then match each group.
@@ -31,12 +37,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
+from citus_analysis.core.arrow_arrays import arrow_numbers
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.match.alternatives import LogSpan, doubtful_streams
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
+from citus_analysis.spans.match.contents import occur_once
 from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, StreamFacts, pair_by_order
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, Integers, changes, counted, pick
+from citus_analysis.spans.match.unreported import UNREPORTED
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, Integers, changes, counted, firsts, pick
 from citus_analysis.spans.read.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -46,12 +54,23 @@ __all__ = ["Clocks", "Matching", "Verdict", "judge", "match_tasks", "matched"]
 
 _MATCH: Final = TABLES["spans"]["match"].dtype
 _EXACT, _INFERRED, _UNMATCHED = range(3)
+_PROOF: Final = TABLES["spans"]["proof"].dtype
+_BY_ORDER, _BY_CONTENT, _BY_BOTH, _UNPROVEN = range(4)
 
 _OF_CHILD: Final = ("child_duration_us", "child_pid", "child_extended", "child_connects")
 
 _NO_ROWS: Final = np.zeros(0, np.uint32)
 
-_NONE: Final = pl.DataFrame(schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean})
+_NONE: Final = pl.DataFrame(
+    schema={"task": pl.UInt32, "child": pl.UInt32, "proven": pl.Boolean, "ambiguous": pl.Boolean}
+)
+
+#: Pairs with values that occur once in their stream, which suffice to show that the order of two nodes is not shifted.
+_WITNESSES: Final = 3
+#: Fewest pairs between two nodes that are doubted, because a handful of statements is regular by chance.
+_LEAST_DOUBTED: Final = 20
+#: Most statements in a row that a child's log may have lost at its begin without a trace.
+_MOST_LOST: Final = 32
 
 _Lines = Mapping[NodePair, ClockLine]
 
@@ -63,12 +82,14 @@ class Clocks:
     Attributes:
         exact: (parent node, child node) -> offset, from the exact pairs.
         guessed: offset that most tasks and children of two nodes agree on, if no pair is exact.
+        by_content: those of the guessed offsets on which statements with the same values agree.
         undecided: pairs of nodes whose offset remained unknown.
-        doubtful: pairs of nodes for which another offset fits as well as the offset from pairing by order.
+        doubtful: pairs of nodes whose order may be shifted.
     """
 
     exact: _Lines
     guessed: _Lines
+    by_content: frozenset[NodePair]
     undecided: frozenset[NodePair]
     doubtful: frozenset[NodePair]
 
@@ -76,18 +97,26 @@ class Clocks:
         """The offset between two nodes that share a stream."""
         return _known_line(nodes, self.exact) or self.guessed.get(nodes)
 
+    def is_proven(self, nodes: NodePair) -> bool:
+        """Whether the offset between two nodes that share a stream is proven."""
+        return _known_line(nodes, self.exact) is not None or nodes in self.by_content
+
 
 @dataclass(frozen=True)
 class Verdict:
     """The judgement of the pairs of a group of sessions.
 
     Attributes:
-        exact: the pairs that are proven.
-        doubtful: pairs that are not proven only because another offset fits as well.
+        exact: the pairs that are proven by order.
+        doubtful: pairs that are not proven only because the order may be shifted.
+        alike: pairs whose values are the same.
+        contradicted: pairs that their contents refute.
     """
 
     exact: Flags
     doubtful: Flags
+    alike: Flags
+    contradicted: Flags
 
 
 @dataclass(frozen=True)
@@ -96,14 +125,18 @@ class Matching:
 
     Attributes:
         pairs: one row per task: the columns of :attr:`Sessions.tasks`, `task` (row number), `child` (execution of
-            the child, null without a child), `match` and `ambiguous` (other alignments are equally good); of the child
-            `child_duration_us`, `child_pid`, `child_extended` and `child_connects` (it is the first statement of its
-            session on a shard).
+            the child, null without a child), `match`, `proof` and `ambiguous` (other alignments are equally good); of
+            the child `child_duration_us`, `child_pid`, `child_extended` and `child_connects` (it is the first statement
+            of its session on a shard).
+        unreported: the same of tasks that no record reports, which have a child.
+        contradicted: parent and child node of pairs by order that their contents refute.
         children: the child statements that could be paired.
         clocks: the offsets of the clocks.
     """
 
     pairs: pl.DataFrame
+    unreported: pl.DataFrame
+    contradicted: pl.DataFrame
     children: pl.DataFrame
     clocks: Clocks
 
@@ -126,7 +159,7 @@ def judge(
         rests: returns the tasks and children without the proven pairs, by group; called only if the offset of some
             nodes does not follow from pairs.
     """
-    lines = _fitted(claims, [np.ones(len(one.shorter), np.bool_) for one in claims])
+    lines = _fitted(claims, [~one.contradicted for one in claims])
     logs = _logs(coverage)
     verdicts = _without_doubt(claims, lines, logs, [_proven(one, lines, logs) for one in claims])
     proven = [one.exact for one in verdicts]
@@ -134,10 +167,11 @@ def judge(
     shared = sorted({key for one in claims for key in one.shared})
     guessed = {key: line for key in shared if key not in exact and (line := _known_line(key, exact))}
     unknown = [key for key in shared if key not in exact and key not in guessed]
-    if unknown:
-        guessed |= _guessed(unknown, _joined(rests(proven)), exact)
+    found = _guessed(unknown, _joined(rests(proven)), exact) if unknown else {}
+    guessed |= {key: line for key, (line, _) in found.items()}
+    by_content = frozenset(key for key, (_, alike) in found.items() if alike)
     doubtful = {key for one, verdict in zip(claims, verdicts, strict=True) for key in one.nodes_of(verdict.doubtful)}
-    return verdicts, Clocks(exact, guessed, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
+    return verdicts, Clocks(exact, guessed, by_content, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
 
 
 def _fitted(claims: Sequence[Claims], chosen: Sequence[Flags]) -> _Lines:
@@ -224,9 +258,11 @@ def _proven(claims: Claims, lines: _Lines, logs: Mapping[str, _Log]) -> Flags:
     heads = np.zeros(count, np.bool_)
     heads[claims.first] = True
     for key, rows in claims.by_nodes.items():
-        if not _contradicted(key, lines):
+        if key in lines and not _contradicted(key, lines):
             bounds = claims.bounds.take(rows)
-            contradicts = (lines[key].violation(bounds) > TOLERANCE_US) | claims.shorter[rows]
+            contradicts = (
+                (lines[key].violation(bounds) > TOLERANCE_US) | claims.shorter[rows] | claims.contradicted[rows]
+            )
             # The pairs of a stream are between the same nodes, and adjacent.
             at = np.flatnonzero(heads[rows])
             own, offset = claims.stream_of(rows[at]), lines[key].at(bounds.time[at])
@@ -238,20 +274,40 @@ def _proven(claims: Claims, lines: _Lines, logs: Mapping[str, _Log]) -> Flags:
 def _without_doubt(
     claims: Sequence[Claims], lines: _Lines, logs: Mapping[str, _Log], proven: Sequence[Flags]
 ) -> list[Verdict]:
-    """The proven pairs, without those that another possible offset would pair differently."""
+    """The proven pairs, without those whose order may be shifted."""
     doubtful = [np.zeros(len(flags), np.bool_) for flags in proven]
     for key, line in lines.items():
         if key[0] == key[1] or key[::-1] in lines:
             continue
         chosen = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
         chosen = [rows[flags[rows]] for rows, flags in zip(chosen, proven, strict=True)]
-        parts = [one.paired(rows) for one, rows in zip(claims, chosen, strict=True)]
-        span = LogSpan(logs[key[1]].begins, logs[key[0]].ends)
-        for rows, part, streams, flags in zip(
-            chosen, parts, doubtful_streams(parts, line, span), doubtful, strict=True
-        ):
-            flags[rows] = np.repeat(streams, np.diff(part.first(), append=len(rows)))
-    return [Verdict(flags & ~doubts, doubts) for flags, doubts in zip(proven, doubtful, strict=True)]
+        if sum(map(len, chosen)) < _LEAST_DOUBTED or _attested(claims, chosen):
+            continue
+        for one, rows, flags in zip(claims, chosen, doubtful, strict=True):
+            flags[rows] = _may_be_shifted(one, rows, line, logs[key[1]].begins)
+    known = zip(claims, proven, doubtful, strict=True)
+    return [Verdict(own & ~doubts, doubts, one.alike, one.contradicted) for one, own, doubts in known]
+
+
+def _attested(claims: Sequence[Claims], chosen: Sequence[Integers]) -> bool:
+    """Whether contents show that the order of some pairs is not shifted."""
+    once = (
+        int(occur_once(one.stream_of(rows), one.values[rows]).sum()) for one, rows in zip(claims, chosen, strict=True)
+    )
+    return sum(once) >= _WITNESSES
+
+
+def _may_be_shifted(claims: Claims, rows: Integers, line: ClockLine, child_begins: float) -> Flags:
+    """Whether a child's log may have lost statements at its begin: it does not reach far back before a stream."""
+    if not len(rows):
+        return np.zeros(0, np.bool_)
+    stream = claims.stream_of(rows)
+    first = firsts(stream)
+    time = claims.bounds.time[rows]
+    count = np.diff(first, append=len(rows))
+    begins, ends = time[first], time[first + count - 1]
+    lost = _MOST_LOST * (ends - begins) / np.maximum(count - 1, 1)
+    return np.repeat(begins + line.at(begins) - lost - TOLERANCE_US < child_begins, count)
 
 
 def _contradicted(key: NodePair, lines: _Lines) -> bool:
@@ -284,13 +340,13 @@ def _seen_whole(streams: StreamFacts, chosen: Indices, offset: Floats, parent: _
     return np.asarray(~lost_children & ~lost_tasks & (seen | (not child.under_way)))
 
 
-def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[NodePair, ClockLine]:
-    """The offset that most tasks and children agree on, for pairs of nodes without an exact pair."""
+def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[NodePair, tuple[ClockLine, bool]]:
+    """The result of :func:`~...streams.guess_clock` for pairs of nodes without an exact pair."""
     # Imported late, because complete logs do not need it.
     from citus_analysis.spans.match.streams import guess_clock
 
     streams = _streams(_own(rest))
-    found = {}
+    found: dict[NodePair, tuple[ClockLine, bool]] = {}
     # Pairs of nodes that have only shared streams give no offset.
     for key in (one for one in unknown if one in streams):
         witnesses = [
@@ -298,8 +354,8 @@ def _guessed(unknown: Sequence[NodePair], rest: Rest, exact: _Lines) -> dict[Nod
             for other in streams
             if other[0] == key[0] and other != key and (between := _known_line((other[1], key[1]), exact))
         ]
-        if line := guess_clock(streams[key], witnesses):
-            found[key] = line
+        if guess := guess_clock(streams[key], witnesses):
+            found[key] = guess
     return found
 
 
@@ -350,25 +406,35 @@ def matched(ordered: Ordered, verdict: Verdict, clocks: Clocks) -> Matching:
     tasks, children = ordered.tasks, ordered.children
     count = tasks.frame.height
     child, match, ambiguous = np.zeros(count, np.uint32), np.full(count, _UNMATCHED, np.uint8), np.zeros(count, bool)
+    proof = np.full(count, _UNPROVEN, np.uint8)
     executions = children.frame["child"].to_numpy()
     rows = tasks.row[ordered.task[exact]]
     child[rows] = executions[children.row[ordered.child[exact]]]
     match[rows] = _EXACT
-    inferred = _NONE if len(rows) == count else _aligned(ordered.rest(exact), clocks)
-    rows = inferred["task"].to_numpy()
-    child[rows], match[rows], ambiguous[rows] = inferred["child"], _INFERRED, inferred["ambiguous"]
+    proof[rows] = np.where(verdict.alike[exact], _BY_BOTH, _BY_ORDER)
+    aligned = _NONE if len(rows) == count else _aligned(ordered.rest(exact), clocks)
+    rows, proven = aligned["task"].to_numpy(), aligned["proven"].to_numpy()
+    child[rows], ambiguous[rows] = aligned["child"], aligned["ambiguous"]
+    match[rows], proof[rows] = np.where(proven, _EXACT, _INFERRED), np.where(proven, _BY_CONTENT, _UNPROVEN)
     only = ordered.between(clocks.doubtful & clocks.undecided, verdict.doubtful)
     rows = tasks.row[ordered.task[only]]
     child[rows], match[rows], ambiguous[rows] = executions[children.row[ordered.child[only]]], _INFERRED, True
     # Executions are numbered in the order of the frame.
     of_child = np.where(match != _UNMATCHED, np.searchsorted(executions, child), -1)
-    pairs = tasks.frame.with_row_index("task").with_columns(
+    found = tasks.frame.with_row_index("task").with_columns(
         *pick(pl.DataFrame([children.frame[name] for name in _OF_CHILD]), of_child),
         child=pl.when(pl.Series(match != _UNMATCHED)).then(pl.Series(child)),
         match=pl.Series(match).cat.to(_MATCH),
+        proof=pl.Series(arrow_numbers(proof % _UNPROVEN, proof != _UNPROVEN)).cat.to(_PROOF),
         ambiguous=pl.Series(ambiguous),
     )
-    return Matching(pairs, children.frame.select("gpid", "child_node", "child")[children.row], clocks)
+    pairs, unreported = found, found.clear()
+    if found["task_us"].null_count():
+        pairs = found.filter(~UNREPORTED)
+        unreported = found.filter(UNREPORTED & pl.col("child").is_not_null())
+    contradicted = tasks.frame.select("parent_node", "child_node")[tasks.row[ordered.task[verdict.contradicted]]]
+    known = children.frame.select("gpid", "child_node", "child")[children.row]
+    return Matching(pairs, unreported, contradicted, known, clocks)
 
 
 def _aligned(rest: Rest, clocks: Clocks) -> pl.DataFrame:
@@ -381,7 +447,12 @@ def _aligned(rest: Rest, clocks: Clocks) -> pl.DataFrame:
         for key, streams in _streams(part).items()
         if (line := clocks.line(key))
     ]
-    return pl.concat([_NONE, *found])
+    nodes = rest.tasks.select("task", "parent_node", "child_node").unique("task")
+    sure = {key for key in nodes.select("parent_node", "child_node").unique().iter_rows() if clocks.is_proven(key)}
+    known = pl.DataFrame(sorted(sure), schema=["parent_node", "child_node"], orient="row").cast(pl.Categorical)
+    tasks = nodes.join(known, on=["parent_node", "child_node"], how="semi")["task"]
+    proven = pl.col("alike") & pl.col("task").is_in(tasks.implode())
+    return pl.concat([_NONE, *(one.select("task", "child", proven.alias("proven"), "ambiguous") for one in found)])
 
 
 def _known_line(key: NodePair, clocks: Mapping[NodePair, ClockLine]) -> ClockLine | None:

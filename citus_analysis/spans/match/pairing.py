@@ -21,9 +21,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.spans.match.alternatives import Paired
 from citus_analysis.spans.match.anchors import name_anchors
 from citus_analysis.spans.match.clocks import RESOLUTION_US, Bounds
+from citus_analysis.spans.match.contents import NO_VALUES, are_other, repeat_elsewhere
+from citus_analysis.spans.match.unreported import with_unreported
 from citus_analysis.spans.read.ordered_arrays import (
     Flags,
     Indices,
@@ -59,6 +60,7 @@ class Side:
         begins: begin of each, microseconds.
         ends: end of each.
         length: reported duration of each, microseconds; NaN if it is unknown.
+        values: hash of the values of each statement.
         shared: whether its stream is shared by several parents.
     """
 
@@ -69,6 +71,7 @@ class Side:
     begins: Floats
     ends: Floats
     length: Floats
+    values: NDArray[np.int32]
     first: Indices
     shared: Flags
 
@@ -93,6 +96,7 @@ class Side:
                 f"{name}_us": self.length[rest],
                 f"{name}_begins": self.begins[rest],
                 f"{name}_ends": self.ends[rest],
+                f"{name}_values": self.values[rest],
                 "shared": self.shared[rest],
             }
         )
@@ -125,7 +129,8 @@ class Claims:
         by_nodes: the pairs of each pair of nodes.
         bounds: the bounds of the clocks' offset from each pair (see :mod:`citus_analysis.spans.match.clocks`).
         shorter: whether each task is shorter than its child.
-        length: the reported duration of each task, microseconds.
+        contradicted: whether the values of the task, or of the child, are those of another statement of the other side.
+        values: hash of the values of each pair that has the same on both sides.
         first: indices at which the pairs of each stream begin.
         streams: facts about each stream.
         shared: pairs of nodes with a stream that has tasks and children.
@@ -134,10 +139,16 @@ class Claims:
     by_nodes: dict[NodePair, Integers]
     bounds: Bounds
     shorter: Flags
-    length: Floats
+    contradicted: Flags
+    values: NDArray[np.int32]
     first: Indices
     streams: StreamFacts
     shared: frozenset[NodePair]
+
+    @property
+    def alike(self) -> Flags:
+        """Pairs whose values are the same."""
+        return np.asarray(self.values != NO_VALUES)
 
     def nodes_of(self, chosen: Flags) -> Iterator[NodePair]:
         """The pairs of nodes of the chosen pairs."""
@@ -146,13 +157,6 @@ class Claims:
     def stream_of(self, rows: Integers) -> Indices:
         """The row of `streams` of each of some pairs."""
         return np.searchsorted(self.first, rows, side="right") - 1
-
-    def paired(self, rows: Integers) -> Paired:
-        """Some of the pairs; of each stream, all or none."""
-        stream = self.stream_of(rows)
-        # Only the existence of further tasks matters here, not the end of the first.
-        more = ~np.isnan(self.streams.surplus_task)[stream[firsts(stream)]]
-        return Paired(stream, self.bounds.take(rows), self.length[rows], more)
 
 
 @dataclass(frozen=True)
@@ -202,10 +206,23 @@ class Ordered:
             _first_surplus(self, child, task),
         )
         shorter = child.length[self.child] > task.length[self.task] + 1
-        length = task.length[self.task]
+        contradicted, values = self._contents()
         # Of millions of pairs, these numbers are in memory until all clocks are known.
         by_nodes: dict[NodePair, Integers] = {key: rows.astype(np.uint32) for key, rows in self._by_nodes().items()}
-        return Claims(by_nodes, self._bounds(), shorter, length, first, streams, self._shared())
+        return Claims(by_nodes, self._bounds(), shorter, contradicted, values, first, streams, self._shared())
+
+    def _contents(self) -> tuple[Flags, NDArray[np.int32]]:
+        """`contradicted` and `values` of :class:`Claims`."""
+        asked, ran = self.tasks.values[self.task], self.children.values[self.child]
+        alike = asked == ran
+        contradicted = np.zeros(len(alike), np.bool_)
+        unlike = np.flatnonzero(are_other(asked, ran))
+        if len(unlike):
+            tasks, children = self.tasks, self.children
+            stream = tasks.stream[self.task[unlike]]
+            contradicted[unlike] = repeat_elsewhere(stream, ran[unlike], tasks.stream, tasks.values)
+            contradicted[unlike] |= repeat_elsewhere(stream, asked[unlike], children.stream, children.values)
+        return contradicted, np.where(alike, asked, np.int32(NO_VALUES))
 
     def rest(self, exact: Flags) -> Rest:
         """Tasks and children without a proven partner; `exact` marks the proven pairs."""
@@ -264,9 +281,10 @@ class Ordered:
 def pair_by_order(sessions: Sessions) -> Ordered:
     """Pair the n-th task of each stream with its n-th child."""
     sessions, numbered = name_anchors(sessions, _children(sessions))
-    task_stream, child_stream = _streams(sessions.tasks, numbered)
-    shared = _shared(sessions.tasks, task_stream)
-    tasks = _tasks(sessions.tasks, task_stream, shared)
+    sent = with_unreported(sessions.tasks, numbered, sessions.executions)
+    task_stream, child_stream = _streams(sent, numbered)
+    shared = _shared(sent, task_stream)
+    tasks = _tasks(sent, task_stream, shared)
     return _in_order(tasks, _without_failed(numbered, child_stream, sessions, shared))
 
 
@@ -286,6 +304,7 @@ def _children(sessions: Sessions) -> pl.DataFrame:
         child_pid="pid",
         child_extended="extended",
         child_connects="first_on_shard",
+        values_hash="values_hash",
         child_begins=pl.min_horizontal(microseconds("start_time"), microseconds("opener_time")),
         child_ends=pl.coalesce(microseconds("end_time"), microseconds("opener_time")),
     )
@@ -318,8 +337,13 @@ def _tasks(tasks: pl.DataFrame, stream: NDArray[np.int64], shared: NDArray[np.in
     row = stable_order(stream, np.arange(tasks.height))
     ends = tasks.select(microseconds("end_time")).to_series().to_numpy()[row]
     length = tasks["task_us"].cast(pl.Float64).to_numpy()[row]
+    begins = ends - length
+    if "start_time" in tasks.columns:
+        unreported = np.isnan(length)
+        starts = tasks.select(microseconds("start_time")).to_series().to_numpy()[row]
+        begins[unreported] = starts[unreported]
     whole = tasks["anchored"].to_numpy()[row]
-    return _side(tasks, row, stream, ends - length, ends, length, whole, shared)
+    return _side(tasks, row, stream, begins, ends, length, whole, shared)
 
 
 def _without_failed(
@@ -360,12 +384,16 @@ def _side(
     stream = stream[row]
     is_shared = np.isin(stream, shared) if len(shared) else np.zeros(len(row), np.bool_)
     complete = complete & ~is_shared
+    values = frame["values_hash"].to_numpy()[row]
+    if "statement_seq" in frame.columns and frame["is_child"].any():
+        # A child sends tasks for the statements of a function, whose values are not those of its own statement.
+        values = np.where(frame["is_child"].to_numpy()[row], np.int32(NO_VALUES), values)
     first = firsts(stream)
     if not complete.all():
         lacking = np.cumsum(~complete)
         before: Indices = lacking[first] - ~complete[first]
         complete = lacking == np.repeat(before, np.diff(first, append=len(row)))
-    return Side(frame, row, stream, complete, begins, ends, length, first, is_shared)
+    return Side(frame, row, stream, complete, begins, ends, length, values, first, is_shared)
 
 
 def microseconds(column: str) -> pl.Expr:

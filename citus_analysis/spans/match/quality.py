@@ -37,15 +37,21 @@ def count_matches(nodes: pl.DataFrame, matching: Matching) -> Counts:
     """
     pairs, children = matching.pairs, matching.children
     match = pairs["match"].to_physical().to_numpy()
+    proof = pairs["proof"].cast(pl.String)
     tasks = {"tasks": np.ones(pairs.height, np.bool_), "ambiguous": pairs["ambiguous"].to_numpy()}
     for code, column in enumerate(("exact", "inferred", "unmatched_tasks")):
         tasks[column] = match == code
-    paired = pairs["child"]
+    for word in ("order", "content"):
+        tasks[f"by_{word}"] = proof.is_in([word, "both"]).fill_null(value=False).to_numpy()
+    unreported = matching.unreported
+    paired = pl.concat([pairs["child"], unreported["child"]])
     alone = np.isin(children["child"].to_numpy(), paired.filter(paired.is_not_null()).to_numpy(), invert=True)
     kids = {"children": np.ones(children.height, np.bool_), "unmatched_children": alone}
     counts: Counts = {}
     _count(counts, pairs["parent_node"], pairs["child_node"], tasks)
     _count(counts, _owners(children["gpid"], nodes), children["child_node"], kids)
+    for name, rows in (("unreported", unreported), ("contradicted", matching.contradicted)):
+        _count(counts, rows["parent_node"], rows["child_node"], {name: np.ones(rows.height, np.bool_)})
     return counts
 
 
@@ -68,7 +74,10 @@ def _count(counts: Counts, parents: pl.Series, children: pl.Series, marks: Mappi
             own[name] += numbers[at]
 
 
-_COUNTED: Final = ("tasks", "children", "exact", "inferred", "unmatched_tasks", "unmatched_children", "ambiguous")
+_COUNTED: Final = (
+    *("tasks", "children", "exact", "by_order", "by_content", "inferred", "unreported", "contradicted"),
+    *("unmatched_tasks", "unmatched_children", "ambiguous"),
+)
 
 
 def match_quality(
@@ -96,7 +105,7 @@ def match_quality(
             **identity,
             "parent_node": nodes[0],
             "child_node": nodes[1],
-            **own,
+            **{name: number for name, number in own.items() if name != "contradicted"},
             "match_rate": (own["exact"] + own["inferred"]) / own["tasks"] if own["tasks"] else None,
             "warning": _warning(nodes, own, clocks, copies),
         }
@@ -115,16 +124,23 @@ def _warning(nodes: Nodes, own: Mapping[str, int], clocks: Clocks, copies: Seque
     nouns = {"unmatched_tasks": "task", "unmatched_children": "child", "inferred": "pair"}
     tasks, children, pairs = (f"{own[name]} {noun_for(own[name], noun)}" for name, noun in nouns.items())
     warnings = []
+    if own["contradicted"]:
+        warnings.append(
+            f"{counted(own['contradicted'], 'pair')} by order refuted by the values of their statements: not made"
+        )
+    if own["unreported"]:
+        warnings.append(f"{counted(own['unreported'], 'child')} of which no record reports the task: found by content")
     if own["unmatched_tasks"]:
         warnings.append(f"{tasks} without a child in the log of node {child}")
     if own["unmatched_children"]:
         warnings.append(f"{children} without a task in the log of node {parent}")
     if own["inferred"]:
         warnings.append(
-            f"{pairs} inferred: a log begins while sessions are under way or lacks records, or children sent tasks, too"
+            f"{pairs} inferred: a log begins while sessions are under way or lacks records, or children sent tasks, "
+            "and the values of their statements do not decide"
         )
     if nodes in clocks.doubtful:
-        warnings.append("statements repeat so regularly that the order would be the same if both logs lacked some")
+        warnings.append("neither the values of statements nor earlier records show that both logs do not lack some")
     elif nodes in clocks.undecided:
         warnings.append("the offset of the clocks is unknown: nothing was aligned")
     warnings += [

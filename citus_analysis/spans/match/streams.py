@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -10,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.spans.match.alignment import Intervals, align_streams, compatible_pairs
+from citus_analysis.spans.match.alignment import Intervals, align_streams, are_alone, compatible_pairs
 from citus_analysis.spans.match.clocks import (
     RESOLUTION_US,
     TOLERANCE_US,
@@ -19,9 +21,13 @@ from citus_analysis.spans.match.clocks import (
     fit_clock,
     most_agreed_offset,
 )
-from citus_analysis.spans.read.ordered_arrays import firsts
+from citus_analysis.spans.match.contents import are_alike, occur_once
+from citus_analysis.spans.read.ordered_arrays import Flags, Integers, firsts
 
-__all__ = ["Streams", "guess_clock"]
+__all__ = ["ALIGNED", "Streams", "guess_clock"]
+
+#: Columns of an alignment; `alike`: both have the same values, and neither fits another.
+ALIGNED: Final = {"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean, "alike": pl.Boolean}
 
 #: Fewest votes of an accepted offset, and the least ratio of its votes to those of any other offset.
 _VOTES: Final = 3
@@ -36,8 +42,8 @@ class Streams:
     """The tasks and children of one pair of nodes in the streams that have both.
 
     Args:
-        tasks: `stream`, `task`, `task_us`, `task_begins`, `task_ends`, by stream and order within it.
-        children: `stream`, `child`, `child_us`, `child_begins`, `child_ends`, in the same way; of the same streams.
+        tasks: `stream`, `task`, `task_us`, `task_begins`, `task_ends`, `task_values`, by stream and order within it.
+        children: `stream`, `child` and the same of the children, in the same way; of the same streams.
     """
 
     def __init__(self, tasks: pl.DataFrame, children: pl.DataFrame) -> None:
@@ -50,33 +56,55 @@ class Streams:
         self.child_begins: Floats = self._children["child_begins"].to_numpy()
 
     def align(self, line: ClockLine) -> pl.DataFrame:
-        """The alignment of all streams: `task`, `child`, `ambiguous`."""
+        """The alignment of all streams: the columns of :data:`ALIGNED`."""
         tolerance = TOLERANCE_US + (line.offset_high - line.offset_low) / 2
         alignment = align_streams(self._task_intervals(), self._child_intervals(line), tolerance)
-        paired = alignment.child >= 0
+        task = np.flatnonzero(alignment.child >= 0)
+        child = alignment.child[task]
         return pl.DataFrame(
             {
-                "task": self._tasks["task"].to_numpy()[paired],
-                "child": self._children["child"].to_numpy()[alignment.child[paired]],
-                "ambiguous": alignment.ambiguous[paired],
+                "task": self._tasks["task"].to_numpy()[task],
+                "child": self._children["child"].to_numpy()[child],
+                "ambiguous": alignment.ambiguous[task],
+                "alike": self._alike(task, child) & alignment.alone[task],
             },
-            schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean},
+            schema=ALIGNED,
         )
 
-    def votes(self, centre: float) -> Bounds:
-        """The offsets that all pairs of a task with a child near a time permit."""
+    def _alike(self, task: Integers, child: Integers) -> Flags:
+        return are_alike(self._tasks["task_values"].to_numpy()[task], self._children["child_values"].to_numpy()[child])
+
+    def votes(self, centre: float, *, alike: bool) -> Bounds:
+        """The offsets that all pairs of a task with a child near a time permit.
+
+        Args:
+            centre: the time, microseconds of the child's clock.
+            alike: only pairs with the same values, which no other task or child of their stream has.
+        """
         near = np.argsort(np.abs(self.child_begins - centre), kind="stable")
         stream = self._stream_of_child
         sizes = np.diff(self._first_task)[stream]
         chosen = near[:_VOTERS][np.cumsum(sizes[near[:_VOTERS]]) <= _BALLOTS]
         child = np.repeat(chosen, sizes[chosen])
         within = np.arange(len(child)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
-        return self._bounds(self._first_task[stream[child]] + within, child)
+        task = self._first_task[stream[child]] + within
+        if alike:
+            chosen = self._alike(task, child) & self._tasks_once[task] & self._children_once[child]
+            task, child = task[chosen], child[chosen]
+        return self._bounds(task, child)
+
+    @cached_property
+    def _tasks_once(self) -> Flags:
+        return occur_once(self._tasks["stream"].to_numpy(), self._tasks["task_values"].to_numpy())
+
+    @cached_property
+    def _children_once(self) -> Flags:
+        return occur_once(self._children["stream"].to_numpy(), self._children["child_values"].to_numpy())
 
     def agreeing(self, line: ClockLine, centre: float, reach: float) -> Bounds:
         """Bounds from pairs near a time of which neither task nor child is compatible with another, given a line."""
         task, child, _ = compatible_pairs(self._task_intervals(), self._child_intervals(line), TOLERANCE_US)
-        alone = (np.bincount(task)[task] == 1) & (np.bincount(child)[child] == 1)
+        alone = are_alone(task, child)
         near = np.abs(self.child_begins[child] - centre) <= reach
         return self._bounds(task[alone & near], child[alone & near])
 
@@ -96,18 +124,26 @@ class Streams:
             tasks["task_begins"].to_numpy(),
             tasks["task_ends"].to_numpy(),
             tasks["task_us"].cast(pl.Float64).to_numpy(),
+            tasks["task_values"].to_numpy(),
         )
 
     def _child_intervals(self, line: ClockLine) -> Intervals:
         begins, ends = self.child_begins, self._children["child_ends"].to_numpy()
         offset = line.at(begins - line.offset)
+        children = self._children
         return Intervals(
-            self._first_child, begins - offset, ends - offset, self._children["child_us"].cast(pl.Float64).to_numpy()
+            self._first_child,
+            begins - offset,
+            ends - offset,
+            children["child_us"].cast(pl.Float64).to_numpy(),
+            children["child_values"].to_numpy(),
         )
 
 
-def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]] = ()) -> ClockLine | None:
+def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]] = ()) -> tuple[ClockLine, bool] | None:
     """The offset that most tasks and children agree on, followed from there over the whole log.
+
+    Tasks and children with the same values are asked first: only they prove it.
 
     Args:
         streams: tasks and children of two nodes.
@@ -115,18 +151,18 @@ def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]]
             nodes' clocks to the child's: they vote on the same offset.
 
     Returns:
-        None when no offset has a clear lead: a periodic workload agrees on several.
+        The offset, and whether contents prove it; None when no offset has a clear lead: a periodic workload agrees on
+        several.
     """
-    for share in (0.5, 0.25, 0.75):
+    for alike, share in product((True, False), (0.5, 0.25, 0.75)):
         centre = float(np.quantile(streams.child_begins, share))
-        ballots = streams.votes(centre)
+        ballots = streams.votes(centre, alike=alike)
         if len(ballots) == 0:
             continue
-        further = [other.votes(centre - line.offset).beyond(line) for other, line in witnesses]
-        ballots = Bounds.joined([ballots, *further])
-        offset, votes, others = most_agreed_offset(ballots)
+        further = [other.votes(centre - line.offset, alike=alike).beyond(line) for other, line in witnesses]
+        offset, votes, others = most_agreed_offset(Bounds.joined([ballots, *further]))
         if votes >= _VOTES and votes >= _LEAD * others:
-            return _follow(streams, offset, centre)
+            return _follow(streams, offset, centre), alike
     return None
 
 

@@ -22,7 +22,7 @@ from citus_analysis.spans.read.streamed import Piece
 
 __all__ = ["LinkFrames", "PieceLinks"]
 
-#: Pairs of tasks with children, owners of children, failures.
+#: Pairs of tasks with children, owners of children, links of statements with children without a task.
 LinkFrames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 #: Most rows in memory before they are laid aside, and pieces of a stretch: some 50 MB each.
@@ -35,28 +35,27 @@ class PieceLinks:
 
     Args:
         pieces: all pieces, in order.
-        failures: failed statements with the child execution that failed.
         keep: lays arrays aside; None: they stay in memory.
     """
 
-    def __init__(self, pieces: Sequence[Piece], failures: pl.DataFrame, keep: Keep | None) -> None:
-        self._pieces, self._failures = pieces, failures
+    def __init__(self, pieces: Sequence[Piece], keep: Keep | None) -> None:
+        self._pieces = pieces
         self._at_once = len(pieces) if keep is None else STRETCH_PIECES
         ends = [pieces[number].first for number in range(self._at_once, len(pieces), self._at_once)]
-        self._pairs, self._owners = _ByExecution(ends, keep), _ByExecution(ends, keep)
+        self._kinds = tuple(_ByExecution(ends, keep) for _ in range(3))
 
-    def add(self, pairs: pl.DataFrame, owners: pl.DataFrame) -> None:
-        """Pairs of tasks with children, and the owners of children."""
-        self._pairs.add(pairs)
-        self._owners.add(owners)
+    def add(self, frames: LinkFrames) -> None:
+        """Add links of some executions."""
+        for kind, frame in zip(self._kinds, frames, strict=True):
+            kind.add(frame)
 
     def by_piece(self) -> Iterator[tuple[Piece, LinkFrames]]:
-        """Each piece with its pairs, owners of its children, and failures; can be called once."""
+        """Each piece with its links; can be called once."""
         for stretch, begin in enumerate(range(0, len(self._pieces), self._at_once)):
-            frames = (self._pairs.stretch(stretch), self._owners.stretch(stretch), self._failures)
+            frames = [kind.stretch(stretch) for kind in self._kinds]
             for piece in self._pieces[begin : begin + self._at_once]:
-                pairs, owners, failures = (_of_piece(frame, piece) for frame in frames)
-                yield piece, (pairs, owners, failures)
+                pairs, owners, links = (_of_piece(frame, piece) for frame in frames)
+                yield piece, (pairs, owners, links)
 
 
 def _of_piece(frame: pl.DataFrame, piece: Piece) -> pl.DataFrame:

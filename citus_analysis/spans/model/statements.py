@@ -45,14 +45,14 @@ _STATEMENT_KIND: Final = TABLES["statements"]["statement_kind"].dtype
 
 
 def statement_profile(
-    sessions: Sessions, pairs: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers, *, distributed: bool
+    sessions: Sessions, pairs: pl.DataFrame, links: pl.DataFrame, identifiers: Identifiers, *, distributed: bool
 ) -> pl.DataFrame:
     """One row per parent statement with its profile.
 
     Args:
         sessions: the sessions' executions, phases and local shard statements.
         pairs: tasks with their children.
-        failures: statements that failed before a task was reported.
+        links: children of statements without a task (:data:`~citus_analysis.spans.match.failures.LINK`).
         identifiers: makes trace ids.
         distributed: the servers form a cluster; otherwise every statement on data is executed locally.
 
@@ -62,9 +62,9 @@ def statement_profile(
     parents = sessions.executions.filter(_IS_PARENT).with_columns(REPORTED_AT)
     parents = parents.with_columns(trace_id=identifiers.of(parents, "trace"))
     locals_ = sessions.locals.group_by("execution").agg(_LOCALS) if sessions.locals.height else _NO_LOCALS
-    failed = failures.select(_FAILED)
+    linked = links.group_by("execution", maintain_order=True).agg(_LINKED) if links.height else _NO_LINKS
     joined = parents.drop("shard_id")
-    for facts in (_phase_times(sessions.phases), locals_, _task_times(pairs), failed):
+    for facts in (_phase_times(sessions.phases), locals_, _task_times(pairs), linked):
         joined = join_executions(joined, facts)
     for columns in _finishing(distributed=distributed):
         joined = joined.with_columns(columns)
@@ -77,7 +77,26 @@ _IS_PARENT: Final = ~pl.col("is_child")
 REPORTED_AT: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
 _LOCALS: Final = (pl.len().cast(pl.Int32).alias("local_tasks"), pl.col("shard_id").first().alias("local_shard"))
 _NO_LOCALS: Final = pl.DataFrame(schema={"execution": pl.UInt32, "local_tasks": pl.Int32, "local_shard": pl.Int64})
-_FAILED: Final = (pl.col("execution"), pl.col("shard_id").alias("failed_shard"))
+#: The link of a failed child has no proof, and none of its times counts.
+_COUNTED_LINK: Final = pl.col("proof").is_not_null() | pl.col("child_us").is_not_null()
+_LINKED: Final = (
+    pl.col("shard_id").first().alias("linked_shard"),
+    _COUNTED_LINK.sum().cast(pl.Int32).alias("linked_tasks"),
+    # Enum order is exact, inferred, unmatched: the worst is the largest.
+    pl.col("match").max().alias("linked_match"),
+    pl.when(pl.len() == 1).then(pl.col("child_us").first()).alias("linked_us"),
+    pl.col("child_extended").any(ignore_nulls=False).alias("linked_extended"),
+)
+_NO_LINKS: Final = pl.DataFrame(
+    schema={
+        "execution": pl.UInt32,
+        "linked_shard": pl.Int64,
+        "linked_tasks": pl.Int32,
+        "linked_match": _MATCH,
+        "linked_us": pl.Float64,
+        "linked_extended": pl.Boolean,
+    }
+)
 
 
 @cache
@@ -85,27 +104,33 @@ def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
     """The columns that are computed from the facts about each statement, in three steps."""
     on_data = pl.col("statement_kind").is_in(kinds(DATA_STATEMENTS))
     alone = on_data & pl.lit(not distributed)
-    tasks = pl.col("local_tasks") + pl.col("remote_tasks")
+    tasks = pl.col("local_tasks") + pl.col("remote_tasks") + pl.col("linked_tasks")
     total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
     # The union of task intervals is known to 1 ms only; the busiest lane and T bound it from both sides.
     union = pl.when(pl.col("union_us").is_not_null()).then(pl.min_horizontal("union_us", "execute_us"))
     # Where the children of tasks are unknown, tasks of several connections seem to be of one.
     lane = pl.when(pl.col("union_us").is_null()).then("lane_us").otherwise(pl.min_horizontal("lane_us", "execute_us"))
     wait = pl.max_horizontal(lane, union)
-    counts = pl.col("local_tasks", "remote_tasks").fill_null(0)
+    counts = pl.col("local_tasks", "remote_tasks", "linked_tasks").fill_null(0)
+    reported = pl.col("linked_tasks") == 0
     times = {
         "tasks": tasks,
         "executed": _place_of_execution(tasks, alone),
         # If the log begins or ends within a statement, not all of its phases are known.
         "total_us": pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
         "wait_us": wait,
-        "shard_id": pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "failed_shard")),
+        "child_us": pl.coalesce("child_us", "linked_us"),
+        "child_protocol": pl.coalesce(
+            "child_protocol", _child_protocol(pl.col("linked_extended"), pl.col("linked_extended").is_not_null())
+        ),
+        "shard_id": pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "linked_shard")),
         "match": _match_of_statement(alone),
         "protocol": pl.when("extended").then(pl.lit("extended", _PROTOCOL)).otherwise(pl.lit("simple", _PROTOCOL)),
     }
     besides = pl.col("execute_us") - pl.col("wait_us")
     parts = {
-        "parent_us": pl.when(~pl.col("failed")).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
+        # Of tasks without a record, the parent's share is unknown.
+        "parent_us": pl.when(~pl.col("failed") & reported).then(pl.col("total_us") - pl.col("wait_us").fill_null(0.0)),
         **_bounds_of_parent(),
         "connect_us": _connecting(besides),
         "latency_us": pl.col("wait_us") - pl.col("child_us"),
@@ -128,7 +153,7 @@ def _place_of_execution(tasks: pl.Expr, alone: pl.Expr) -> pl.Expr:
     return (
         pl.when(tasks > 1)
         .then(pl.lit("multi_shard", _EXECUTED))
-        .when((pl.col("remote_tasks") == 1) | pl.col("failed_shard").is_not_null())
+        .when((pl.col("remote_tasks") == 1) | pl.col("linked_shard").is_not_null())
         .then(pl.lit("remote", _EXECUTED))
         .when((pl.col("local_tasks") == 1) | alone)
         .then(pl.lit("local", _EXECUTED))
@@ -136,14 +161,13 @@ def _place_of_execution(tasks: pl.Expr, alone: pl.Expr) -> pl.Expr:
 
 
 def _match_of_statement(alone: pl.Expr) -> pl.Expr:
-    """The match of the statement's tasks; local executions are exact, links of failed statements inferred."""
+    """The match of the statement's tasks; local executions are exact, links without a task as certain as they say."""
     return (
         pl.when(pl.col("remote_tasks") > 0)
         .then("match")
         .when((pl.col("local_tasks") > 0) | alone)
         .then(pl.lit("exact", _MATCH))
-        .when(pl.col("failed_shard").is_not_null())
-        .then(pl.lit("inferred", _MATCH))
+        .otherwise("linked_match")
     )
 
 

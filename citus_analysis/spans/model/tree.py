@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.schema import TABLES, WRITING_STATEMENTS
+from citus_analysis.spans.match.matching import Matching
 from citus_analysis.spans.model.identifiers import Identifiers
 from citus_analysis.spans.model.statements import REPORTED_AT, kinds
 from citus_analysis.spans.read.ordered_arrays import join_executions
@@ -24,7 +25,7 @@ _NAME: Final = TABLES["spans"]["name"].dtype
 _EXACT: Final = pl.lit("exact", _MATCH)
 _COLUMNS: Final = (
     "trace_id", "span_id", "parent_span_id", "kind", "name", "start_time", "end_time", "duration_us", "shard_id",
-    "gpid", "pid", "match", "includes_commit", "session_seq", "source", "byte_offset",
+    "gpid", "pid", "match", "proof", "includes_commit", "session_seq", "source", "byte_offset",
 )  # fmt: skip
 _OWNER: Final = ("execution", "trace_id", "span_id", "gpid", "pid", "session_seq", "includes_commit")
 
@@ -58,6 +59,7 @@ def _child_commits_inside() -> pl.Expr:
 _TYPED: Final = tuple(
     pl.col(name).cast(TABLES["spans"][name].dtype) if name in TABLES["spans"] else pl.col(name) for name in _COLUMNS
 )
+_NO_PROOF: Final = pl.lit(None, TABLES["spans"]["proof"].dtype).alias("proof")
 _NO_SHARD: Final = pl.lit(None).alias("shard_id")
 _KIND_OF_STATEMENT: Final = pl.col("statement_kind").fill_null("other")
 _CHILD_COMMITS_INSIDE: Final = _child_commits_inside()
@@ -121,8 +123,8 @@ _OWNED: Final = (
     pl.col("span_id").alias("parent_span_id"),
     pl.col("session_seq").alias("session_seq_parent"),
 )
-_OWNED_SURELY: Final = (*_OWNED, pl.col("child_match").alias("match"))
-_OWNED_BY_INFERENCE: Final = (*_OWNED, pl.lit("inferred", _MATCH).alias("match"))
+_OWNED_BY_TASK: Final = (*_OWNED, pl.col("child_match").alias("match"), pl.col("proof"))
+_OWNED_DIRECTLY: Final = (*_OWNED, pl.col("link_match").alias("match"), pl.col("link_proof").alias("proof"))
 _HAS_CHILD: Final = pl.col("child").is_not_null()
 
 
@@ -130,7 +132,7 @@ def span_tree(
     sessions: Sessions,
     statements: pl.DataFrame,
     pairs: pl.DataFrame,
-    failures: pl.DataFrame,
+    links: pl.DataFrame,
     identifiers: Identifiers,
     owners_of_children: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
@@ -140,7 +142,7 @@ def span_tree(
         sessions: executions, phases and tasks of the sessions.
         statements: result of :func:`~citus_analysis.spans.model.statements.statement_profile`.
         pairs: tasks with the child execution (`child`) and the certainty of that link (`match`).
-        failures: failed statements with the child execution that failed.
+        links: children of statements without a task (:data:`~citus_analysis.spans.match.failures.LINK`).
         identifiers: identifiers of records of the sessions' sources.
         owners_of_children: the owners of the children among the executions (:func:`owners_of_children`); None if the
             statements that own the children are all among the executions, too.
@@ -154,7 +156,7 @@ def span_tree(
     owners = join_executions(roots.select(_OWNER), executes).with_columns(_BELOW)
     tasks = _all_tasks(sessions, pairs, owners, identifiers)
     if owners_of_children is None:
-        owners_of_children = pl.concat([_owners_of_children(tasks), _owners_of_failures(roots, failures)])
+        owners_of_children = pl.concat([_owners_of_children(tasks), _owners_without_task(roots, links)])
     remotes = _remotes(sessions, owners_of_children, identifiers)
     parts = [roots, parent_phases, _connects(statements, owners, identifiers), tasks]
     if sessions.locals.height:
@@ -163,37 +165,52 @@ def span_tree(
     several = (remotes["phases"] > 1).to_numpy()
     if several.any():
         parts.append(_phases(sessions, remotes.filter(several), identifiers))
-    return pl.concat([part.select(_TYPED) for part in parts if part.height] or [roots.select(_TYPED)])
+    proven = [part if part is remotes else part.with_columns(_NO_PROOF) for part in parts]
+    return pl.concat(
+        [part.select(_TYPED) for part in proven if part.height] or [roots.with_columns(_NO_PROOF).select(_TYPED)]
+    )
 
 
 def owners_of_children(
-    pairs: pl.DataFrame, failed: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
+    matching: Matching, failed: pl.DataFrame, failures: pl.DataFrame, identifiers: Identifiers
 ) -> pl.DataFrame:
     """Find the owners of the children of statements from the pairs alone; children must send no tasks themselves.
 
     Args:
-        pairs: as for :func:`span_tree`.
+        matching: tasks with their children.
         failed: executions that failed.
-        failures: as for :func:`span_tree`.
+        failures: links of these executions, as for :func:`span_tree`.
         identifiers: as for :func:`span_tree`.
 
     Returns:
-        `execution` (of the child), `trace_id`, `parent_span_id`, `session_seq_parent` and `match`.
+        `execution` (of the child), `trace_id`, `parent_span_id`, `session_seq_parent`, `match` and `proof`.
     """
-    paired = pairs.filter(_HAS_CHILD)
-    statements = paired.select(source="statement_source", byte_offset="statement_offset")
-    tasks = paired.select(
+    paired = matching.pairs.filter(_HAS_CHILD)
+    owners = [_owned(paired, identifiers, identifiers.of(paired, "task"))]
+    if matching.unreported.height:
+        statements = _statements_of(matching.unreported)
+        owners.append(_owned(matching.unreported, identifiers, identifiers.of(statements, "statement")))
+    if failures.height:
+        roots = failed.with_columns(REPORTED_AT)
+        named = roots.with_columns(trace_id=identifiers.of(roots, "trace"), span_id=identifiers.of(roots, "statement"))
+        owners.append(_owners_without_task(named, failures))
+    return pl.concat(owners)
+
+
+def _statements_of(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Where the statements of tasks were reported."""
+    return pairs.select(source="statement_source", byte_offset="statement_offset")
+
+
+def _owned(pairs: pl.DataFrame, identifiers: Identifiers, spans: pl.Series) -> pl.DataFrame:
+    return pairs.select(
         execution="child",
-        trace_id=identifiers.of(statements, "trace"),
-        parent_span_id=identifiers.of(paired, "task"),
+        trace_id=identifiers.of(_statements_of(pairs), "trace"),
+        parent_span_id=spans,
         session_seq_parent="statement_seq",
         match="match",
+        proof="proof",
     )
-    if failures.is_empty():
-        return tasks
-    roots = failed.with_columns(REPORTED_AT)
-    named = roots.with_columns(trace_id=identifiers.of(roots, "trace"), span_id=identifiers.of(roots, "statement"))
-    return pl.concat([tasks, _owners_of_failures(named, failures)])
 
 
 def _roots(statements: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
@@ -251,12 +268,13 @@ def _locals(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) 
 
 
 def _owners_of_children(tasks: pl.DataFrame) -> pl.DataFrame:
-    return tasks.filter(_HAS_CHILD).select(_OWNED_SURELY)
+    return tasks.filter(_HAS_CHILD).select(_OWNED_BY_TASK)
 
 
-def _owners_of_failures(roots: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
-    """A failed task has no record and so no span: its child is directly below the statement."""
-    return failures.join(roots, on="execution", how="inner").select(_OWNED_BY_INFERENCE)
+def _owners_without_task(roots: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
+    """A task without a record has no span: its child is directly below the statement."""
+    named = links.select("execution", "child", link_match="match", link_proof="proof")
+    return named.join(roots, on="execution", how="inner").select(_OWNED_DIRECTLY)
 
 
 def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:

@@ -154,6 +154,7 @@ USED: Final = (
     "worker_port",
     "statement_kind",
     "statement_fingerprint",
+    "values_hash",
     "other_shards",
 )
 #: Columns of `log_events` that name the file of a record, and its time.

@@ -152,7 +152,7 @@ def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts
 
 
 # Members of structures by which executions are linked, and those that only their own spans need.
-_LINKED: Final = ("source", "pid", "last_offset", "session_seq")
+_LINKED: Final = ("source", "pid", "last_offset", "session_seq", "values_hash")
 _FLAGS: Final = ("has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "first_on_shard")
 _OPTIONAL: Final = ("opener_offset", "byte_offset", "gpid", "shard_id", "connect_us")
 _TIMES: Final = ("opener_time", "end_time", "start_time")
@@ -219,7 +219,16 @@ def tasks_of(items: NDArray[np.void], files: pl.DataFrame, nodes: pl.DataFrame, 
     """
     columns = columns_of(
         items,
-        ("execution", "source", "session", "pid", "statement_source", "statement_offset", "statement_seq"),
+        (
+            "execution",
+            "source",
+            "session",
+            "pid",
+            "statement_source",
+            "statement_offset",
+            "statement_seq",
+            "values_hash",
+        ),
         ("byte_offset", "shard_id", "task_us", "gpid"),
         times=("end_time",),
         flags=("anchored", "failed", "is_child"),

@@ -91,7 +91,9 @@ class Pass:
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _first: int = 0
     _linked: Divided = field(init=False)
+    _silent: Divided = field(init=False)
     _tasks: Divided = field(init=False)
+    _surplus: int = 0
 
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
@@ -110,13 +112,21 @@ class Pass:
         """
         with ExitStack() as stack:
             thread = stack.enter_context(ThreadPoolExecutor(1, "divided")) if ahead else None
-            self._linked, self._tasks = (Divided(self.keep, self._cells.count, thread) for _ in range(2))
+            divided = (Divided(self.keep, self._cells.count, thread) for _ in range(3))
+            self._linked, self._silent, self._tasks = divided
             for done in stack.enter_context(closing(work_ahead(self._assembled(batches), "sessions", ahead))):
                 self._lay_aside(done)
-            self._linked.finish()
-            self._tasks.finish()
-        # If statements name several shards, the anchor may be in another cell: cells are then joined by gpid.
-        self.groups = self._cells.gpids if self._texts.shards.texts else self._cells.count
+            for one in (self._linked, self._silent, self._tasks):
+                one.finish()
+        # If statements name several shards, the anchor may be in another cell; statements that do not say where they
+        # were executed have no shard. Cells are then joined by gpid.
+        several = bool(self._texts.shards.texts) or self._are_unreported
+        self.groups = self._cells.gpids if several else self._cells.count
+
+    @property
+    def _are_unreported(self) -> bool:
+        """Whether there are more children than tasks."""
+        return self._surplus > 0
 
     def _assembled(self, batches: Iterable[tuple[int, Columns]]) -> Iterator[Assembled]:
         """The executions that ended, piece by piece; the last piece contains the rest and may be empty."""
@@ -138,7 +148,10 @@ class Pass:
         linked = _numbered(executions, np.flatnonzero(of_child | failed), self._first)
         self._linked.add(self._cells.numbers(linked["executions"]["gpid"], linked["executions"]["shard_id"]), linked)
         self._failed.append(_numbered(executions, np.flatnonzero(failed), self._first))
+        silent = _numbered(executions, np.flatnonzero(_are_silent(executions)), self._first)
+        self._silent.add(self._cells.numbers(silent["executions"]["gpid"], np.zeros(1, np.int64)), silent)
         tasks = done["tasks"]
+        self._surplus += int((of_child & ~failed).sum()) - len(tasks)
         if tasks["is_child"].any():
             raise NotInOrder
         self._tasks.add(self._cells.numbers(tasks["gpid"], tasks["shard_id"]), {"tasks": tasks})
@@ -159,9 +172,13 @@ class Pass:
         together = self._cells.count // self.groups
         cells = range(number * together, (number + 1) * together)
         linked = self._linked.joined(cells, again=again)
-        executions = self._facts(in_order_of(linked["numbers"], linked) if together > 1 else linked)
+        if self._are_unreported:
+            silent = self._silent.joined(cells, again=again)
+            linked = {name: joined_items([items, silent[name]]) for name, items in linked.items()}
+        ordered = in_order_of(linked["numbers"], linked) if together > 1 or self._are_unreported else linked
+        executions = self._facts(ordered)
         # Released before as much is read again.
-        del linked
+        del linked, ordered
         sent = self._tasks.joined(cells, again=again)
         if together > 1:
             sent = in_order_of(sent["tasks"]["execution"], sent)
@@ -194,6 +211,16 @@ class Pass:
         numbers = np.arange(piece.first, piece.first + piece.count)
         frames = held_by(done, numbers, self.files, self._texts)
         return Sessions(sources=self.files, **frames, tasks=none, gaps=none, coverage=none, begins=none)
+
+
+def _are_silent(executions: NDArray[np.void]) -> NDArray[np.bool_]:
+    """As :func:`~citus_analysis.spans.match.unreported.is_silent`, for those whose session is known to others."""
+    says = np.zeros(len(executions), np.bool_)
+    for name in ("has_tasks", "has_locals", "failed", "is_child"):
+        says |= executions[name] == 1
+    whole = (executions["opened"] == 1) & (executions["closed"] == 1)
+    valued = (executions["values_hash"] != 0) & (executions["gpid"] != NOTHING_THERE)
+    return np.asarray(whole & ~says & valued)
 
 
 def _numbered(executions: NDArray[np.void], chosen: Indices, first: int) -> Arrays:

@@ -80,7 +80,7 @@ class PgLog(ServerLog):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise: ClassVar[str] = "blank lines at the beginning"
     options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)

@@ -86,7 +86,7 @@ NUMBER_COLUMNS: Final[dict[str, type]] = {
         name: _WIDTHS[_TABLE[name].type]
         for name in (
             *("local_xid", "session_line", "gpid", "shard_id", "placement_id", "task_us"),
-            *("statement_fingerprint", "duration_us", "pid", "backend_id", "worker_port"),
+            *("statement_fingerprint", "duration_us", "pid", "backend_id", "worker_port", "values_hash"),
         )
     },
     "message": np.int32,  # number of the message among those of the chunk
@@ -132,7 +132,7 @@ def _columns(names: Sequence[str]) -> tuple[Member, ...]:
 #: Columns of numbers that describe the work of a session.
 RECORD_NUMBERS: Final = (
     *("pid", "byte_offset", "log_time", "session_line", "local_xid", "gpid", "duration_us", "shard_id", "task_us"),
-    *("worker_port", "statement_fingerprint"),
+    *("worker_port", "statement_fingerprint", "values_hash"),
 )
 
 
@@ -277,9 +277,10 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("pid", "int32_t"),
             Member("phases", "int32_t"),
             Member("other_shards", "int32_t"),
+            Member("values_hash", "int32_t", "of the statement's constants and parameters; 0: none"),
             *(Member(name, "byte_t") for name in _FLAGS),
             Member("statement_kind", "byte_t"),
-            Member("unused", "byte_t", count=_padding(5 * 4 + len(_FLAGS) + 1)),
+            Member("unused", "byte_t", count=_padding(6 * 4 + len(_FLAGS) + 1)),
         ),
         "phase_t": (
             Member("byte_offset", "int64_t"),
@@ -305,8 +306,9 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("pid", "int32_t"),
             Member("host", "int32_t", "number of the host; -1: none"),
             Member("port", "int32_t", "INT32_MIN: none"),
+            Member("values_hash", "int32_t", "of its execution; 0: none"),
             *(Member(name, "byte_t") for name in _TASK_FLAGS),
-            Member("unused", "byte_t", count=_padding(7 * 4 + len(_TASK_FLAGS))),
+            Member("unused", "byte_t", count=_padding(8 * 4 + len(_TASK_FLAGS))),
         ),
         "local_t": (
             *(Member(name, "int64_t") for name in ("byte_offset", "log_time", "shard_id")),

@@ -48,7 +48,8 @@ _NUMBERS: Final = (*(name for name in NUMBER_COLUMNS if name != "message"), "cap
 _FOUND_IN_TEXT: Final = frozenset(
     {
         *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),
-        *("sqlstate", "statement_name", "statement_kind", "statement_fingerprint", "message", "other_shards"),
+        *("sqlstate", "statement_name", "statement_kind", "statement_fingerprint", "values_hash", "message"),
+        "other_shards",
     }
 )
 

@@ -16,7 +16,8 @@ from citus_analysis.formats.serverlog._details import DETAIL_SEVERITIES
 from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import cut_to_characters, string_views
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe_tokens, tokens_expr
-from citus_analysis.schema import TABLES
+from citus_analysis.formats.serverlog.pglog.fallback.statement_values import parameter_values, statement_values
+from citus_analysis.schema import DATA_STATEMENTS, TABLES
 
 __all__ = [
     "add_body",
@@ -87,7 +88,7 @@ def add_body(frame: pl.DataFrame, *, verbose: bool = False) -> pl.DataFrame:
     frame = frame.with_columns(_groups()).with_columns(_extracted()).with_columns(_classified())
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
     frame = frame.with_columns(message=redacted(frame.get_column("message")))
-    return add_statements(frame).drop(_WORKING)
+    return _with_parameters(add_statements(frame)).drop(_WORKING)
 
 
 def add_body_of_text(frame: pl.DataFrame, *, verbose: bool = False) -> pl.DataFrame:
@@ -121,7 +122,7 @@ def _beginnings(texts: pl.Series) -> pl.Series:
 
 
 def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the facts from `statement`: fingerprint, kind, other shards, and `shard_id` if the row has none."""
+    """Add the facts from `statement`: fingerprint, kind, values, other shards, and `shard_id` if the row has none."""
     distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
     distinct = distinct.with_columns(tokens=tokens_expr(pl.col("statement")))
     tokens = distinct.get_column("tokens").unique(maintain_order=True)
@@ -137,9 +138,23 @@ def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
             ),
         }
     )
-    found = distinct.join(facts, on="tokens").drop("tokens")
+    found = distinct.join(facts, on="tokens", maintain_order="left").drop("tokens")
+    on_data = found.get_column("statement_kind").is_in(DATA_STATEMENTS)
+    said = zip(found.get_column("statement"), on_data, strict=True)
+    values = [(statement_values(text) or None) if counts else None for text, counts in said]
+    found = found.with_columns(values_hash=pl.Series(values, dtype=pl.Int32))
     joined = frame.join(found, on="statement", how="left", maintain_order="left")
     return joined.with_columns(shard_id=pl.coalesce("shard_id", "statement_shard")).drop("statement_shard")
+
+
+def _with_parameters(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the hash of the values of parameters."""
+    lists = frame.filter(pl.col("kind") == "parameters").select("text").unique("text", maintain_order=True)
+    values = [parameter_values(text) or None for text in lists.get_column("text")]
+    known = lists.with_columns(parameters=pl.Series(values, dtype=pl.Int32))
+    joined = frame.join(known, on="text", how="left", maintain_order="left")
+    given = pl.when(pl.col("kind") == "parameters").then("parameters").otherwise("values_hash")
+    return joined.with_columns(values_hash=given).drop("parameters")
 
 
 def _groups() -> list[pl.Expr]:

@@ -16,7 +16,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NO
 from citus_analysis.formats.serverlog.pglog.compiled.layout import structure
 from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record
 
-__all__ = ["Backend", "Execution", "LocalExecution", "Missing", "Phase", "SentTask", "Session", "packed"]
+__all__ = ["Backend", "Execution", "LocalExecution", "Missing", "Phase", "SentTask", "Session", "packed", "wrapped"]
 
 _FILLER: Final = "unused"
 
@@ -57,6 +57,7 @@ class SentTask:
     failed: bool = False
     is_child: bool = False
     anchored: bool = False
+    values_hash: int = 0
 
     def tell_execution(self, one: Execution) -> None:
         """Take over the facts about its execution by which it is paired."""
@@ -64,6 +65,7 @@ class SentTask:
         self.statement_seq, self.statement_source = one.session_seq, one.source
         self.gpid, self.session, self.pid = one.gpid, one.session, one.pid
         self.failed, self.is_child, self.anchored = one.failed, one.is_child, one.anchored
+        self.values_hash = one.values_hash
 
 
 @dataclass(slots=True)
@@ -107,6 +109,9 @@ class Execution:
         planned: what the planner said of a plan for the own node's shard.
         prepared: fingerprint of the statement that a parse or bind phase names.
         bind: the record of its bind phase, if that names the statement.
+        bind_values: hash of the values of its bind phase.
+        values_of: the member with the hash of the values that the last record named: the parameters that follow are
+            its own.
     """
 
     source: int
@@ -130,6 +135,7 @@ class Execution:
     duration_us: float = 0.0
     phases: int = 0
     other_shards: int = NO_NUMBER
+    values_hash: int = 0
     opened: bool = False
     closed: bool = False
     extended: bool = False
@@ -148,6 +154,8 @@ class Execution:
     planned: LocalExecution | None = None
     prepared: int | None = None
     bind: Record | None = None
+    bind_values: int = 0
+    values_of: str | None = None
 
     @property
     def only_prepared(self) -> bool:
@@ -203,6 +211,16 @@ class Backend:
     held: Execution | None = None
     undecided: list[Execution] = field(default_factory=list)
     connections: set[tuple[int, int, int | None]] = field(default_factory=set)
+
+
+def wrapped(value: int) -> int:
+    """A sum of hashes as a signed number of 32 bits.
+
+    Example:
+        >>> wrapped(2**31 + 2**32)
+        -2147483648
+    """
+    return (value + 2**31) % 2**32 - 2**31
 
 
 def packed(rows: Sequence[object], kind: str) -> NDArray[np.void]:

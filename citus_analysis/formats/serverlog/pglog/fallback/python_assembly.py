@@ -28,6 +28,7 @@ from citus_analysis.formats.serverlog.pglog.fallback.executions import (
     SentTask,
     Session,
     packed,
+    wrapped,
 )
 from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record, records_in_order
 from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
@@ -115,12 +116,15 @@ class PythonAssembly:
             backend = self._backends[node, record.pid] = Backend(node, record.pid, Session(node))
         line = NOTHING_THERE if record.session_line is None else record.session_line
         if _in_same_row(backend, record, line):
+            _add_parameters(backend, record)
             return True
         if in_order and not _comes_after(backend, record, place, line):
             return False
         self._place_record(backend, record, place, line)
         event = self._event_of(record)
-        if event != _NOTHING:
+        if event == _NOTHING:
+            _add_parameters(backend, record)
+        else:
             self._add_event(backend, record, event)
         return True
 
@@ -224,12 +228,14 @@ class PythonAssembly:
         return backend.current
 
     def _add_record(self, one: Execution, record: Record, event: int, *, closes: bool) -> None:
-        one.last_offset = record.byte_offset
+        one.last_offset, one.values_of = record.byte_offset, None
         if event == _PREPARE and record.statement_fingerprint is not None:
             one.prepared = record.statement_fingerprint
-            one.bind = record if self._binds(record, event) else one.bind
+            if self._binds(record, event):
+                one.bind, one.bind_values, one.values_of = record, record.values_hash or 0, "bind_values"
         if event in (_OPENER, _WHOLE):
             self._add_opener(one, record)
+            one.values_of = "values_hash"
         if event <= _DURATION:
             _add_timed(one, record, event, closes=closes, parses=bool(self._words["parses"][record.word]))
         if event == _TASK:
@@ -251,6 +257,7 @@ class PythonAssembly:
         one.opener_offset, one.opener_time = record.byte_offset, _known(record.log_time)
         one.local_xid, one.shard_id = _known(record.local_xid), _known(record.shard_id)
         one.statement_kind, one.other_shards = record.statement_kind, record.other_shards
+        one.values_hash = record.values_hash or 0
         one.has_fingerprint = record.statement_fingerprint is not None
         one.statement_fingerprint = record.statement_fingerprint or 0
 
@@ -262,6 +269,7 @@ class PythonAssembly:
         if one.bind is not None and one.only_prepared and not torn:
             # The execution itself took less than the limit of what is logged.
             self._add_opener(one, one.bind)
+            one.values_hash = one.bind_values
             _close_at(one, one.bind)
             one.extended = True
         if one.opened and not backend.sampled:
@@ -364,6 +372,14 @@ def _comes_after(backend: Backend, record: Record, place: int, line: int) -> boo
     if time is not None:
         backend.newest = max(time, backend.newest)
     return True
+
+
+def _add_parameters(backend: Backend, record: Record) -> None:
+    """Add the values of parameters to those of the statement that the record before names."""
+    one = backend.current
+    if one is not None and one.values_of and record.severity == _FIRST_DETAIL and record.values_hash is not None:
+        setattr(one, one.values_of, wrapped(getattr(one, one.values_of) + record.values_hash))
+        one.values_of = None
 
 
 def _add_timed(one: Execution, record: Record, event: int, *, closes: bool, parses: bool) -> None:

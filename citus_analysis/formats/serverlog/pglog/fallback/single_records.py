@@ -32,6 +32,7 @@ class Record(NamedTuple):
     task_us: int | None
     worker_port: int | None
     statement_fingerprint: int | None
+    values_hash: int | None
     word: int
     severity: int
     statement_kind: int

@@ -30,6 +30,8 @@ import polars as pl
 from citus_analysis.formats.serverlog.pglog.compiled.layout import MAX_SHARDS
 
 __all__ = [
+    "BLANK",
+    "CONSTANT",
     "FNV_OFFSET",
     "FNV_PRIME",
     "SEPARATOR",
@@ -46,9 +48,9 @@ _MASK: Final = 2**64 - 1
 
 # The separator follows the statement, so that there always is a token to match and the pattern never backtracks into
 # a blank or comment to find one; unterminated literals and comments extend to it.
-_BLANK = r"(?:[\x00-\x1e\x20\x7f]+|--[^\n\x1f]*|/\*[^\x1f]*?\*/|/\*[^\x1f]*)*"
+BLANK: Final = r"(?:[\x00-\x1e\x20\x7f]+|--[^\n\x1f]*|/\*[^\x1f]*?\*/|/\*[^\x1f]*)*"
 _TAG = r"\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$"
-_CONSTANT = (
+CONSTANT: Final = (
     r"[eE]'(?:[^'\\\x1f]|\\[^\x1f]|'')*\\?'?"
     r"|[bBxXnN]?'(?:[^'\x1f]|'')*'?"
     r"|\$[0-9]+"
@@ -58,7 +60,7 @@ _CONSTANT = (
 )
 _QUOTED = r'(?P<quoted>"(?:[^"\x1f]|"")*)"?'
 _WORD = r"(?P<word>[A-Za-z_\x80-\x{10ffff}][A-Za-z0-9_$\x80-\x{10ffff}]*)"
-_TOKEN: Final = rf"{_BLANK}(?:{_CONSTANT}|{_QUOTED}|{_WORD}|(?P<other>[^\x00-\x1e\x20\x7f]))"
+_TOKEN: Final = rf"{BLANK}(?:{CONSTANT}|{_QUOTED}|{_WORD}|(?P<other>[^\x00-\x1e\x20\x7f]))"
 
 _SHARD: Final = re.compile(r"^(.+)_([0-9]{6,18})$", re.DOTALL)
 _VERBS: Final = {

@@ -45,6 +45,7 @@ typedef struct {
     int64_t opened, xid; /* statements that began in the segment; xid of the last record */
     int64_t kept;
     session_t session;
+    execution_t *described; /* execution that the last record named: the parameters that follow are its own */
     work_t *current, *held; /* execution that gets records; the complete one before it, kept until it is complete */
     list_t connections;     /* (connection_t) that the session made */
     list_t undecided;       /* (work_t *) executions of a session without a logged statement so far */

@@ -43,6 +43,8 @@ static void add_opener(execution_t *one, const rules_t *rules, const records_t *
     one->statement_kind = records->statement_kind[record->row];
     one->shard_id = long_at(&records->shard_id, record->row);
     one->other_shards = records->other_shards ? records->other_shards[record->row] : -1;
+    int64_t values = int_at(&records->values_hash, record->row);
+    one->values_hash = values == NOTHING_THERE ? 0 : (int32_t)values;
     one->has_fingerprint = has(&records->statement_fingerprint, record->row);
     one->statement_fingerprint =
         one->has_fingerprint ? ((const uint64_t *)records->statement_fingerprint.values)[record->row] : 0;
@@ -79,6 +81,11 @@ static void add_prepared(work_t *work, const rules_t *rules, const records_t *re
     work->bound = true;
     add_opener(&work->bind, rules, records, record);
     close_at(&work->bind, record);
+}
+
+static inline bool binds(const work_t *work, const records_t *records, const record_t *record)
+{
+    return work->bound && has(&records->statement_fingerprint, record->row);
 }
 
 static void add_timed(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record, byte_t event,
@@ -163,8 +170,10 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
     if (!work || backend->closes || never_closed || fragment || passed) work = begin_execution(assembly, backend, record);
     if (!work) return;
     work->execution.last_offset = record->offset;
+    bool names = event == R_OPENER || event == R_WHOLE;
     if (event == R_PREPARE) add_prepared(work, &assembly->rules, records, record);
-    if (event == R_OPENER || event == R_WHOLE) add_opener(&work->execution, &assembly->rules, records, record);
+    backend->described = names ? &work->execution : event == R_PREPARE && binds(work, records, record) ? &work->bind : NULL;
+    if (names) add_opener(&work->execution, &assembly->rules, records, record);
     if (event <= R_DURATION) add_timed(assembly, work, records, record, event, closes);
     if (event == R_TASK) add_task(assembly, work, records, record);
     if (event == R_LOCAL) add_local(assembly, work, records, record);

@@ -50,6 +50,7 @@ static void tell_execution(sent_task_t *task, const execution_t *one)
     task->failed = one->failed;
     task->is_child = one->is_child;
     task->anchored = one->anchored;
+    task->values_hash = one->values_hash;
 }
 
 static void put_out(assembly_t *assembly, work_t *work)
@@ -123,6 +124,7 @@ static void close_at_bind(execution_t *one, const execution_t *bind)
     one->statement_kind = bind->statement_kind;
     one->shard_id = bind->shard_id;
     one->other_shards = bind->other_shards;
+    one->values_hash = bind->values_hash;
     one->has_fingerprint = bind->has_fingerprint;
     one->statement_fingerprint = bind->statement_fingerprint;
     one->byte_offset = bind->byte_offset;
@@ -135,6 +137,7 @@ INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend, bool to
     work_t *work = backend->current;
     if (!work) return;
     backend->current = NULL;
+    backend->described = NULL;
     if (work->bound && only_prepared(work) && !torn) close_at_bind(&work->execution, &work->bind);
     const execution_t *one = &work->execution;
     if (one->opened && !backend->sampled) {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x3b4eee46ec3a1cf0
+#define LAYOUT_HASH 0x45076e1af86ca940
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -205,6 +205,7 @@ typedef struct {
     column_t pid;
     column_t backend_id;
     column_t worker_port;
+    column_t values_hash;
     column_t message;
     column_t texts[8];
     column_t severity;
@@ -275,6 +276,7 @@ typedef struct {
     numbers_t task_us;
     numbers_t worker_port;
     numbers_t statement_fingerprint;
+    numbers_t values_hash;
     const byte_t *words; /* kind and phase as one number */
     const byte_t *severity;
     const byte_t *statement_kind;
@@ -302,6 +304,7 @@ typedef struct {
     int32_t pid;
     int32_t phases;
     int32_t other_shards;
+    int32_t values_hash; /* of the statement's constants and parameters; 0: none */
     byte_t opened;
     byte_t closed;
     byte_t extended;
@@ -315,7 +318,7 @@ typedef struct {
     byte_t first_on_shard;
     byte_t has_fingerprint;
     byte_t statement_kind;
-    byte_t unused[7];
+    byte_t unused[3];
 } execution_t;
 
 typedef struct {
@@ -344,10 +347,11 @@ typedef struct {
     int32_t pid;
     int32_t host; /* number of the host; -1: none */
     int32_t port; /* INT32_MIN: none */
+    int32_t values_hash; /* of its execution; 0: none */
     byte_t failed;
     byte_t is_child;
     byte_t anchored;
-    byte_t unused[1];
+    byte_t unused[5];
 } sent_task_t;
 
 typedef struct {

@@ -99,6 +99,8 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
         bool parameters = severity == S_DETAIL && (BEGINS(text, begin, end, "parameters: ") != ABSENT ||
                                                    BEGINS(text, begin, end, "Parameters: ") != ABSENT);
         kind = parameters ? K_PARAMETERS : K_DETAIL;
+        uint32_t values = parameters ? parameter_values(text, begin, end) : 0;
+        if (values) set_32(&out->values_hash, row, values);
         if (severity == S_STATEMENT || severity == S_QUERY) statement = begin;
     } else if (severity == S_WARNING || severity >= S_ERROR) {
         kind = K_ERROR;
@@ -109,9 +111,11 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
     put_8(&out->kind, row, kind);
     if (statement != ABSENT) {
         shards_t shards = {0};
-        const template_t *fitting = template_of(scan, statement, end, &shards);
+        uint32_t values = 0;
+        const template_t *fitting = template_of(scan, statement, end, &shards, &values);
         set_8(&out->statement_kind, row, fitting->kind);
         set_64(&out->statement_fingerprint, row, (int64_t)fitting->fingerprint);
+        if (values && fitting->kind <= Q_COPY) set_32(&out->values_hash, row, values);
         if (shards.count) set_64(&out->shard_id, row, shards.numbers[0]);
         for (int32_t place = 1; place < shards.count; place++)
             out->shards[out->shard_count++] = (stretch_t){row, shards.numbers[place]};

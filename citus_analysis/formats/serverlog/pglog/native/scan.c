@@ -66,14 +66,14 @@ INTERNAL int32_t text_number(scan_t *scan, enum text_column column, stretch_t st
     return scan->recent[column] = number;
 }
 
-/* The template that fits a statement, made if there is none; sets `shards` to the statement's. */
-INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end, shards_t *shards)
+/* The template that fits a statement, made if there is none; sets `shards` and `values` to the statement's. */
+INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end, shards_t *shards, uint32_t *values)
 {
     template_t **ways = scan->templates[mix(load(scan->text + begin, end - begin)) & (TEMPLATE_SETS - 1)];
     template_t *found;
     int way = 0;
     for (; way < TEMPLATE_WAYS && ways[way]; way++)
-        if (fits_template(ways[way], scan->text, begin, end, shards)) break;
+        if (fits_template(ways[way], scan->text, begin, end, shards, values)) break;
     if (way < TEMPLATE_WAYS && ways[way]) {
         found = ways[way];
 #ifdef CHECK_TEMPLATES /* defined by the fuzzer */
@@ -83,11 +83,13 @@ INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end,
         for (int32_t place = 0; place < shards->count; place++)
             if (scan->spare->shards.numbers[place] != shards->numbers[place]) __builtin_trap();
         if (scan->spare->kind != found->kind) __builtin_trap();
+        if (scan->spare->values != *values) __builtin_trap();
 #endif
     } else {
         found = scan->spare;
         read_statement(scan->text, begin, end, found);
         *shards = found->shards;
+        *values = found->values;
         if (found->gap_count < 0) return found;
         if (way == TEMPLATE_WAYS) way--;
         scan->spare = ways[way] ? ways[way] : malloc(sizeof *found);

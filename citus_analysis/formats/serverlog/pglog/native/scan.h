@@ -72,8 +72,8 @@ static inline void set_text(scan_t *scan, enum text_column column, int64_t row, 
     set_32(&scan->out->texts[column], row, text_number(scan, column, (stretch_t){begin, end}));
 }
 
-/* The template that fits a statement, made if there is none; sets `shards` to the statement's. */
-INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end, shards_t *shards);
+/* The template that fits a statement, made if there is none; sets `shards` and `values` to the statement's. */
+INTERNAL const template_t *template_of(scan_t *scan, place_t begin, place_t end, shards_t *shards, uint32_t *values);
 
 /* Set the columns that are read from the prefix, whose fields are in `scan->head`. */
 INTERNAL void begin_record(scan_t *scan, place_t line_begin, int64_t row);

@@ -51,6 +51,15 @@ static bool in_same_row(const backend_t *backend, const records_t *records, cons
     return line != NOTHING_THERE && line == backend->line && severity >= S_DETAIL && severity != NO_CODE;
 }
 
+/* Add the values of parameters to those of the statement that the record before names. */
+static void add_parameters(backend_t *backend, const records_t *records, const record_t *record)
+{
+    int64_t values = int_at(&records->values_hash, record->row);
+    if (!backend->described || records->severity[record->row] != S_DETAIL || values == NOTHING_THERE) return;
+    backend->described->values_hash = (int32_t)((uint32_t)backend->described->values_hash + (uint32_t)values);
+    backend->described = NULL;
+}
+
 static void see_time(source_times_t *times, int64_t time)
 {
     if (time == NOTHING_THERE) return;
@@ -107,11 +116,15 @@ int32_t pglog_assemble(assembly_t *assembly, const records_t *records)
         backend_t *backend = backend_of(assembly, rules->nodes[record.source], pid);
         if (!backend) return OUT_OF_MEMORY;
         int64_t line = long_at(&records->session_line, record.row);
-        if (in_same_row(backend, records, &record, line)) continue;
+        if (in_same_row(backend, records, &record, line)) {
+            add_parameters(backend, records, &record);
+            continue;
+        }
         if (!records->order && !in_order(backend, &record, line)) return NOT_IN_ORDER;
         place_record(assembly, backend, &record, line);
         byte_t event = event_of(rules, records, &record);
-        if (event != R_NOTHING) add_event(assembly, backend, records, &record, event);
+        if (event == R_NOTHING) add_parameters(backend, records, &record);
+        else add_event(assembly, backend, records, &record, event);
     }
     return assembly->failed ? OUT_OF_MEMORY : 0;
 }

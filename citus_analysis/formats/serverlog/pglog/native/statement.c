@@ -66,33 +66,78 @@ static void add_shard(shards_t *shards, int64_t number)
     if (shards->count < MAX_SHARDS) shards->numbers[shards->count++] = number;
 }
 
-static inline void add_gap(template_t *template, place_t begin, place_t end, byte_t first, bool is_shard)
+/* The hash of a text. Its lowest five bits are 1, so that those of a sum are the number of its texts. */
+static uint32_t hash_of(const byte_t *text, place_t begin, place_t end)
+{
+    uint64_t hash = (uint64_t)(end - begin);
+    for (place_t place = begin; place < end; place += 8) hash = mix(hash ^ load(text + place, end - place));
+    return ((uint32_t)mix(mix(hash)) & ~31U) + 1;
+}
+
+/* The hash of a constant without its quotes; 0 for parameters and for texts between dollars. */
+static uint32_t value_of(const byte_t *text, place_t begin, place_t end, bool negative)
+{
+    byte_t first = text[begin];
+    if (first == '$' || first == '?') return 0;
+    if (is_digit(first) || first == '.') return hash_of(text, begin - negative, end);
+    begin += first == '\'' ? 1 : 2;
+    return hash_of(text, begin, end > begin && text[end - 1] == '\'' ? end - 1 : end);
+}
+
+INTERNAL uint32_t parameter_values(const byte_t *text, place_t begin, place_t limit)
+{
+    uint32_t values = 0;
+    for (place_t place = find(text, begin, limit, '\''); place < limit;) {
+        place_t end = quote_end(text, place + 1, limit, '\'', false);
+        values += value_of(text, place, end, false);
+        place = find(text, end, limit, '\'');
+    }
+    return values;
+}
+
+/* Where a place is in a cast, `'a'::character varying(255)`: after the first colon, in the type, in its brackets. */
+enum cast { NO_CAST, COLON, TYPE, LENGTHS };
+
+/* The state after a token that is no constant, given by its byte; `adjoins`: directly after the token before. */
+static inline enum cast cast_after(enum cast cast, byte_t token, bool is_name, bool adjoins)
+{
+    if (is_name || token == ',' || token == '.') return cast == TYPE || cast == LENGTHS ? cast : NO_CAST;
+    if (token == ':') return cast == COLON && adjoins ? TYPE : COLON;
+    if (token == '(') return cast == TYPE && adjoins ? LENGTHS : NO_CAST;
+    return token == ')' && cast == LENGTHS ? TYPE : NO_CAST;
+}
+
+static inline void add_gap(template_t *template, gap_t gap)
 {
     if (template->gap_count < 0) return;
-    if (template->gap_count == MAX_GAPS)
-        template->gap_count = -1;
-    else
-        template->gaps[template->gap_count++] = (gap_t){begin, end, first, is_shard};
+    if (template->gap_count == MAX_GAPS) template->gap_count = -1;
+    else template->gaps[template->gap_count++] = gap;
 }
 
 INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template)
 {
     hasher_t hasher = {.value = FNV_OFFSET};
     verb_reader_t verb = {.kind = Q_OTHER, .behind = -1};
+    enum cast cast = NO_CAST;
     bool after_dot = false;
+    place_t last_end = begin;
     place_t from = begin; /* beginning of the text before the next gap */
     place_t place = blanks_end(text, begin, limit);
     template->shards.count = 0;
+    template->values = 0;
     template->gap_count = 0;
     while (place < limit) {
         byte_t byte = text[place];
         place_t end = value_end(text, place, limit);
         if (end != ABSENT) {
+            bool negative = hasher.sign == '-' && text[place - 1] == '-';
             hasher.sign = 0;
             emit(&hasher, '?');
             hasher.last = CONSTANT;
             after_dot = false;
-            add_gap(template, from, place, byte, false);
+            if (cast != LENGTHS) template->values += value_of(text, place, end, negative);
+            add_gap(template, (gap_t){from, place, byte, false, negative, cast != LENGTHS});
+            if (cast != LENGTHS) cast = NO_CAST;
             from = end;
         } else if (byte == '"' || begins_name(byte)) {
             place_t name_end;
@@ -112,7 +157,7 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
                 hash_name(&hasher, text, place, number);
                 hasher.value = fnv(hasher.value, '?');
                 if (after_dot) add_shard(&template->shards, digits(text, number, name_end));
-                add_gap(template, from, number, 0, after_dot);
+                add_gap(template, (gap_t){from, number, 0, after_dot, false, false});
                 from = name_end;
             } else {
                 hash_name(&hasher, text, place, name_end);
@@ -120,6 +165,7 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
             hasher.value = fnv(hasher.value, SEPARATOR);
             hasher.last = WORD;
             after_dot = false;
+            cast = cast_after(cast, byte, true, place == last_end);
         } else {
             end = place + 1;
             release_sign(&hasher);
@@ -129,7 +175,9 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
                 emit(&hasher, byte);
             hasher.last = byte == ')' || byte == ']' ? CLOSING : OPERATOR;
             after_dot = byte == '.';
+            cast = cast_after(cast, byte, false, place == last_end);
         }
+        last_end = end;
         read_verb(&verb, text, place, end);
         place = end < limit ? blanks_end(text, end, limit) : end;
     }
@@ -137,14 +185,16 @@ INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, t
     if (hasher.comma) put(&hasher, ',');
     template->fingerprint = hasher.value;
     template->kind = verb.kind;
-    add_gap(template, from, limit, 0, false);
+    add_gap(template, (gap_t){from, limit, 0, false, false, false});
 }
 
-INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit, shards_t *shards)
+INTERNAL bool fits_template(const template_t *template, const byte_t *text, place_t begin, place_t limit,
+                            shards_t *shards, uint32_t *values)
 {
     const gap_t *gap = template->gaps, *last = gap + template->gap_count - 1;
     place_t place = begin;
     shards->count = 0;
+    *values = 0;
     for (;; gap++) {
         place_t length = gap->end - gap->begin;
         if (place + length > limit || !same_bytes(text + place, text + gap->begin, (size_t)length)) return false;
@@ -159,8 +209,10 @@ INTERNAL bool fits_template(const template_t *template, const byte_t *text, plac
         } else {
             byte_t byte = text[place];
             if (byte != gap->first && !(is_digit(byte) && is_digit(gap->first))) return false;
-            place = value_end(text, place, limit);
-            if (place == ABSENT) return false;
+            place_t end = value_end(text, place, limit);
+            if (end == ABSENT) return false;
+            if (gap->counts) *values += value_of(text, place, end, gap->negative);
+            place = end;
         }
     }
 }
