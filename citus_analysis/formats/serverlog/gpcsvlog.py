@@ -33,7 +33,7 @@ class GpCsvLog(PgCsvLog):
     """Greenplum's and Cloudberry's server log in CSV."""
 
     name: ClassVar[str] = "gpcsvlog"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     rows: ClassVar[RowHeads] = _HEADS
     tails: ClassVar[tuple[tuple[str, str], ...]] = ((_TAIL, ""),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,9 @@ from citus_analysis.spans.match.contents import are_alike, occur_once
 from citus_analysis.spans.read.ordered_arrays import Flags, Integers, firsts
 
 __all__ = ["ALIGNED", "Streams", "guess_clock"]
+
+Wanted = Literal["once", "alike", "all"]
+_WANTED: Final[tuple[Wanted, ...]] = ("once", "alike", "all")
 
 #: Columns of an alignment; `alike`: both have the same values, and neither fits another.
 ALIGNED: Final = {"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean, "alike": pl.Boolean}
@@ -74,12 +77,12 @@ class Streams:
     def _alike(self, task: Integers, child: Integers) -> Flags:
         return are_alike(self._tasks["task_values"].to_numpy()[task], self._children["child_values"].to_numpy()[child])
 
-    def votes(self, centre: float, *, alike: bool) -> Bounds:
+    def votes(self, centre: float, wanted: Wanted) -> Bounds:
         """The offsets that all pairs of a task with a child near a time permit.
 
         Args:
             centre: the time, microseconds of the child's clock.
-            alike: only pairs with the same values, which no other task or child of their stream has.
+            wanted: all pairs, those with the same values, or those with values that no other of their stream has.
         """
         near = np.argsort(np.abs(self.child_begins - centre), kind="stable")
         stream = self._stream_of_child
@@ -88,9 +91,11 @@ class Streams:
         child = np.repeat(chosen, sizes[chosen])
         within = np.arange(len(child)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
         task = self._first_task[stream[child]] + within
-        if alike:
-            chosen = self._alike(task, child) & self._tasks_once[task] & self._children_once[child]
-            task, child = task[chosen], child[chosen]
+        if wanted != "all":
+            alike = self._alike(task, child)
+            if wanted == "once":
+                alike &= self._tasks_once[task] & self._children_once[child]
+            task, child = task[alike], child[alike]
         return self._bounds(task, child)
 
     @cached_property
@@ -154,15 +159,16 @@ def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]]
         The offset, and whether contents prove it; None when no offset has a clear lead: a periodic workload agrees on
         several.
     """
-    for alike, share in product((True, False), (0.5, 0.25, 0.75)):
+    for wanted, share in product(_WANTED, (0.5, 0.25, 0.75)):
         centre = float(np.quantile(streams.child_begins, share))
-        ballots = streams.votes(centre, alike=alike)
-        if len(ballots) == 0:
+        ballots = streams.votes(centre, wanted)
+        # Values that most pairs have in common distinguish nothing.
+        if len(ballots) == 0 or (wanted == "alike" and 2 * len(ballots) > len(streams.votes(centre, "all"))):
             continue
-        further = [other.votes(centre - line.offset, alike=alike).beyond(line) for other, line in witnesses]
+        further = [other.votes(centre - line.offset, wanted).beyond(line) for other, line in witnesses]
         offset, votes, others = most_agreed_offset(Bounds.joined([ballots, *further]))
         if votes >= _VOTES and votes >= _LEAD * others:
-            return _follow(streams, offset, centre), alike
+            return _follow(streams, offset, centre), wanted != "all"
     return None
 
 
