@@ -609,6 +609,11 @@ _TABLES: Final = (
             Column("statement_name", CATEGORY, "prepared statement of an execute line (`S_1`, `<unnamed>`)"),
             Column("statement_fingerprint", HASH, "fingerprint of the statement without constants and shard numbers"),
             Column(
+                "trace_context",
+                CATEGORY,
+                "trace context of the application in a comment of the statement: `/*traceparent='00-...'*/`",
+            ),
+            Column(
                 "values_hash",
                 INT32,
                 "statement on data, parameters: sum of the hashes (32 bits) of its constants, which is compared only",

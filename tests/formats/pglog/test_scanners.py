@@ -53,6 +53,7 @@ PREFIXES = (
     "verbose: %-8u %5p %r %e: ",
 )
 
+CONTEXT = f"traceparent='00-{'4bf92f35' * 4}-{'00f067aa' * 2}-01'"
 word = st.sampled_from(
     [
         *(
@@ -104,6 +105,10 @@ word = st.sampled_from(
             "prepared",
             "PREPARE",
         ),
+        *("::", "::text", "::character varying(255)", "x::numeric(10,2)", ":", "('12345678'::bpchar(8))"),
+        f"/*{CONTEXT}*/",
+        f" /*db_driver='psycopg',{CONTEXT}*/;",
+        f"/*{CONTEXT[:-2]}'*/",
     ]
 )
 statement = st.lists(word | st.text(max_size=3), max_size=12).map(" ".join) | st.lists(word, max_size=12).map("".join)
@@ -326,19 +331,25 @@ def test_kinds_agree(text: str) -> None:
 
 @SOME
 @given(text=statement)
-def test_fingerprints_agree(text: str) -> None:
+def test_statements_agree(text: str) -> None:
+    """Fingerprint, kind, shards, values and trace context."""
     # A statement never holds a zero byte.
     text = text.replace("\x00", "\x01")
     data = valid_utf8(line("LOG:  statement: " + text.replace("\n", "\n\t")))
-    (row,) = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows).iter_rows(named=True)
-    said = data.decode().partition("statement: ")[2].rstrip("\r\n")
-    wanted = describe(said)
-    assert (row["statement_fingerprint"], row["statement_kind"]) == (wanted.fingerprint, wanted.kind)
-    assert shards(row["shard_id"], row["other_shards"]) == wanted.shards
+    rows = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows)
+    said = data.decode().partition("LOG:  ")[2].rstrip("\r\n")
+    assert_frame_equal(rows.select(OF_STATEMENTS), in_python([said]).select(OF_STATEMENTS))
 
 
-def shards(first: int | None, others: str | None) -> tuple[int, ...]:
-    return () if first is None else (first, *map(int, (others or "").split()))
+OF_STATEMENTS = (
+    *("statement_fingerprint", "statement_kind", "shard_id", "other_shards", "values_hash", "trace_context"),
+)
+
+
+def in_python(texts: list[str]) -> pl.DataFrame:
+    """What the texts of LOG records say, read without compiled code."""
+    frame = pl.DataFrame({"byte_offset": range(len(texts)), "byte_length": 1, "severity": "LOG", "text": texts})
+    return plain(add_body_of_text(frame))
 
 
 constant = st.sampled_from(
@@ -363,11 +374,8 @@ def test_statements_that_look_alike_are_told_apart(
     ]
     data = valid_utf8(b"".join(line("LOG:  statement: " + text.replace("\n", "\n\t")) for text in texts * 2))
     rows = plain(scan_fast(Chunk(0, data), compile_prefix(STUDY_PREFIX), Memory()).rows)
-    said = [record.partition("statement: ")[2].rstrip("\r\n") for record in records_of(data, rows)]
-    wanted = [describe(text) for text in said]
-    assert rows.get_column("statement_fingerprint").to_list() == [one.fingerprint for one in wanted]
-    named = map(shards, rows.get_column("shard_id"), rows.get_column("other_shards"))
-    assert list(named) == [one.shards for one in wanted]
+    said = [record.partition("LOG:  ")[2].rstrip("\r\n") for record in records_of(data, rows)]
+    assert_frame_equal(rows.select(OF_STATEMENTS), in_python(said).select(OF_STATEMENTS))
 
 
 def records_of(data: bytes, rows: pl.DataFrame) -> list[str]:

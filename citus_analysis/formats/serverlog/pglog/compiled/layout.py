@@ -94,7 +94,7 @@ NUMBER_COLUMNS: Final[dict[str, type]] = {
 #: Columns of texts: the values are numbers of distinct texts.
 TEXT_COLUMNS: Final = (
     *("zone", "application", "user", "database", "client_host", "sqlstate"),
-    *("worker_host", "statement_name"),
+    *("worker_host", "statement_name", "trace_context"),
 )
 #: Columns of codes: places in a list of the schema.
 CODE_COLUMNS: Final = ("severity", "kind", "phase", "statement_kind")

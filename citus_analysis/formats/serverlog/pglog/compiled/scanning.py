@@ -49,7 +49,7 @@ _FOUND_IN_TEXT: Final = frozenset(
     {
         *("duration_us", "shard_id", "placement_id", "task_us", "worker_host", "worker_port", "kind", "phase"),
         *("sqlstate", "statement_name", "statement_kind", "statement_fingerprint", "values_hash", "message"),
-        "other_shards",
+        *("other_shards", "trace_context"),
     }
 )
 

@@ -71,6 +71,12 @@ _BEGINNINGS: Final = {
         "disconnection: ",
     ),
 }
+#: Comments with the application's trace context (sqlcommenter), and the context in one.
+_COMMENTS: Final = {
+    "end": r"(?s)^(?P<rest>.*)/\*(?P<comment>.*?)\*/[\x00-\x20\x7f;]*$",
+    "beginning": r"(?s)^[\x00-\x20\x7f]*/\*(?P<comment>.*?)\*/(?P<rest>.*)$",
+}
+_CONTEXT: Final = "traceparent='(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})'"
 _WORKING: Final = (
     *("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard", "connect_us"),
     *("verbs", "tasks", "made", "durations", "locks"),
@@ -87,7 +93,7 @@ def add_body(frame: pl.DataFrame, *, verbose: bool = False) -> pl.DataFrame:
     frame = _without_origin(frame, verbose=verbose)
     frame = frame.with_columns(_groups()).with_columns(_extracted()).with_columns(_classified())
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
-    frame = frame.with_columns(message=redacted(frame.get_column("message")))
+    frame = _with_context(frame.with_columns(message=redacted(frame.get_column("message"))))
     return _with_parameters(add_statements(frame)).drop(_WORKING)
 
 
@@ -145,6 +151,19 @@ def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
     found = found.with_columns(values_hash=pl.Series(values, dtype=pl.Int32))
     joined = frame.join(found, on="statement", how="left", maintain_order="left")
     return joined.with_columns(shard_id=pl.coalesce("shard_id", "statement_shard")).drop("statement_shard")
+
+
+def _with_context(frame: pl.DataFrame) -> pl.DataFrame:
+    """Move the application's trace context from a comment at the end or the beginning of a statement to its column."""
+    statement = pl.col("statement")
+    if not frame.get_column("statement").str.contains("traceparent='", literal=True).any():
+        return frame.with_columns(trace_context=pl.lit(None, pl.String))
+    found = {place: statement.str.extract_groups(pattern) for place, pattern in _COMMENTS.items()}
+    contexts = {place: groups.struct.field("comment").str.extract(_CONTEXT, 1) for place, groups in found.items()}
+    rest = pl.lit(None, pl.String)
+    for place, groups in reversed(found.items()):
+        rest = pl.when(contexts[place].is_not_null()).then(groups.struct.field("rest")).otherwise(rest)
+    return frame.with_columns(trace_context=pl.coalesce(*contexts.values()), statement=pl.coalesce(rest, statement))
 
 
 def _with_parameters(frame: pl.DataFrame) -> pl.DataFrame:

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x45076e1af86ca940
+#define LAYOUT_HASH 0x63ac73f6d7efeb6e
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -88,6 +88,7 @@ enum text_column {
     T_SQLSTATE,
     T_WORKER_HOST,
     T_STATEMENT_NAME,
+    T_TRACE_CONTEXT,
     T_COUNT,
 };
 
@@ -207,17 +208,17 @@ typedef struct {
     column_t worker_port;
     column_t values_hash;
     column_t message;
-    column_t texts[8];
+    column_t texts[9];
     column_t severity;
     column_t kind;
     column_t phase;
     column_t statement_kind;
     column_t capped; /* `values` also has one bit per row */
-    stretch_t *distinct_texts[8];
+    stretch_t *distinct_texts[9];
     stretch_t *messages;
     stretch_t *strays;
     stretch_t *shards; /* row and number of the shards after the first of a statement */
-    int64_t text_counts[8];
+    int64_t text_counts[9];
     int64_t rows;
     int64_t message_count;
     int64_t stray_count;

@@ -1,6 +1,7 @@
 /* Columns read from the text of a record. */
 #include "body.h"
 #include "scan.h"
+#include "tokens.h"
 
 /* The kind of a LOG record, by its first words. */
 static enum kind kind_by_beginning(const byte_t *text, place_t begin, place_t end)
@@ -78,6 +79,52 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
     return verb.statement;
 }
 
+#define HEX_LENGTH (32 + 1 + 16 + 1 + 2) /* of a trace, a span and flags */
+
+static bool is_hex(const byte_t *text, place_t begin, place_t end)
+{
+    for (; begin < end; begin++)
+        if (!is_digit(text[begin]) && (byte_t)(text[begin] - 'a') >= 6) return false;
+    return true;
+}
+
+/* The beginning of a trace context in a comment, or ABSENT. */
+static place_t context_in(const byte_t *text, place_t begin, place_t end)
+{
+    for (place_t at = find(text, begin, end, 't'); at < end; at = find(text, at + 1, end, 't')) {
+        place_t id = BEGINS(text, at, end, "traceparent='00-"), said = id - 3;
+        if (id == ABSENT || id + HEX_LENGTH >= end || text[id + HEX_LENGTH] != '\'') continue;
+        if (text[id + 32] == '-' && text[id + 49] == '-' && is_hex(text, id, id + 32) && is_hex(text, id + 33, id + 49) &&
+            is_hex(text, id + 50, id + 52))
+            return said;
+    }
+    return ABSENT;
+}
+
+/* Take the comment with the application's trace context away from the end or the beginning of a statement, where every
+ * statement would have another text. Returns the beginning of the context, or ABSENT. */
+static place_t take_context(const byte_t *text, place_t *begin, place_t *end)
+{
+    place_t last = *end, first = *begin, context;
+    while (last > first && (is_space(text[last - 1]) || text[last - 1] == ';')) last--;
+    if (last - first >= 4 && text[last - 1] == '/' && text[last - 2] == '*') {
+        place_t opens = last - 4;
+        while (opens >= first && !(text[opens] == '/' && text[opens + 1] == '*')) opens--;
+        if (opens >= first && (context = context_in(text, opens + 2, last - 2)) != ABSENT) {
+            *end = opens;
+            return context;
+        }
+    }
+    while (first < *end && is_space(text[first])) first++;
+    place_t inside = BEGINS(text, first, *end, "/*");
+    if (inside == ABSENT) return ABSENT;
+    place_t closes = find(text, inside, *end, '*');
+    while (closes + 1 < *end && text[closes + 1] != '/') closes = find(text, closes + 1, *end, '*');
+    if (closes + 1 >= *end || (context = context_in(text, inside, closes)) == ABSENT) return ABSENT;
+    *begin = closes + 2;
+    return context;
+}
+
 /* Set the columns that are read from a text. */
 INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place_t begin, place_t end)
 {
@@ -112,7 +159,9 @@ INTERNAL void read_text(scan_t *scan, int64_t row, enum severity severity, place
     if (statement != ABSENT) {
         shards_t shards = {0};
         uint32_t values = 0;
-        const template_t *fitting = template_of(scan, statement, end, &shards, &values);
+        place_t last = end, context = take_context(text, &statement, &last);
+        if (context != ABSENT) set_text(scan, T_TRACE_CONTEXT, row, context, context + 3 + HEX_LENGTH);
+        const template_t *fitting = template_of(scan, statement, last, &shards, &values);
         set_8(&out->statement_kind, row, fitting->kind);
         set_64(&out->statement_fingerprint, row, (int64_t)fitting->fingerprint);
         if (values && fitting->kind <= Q_COPY) set_32(&out->values_hash, row, values);
