@@ -1,9 +1,9 @@
 """Traces in the OpenTelemetry protocol: JSON lines or protobuf.
 
 Each node becomes a resource, and each span a span. Attributes follow the semantic conventions for databases (stable
-since 1.33.0) if these define a name (`db.system.name`, `db.operation.name`, `db.response.status_code`,
-`server.address`, `server.port`, `error.type`); the names of attributes that are particular to Citus begin with
-`citus.`.
+since 1.33.0) if these define a name (`db.system.name`, `db.namespace`, `db.operation.name`, `db.query.summary`,
+`db.response.status_code`, `server.address`, `server.port`, `error.type`); the names of attributes that are particular
+to Citus begin with `citus.`. There is no `db.collection.name`, because datasets do not have the names of tables.
 
 A protobuf file is a `TracesData` message, written in pieces: repeated fields of concatenated messages add up. A JSON
 file has one `TracesData` object per line, as the OpenTelemetry file exporter writes it.
@@ -37,7 +37,7 @@ _CHUNK: Final = 20_000
 _GROUP: Final = 100_000
 _SUCCESS: Final = "00000"
 #: What is read of the record that reports a statement.
-_LOGGED: Final = ("sqlstate", "application_trace", "application_span")
+_LOGGED: Final = ("sqlstate", "database", "application_trace", "application_span")
 #: The W3C's trace context, as an application puts it into its application_name.
 _CONTEXT: Final = r"\b00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]{2}\b"
 #: An identifier of zeros is none.
@@ -54,7 +54,9 @@ _KINDS: Final = {
 #: Attribute -> (column, field of an OTLP value).
 _ATTRIBUTES: Final = {
     "db.system.name": ("system", "stringValue"),
+    "db.namespace": ("database", "stringValue"),
     "db.operation.name": ("operation", "stringValue"),
+    "db.query.summary": ("summary", "stringValue"),
     "server.address": ("address", "stringValue"),
     "server.port": ("port", "intValue"),
     "db.response.status_code": ("sqlstate", "stringValue"),
@@ -100,8 +102,9 @@ def export_otlp(
         out_path: file to write; its suffix chooses between protobuf (`PROTOBUF_SUFFIXES`) and JSON lines.
         nodes: rows of table `nodes`: host and port of each node. Without them the node's name is taken for its host.
         log_events: rows of table `log_events`: the SQLSTATE of the errors of failed statements, and the trace of the
-            application where its application_name is a trace context (`00-4bf92f3577b34da6a3ce929d0e0e4736-...`):
-            statements become spans of that trace, below the span of the application.
+            application. Its context (`00-4bf92f3577b34da6a3ce929d0e0e4736-...`) is in a comment of the statement
+            (`/*traceparent='00-...'*/`, as instrumented clients write it), else in the application_name: statements
+            become spans of that trace, below the span of the application.
 
     Returns:
         Number of spans written, and of those left out because they have no time.
@@ -127,19 +130,40 @@ def _with_logged(statements: pl.LazyFrame, log_events: pl.LazyFrame | None) -> p
     """
     if log_events is None:
         return statements.with_columns(pl.lit(None, pl.String).alias(name) for name in _LOGGED)
-    state = pl.col("sqlstate").cast(pl.String)
-    context = pl.col("application").cast(pl.String).str.extract_groups(_CONTEXT)
-    trace, span = (context.struct.field(name) for name in ("trace", "span"))
-    is_valid = ~trace.str.contains(_NO_ID) & ~span.str.contains(_NO_ID)
-    logged = log_events.select(
+    state, application, database = (pl.col(name).cast(pl.String) for name in ("sqlstate", "application", "database"))
+    at_end = log_events.select(
         pl.col("source_id").cast(pl.String),
         "byte_offset",
         pl.when(state != _SUCCESS).then(state).alias("sqlstate"),
+        application.str.extract(f"({_CONTEXT})").alias("named"),
+        database.alias("database"),
+    ).filter(pl.any_horizontal(pl.col("sqlstate", "named", "database").is_not_null()))
+    plain = statements.with_columns(pl.col("source_id").cast(pl.String)).join(
+        at_end, on=["source_id", "byte_offset"], how="left"
+    )
+    said = pl.coalesce("commented", "named").str.extract_groups(_CONTEXT)
+    trace, span = (said.struct.field(name) for name in ("trace", "span"))
+    is_valid = ~trace.str.contains(_NO_ID) & ~span.str.contains(_NO_ID)
+    return _with_comments(plain, log_events).with_columns(
         pl.when(is_valid).then(trace).alias("application_trace"),
         pl.when(is_valid).then(span).alias("application_span"),
-    ).filter(pl.any_horizontal(pl.col(_LOGGED).is_not_null()))
-    plain = statements.with_columns(pl.col("source_id").cast(pl.String))
-    return plain.join(logged, on=["source_id", "byte_offset"], how="left")
+    )
+
+
+def _with_comments(statements: pl.LazyFrame, log_events: pl.LazyFrame) -> pl.LazyFrame:
+    """Statements with the context in their comment, `commented`: that of the last record before that names one."""
+    context = pl.col("trace_context").cast(pl.String)
+    commented = context.is_not_null()
+    if not log_events.select(commented.any()).collect().item():
+        return statements.with_columns(pl.lit(None, pl.String).alias("commented"))
+    # A statement on a shard is a local execution within the statement of the client.
+    names = pl.col("statement_fingerprint").is_not_null() & pl.col("phase").is_in(["statement", "execute"])
+    openers = log_events.filter(names & (commented | pl.col("shard_id").is_null())).select(
+        pl.col("source_id").cast(pl.String), "pid", "byte_offset", commented=context
+    )
+    return statements.sort("byte_offset").join_asof(
+        openers.sort("byte_offset"), on="byte_offset", by=["source_id", "pid"], check_sortedness=False
+    )
 
 
 def _groups(spans: pl.LazyFrame, statements: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
@@ -162,6 +186,8 @@ def _described(
     kind, name = pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String)
     root = kind == "statement"
     executes = kind.is_in(["statement", "remote", "local"])
+    said = pl.coalesce(pl.when(executes).then(name), pl.col("statement_kind").cast(pl.String), name)
+    operation = said.str.to_uppercase()
     begin = pl.coalesce("start_time", "end_time").to_physical()
     end = pl.max_horizontal(begin, pl.col("end_time").to_physical())
     shaped = described.with_columns(
@@ -176,9 +202,9 @@ def _described(
         (begin * 1000).cast(pl.String).alias("startTimeUnixNano"),
         (end * 1000).cast(pl.String).alias("endTimeUnixNano"),
         pl.lit("postgresql").alias("system"),
-        pl.coalesce(pl.when(executes).then(name), pl.col("statement_kind").cast(pl.String), name)
-        .str.to_uppercase()
-        .alias("operation"),
+        operation.alias("operation"),
+        # A summary names the tables, too, where they are known.
+        operation.alias("summary"),
         pl.col("match").cast(pl.String),
         pl.when(root).then("executed").alias("executed"),
         pl.when(root & pl.col("failed")).then("sqlstate").alias("sqlstate"),
