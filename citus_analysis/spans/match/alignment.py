@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.spans.match.clocks import RESOLUTION_US
-from citus_analysis.spans.match.contents import are_other, repeat_elsewhere
+from citus_analysis.spans.match.contents import are_alike, are_other, repeat_elsewhere
 from citus_analysis.spans.read.ordered_arrays import Flags
 
 __all__ = ["Alignment", "Intervals", "align_streams", "are_alone", "compatible_pairs"]
@@ -60,12 +60,12 @@ class Alignment:
     Attributes:
         child: -1 without one.
         ambiguous: whether other alignments are as large.
-        alone: whether neither the task nor the child is compatible with another.
+        alike: whether both have the same values, and neither is compatible with another that has them.
     """
 
     child: Integers
     ambiguous: Flags
-    alone: Flags
+    alike: Flags
 
 
 def compatible_pairs(tasks: Intervals, children: Intervals, tolerance: float) -> tuple[Integers, Integers, Floats]:
@@ -128,12 +128,14 @@ def align_streams(tasks: Intervals, children: Intervals, tolerance: float) -> Al
     """
     task, child, contradiction = compatible_pairs(tasks, children, tolerance)
     partner = np.full(len(tasks.end), -1, np.int64)
-    ambiguous, alone = np.zeros(len(tasks.end), np.bool_), np.zeros(len(tasks.end), np.bool_)
+    ambiguous, only = np.zeros(len(tasks.end), np.bool_), np.full(len(tasks.end), -2, np.int64)
     if len(task):
-        alone[task[are_alone(task, child)]] = True
+        same = are_alike(tasks.values[task], children.values[child])
+        alone = np.flatnonzero(same)[are_alone(task[same], child[same])]
+        only[task[alone]] = child[alone]
         _align(task, child, contradiction / (tolerance + RESOLUTION_US + 1.0), partner, ambiguous)
         _fill(tasks, children, partner)
-    return Alignment(partner, ambiguous, alone)
+    return Alignment(partner, ambiguous, partner == only)
 
 
 def are_alone(task: Integers, child: Integers) -> Flags:

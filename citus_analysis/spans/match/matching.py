@@ -16,7 +16,7 @@ their beginning. A stream is *proven* when
   neither order nor clocks show this.
 
 Up to the first gap the order is still valid. The rest is aligned (:mod:`citus_analysis.spans.match.alignment`). A pair
-of the alignment whose values are the same, while neither fits another at the time, is proven by its content, if the
+of the alignment whose values are the same, while neither fits another that has them, is proven by its content, if the
 offset of the clocks is proven, too; the others are `inferred`. The offset is that of the exact pairs of the two nodes
 or of both with a third node, else the one that most tasks and children of these nodes agree on, those with the same
 values first. If two offsets are about equally likely, tasks are paired by order only; these pairs are `inferred` and

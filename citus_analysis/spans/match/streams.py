@@ -29,7 +29,7 @@ __all__ = ["ALIGNED", "Streams", "guess_clock"]
 Wanted = Literal["once", "alike", "all"]
 _WANTED: Final[tuple[Wanted, ...]] = ("once", "alike", "all")
 
-#: Columns of an alignment; `alike`: both have the same values, and neither fits another.
+#: Columns of an alignment; `alike`: both have the same values, and neither fits another that has them.
 ALIGNED: Final = {"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean, "alike": pl.Boolean}
 
 #: Fewest votes of an accepted offset, and the least ratio of its votes to those of any other offset.
@@ -69,7 +69,7 @@ class Streams:
                 "task": self._tasks["task"].to_numpy()[task],
                 "child": self._children["child"].to_numpy()[child],
                 "ambiguous": alignment.ambiguous[task],
-                "alike": self._alike(task, child) & alignment.alone[task],
+                "alike": alignment.alike[task],
             },
             schema=ALIGNED,
         )
