@@ -16,6 +16,7 @@ from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.programs import find_programs
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 from citus_analysis.runner.systems.system import Node
+from tests.citus_cluster import citus_cluster
 
 pytestmark = pytest.mark.server
 
@@ -155,3 +156,18 @@ def test_hosts_of_load_generators_are_looked_at(
     assert second.verdict == "failed"
     assert checks["client programs"].verdict == "ok"  # nothing is launched here
     assert "2 hosts are listed, but matrix.drivers starts 1 load generator" in checks["load generators"].found
+
+
+def test_what_traces_of_a_cluster_are_certain_of(tmp_path: Path) -> None:
+    with citus_cluster(tmp_path) as cluster:
+        nodes = [{"host": node.host, "port": node.port, "role": node.role} for node in cluster.nodes()]
+        target = {"kind": "cluster", "nodes": nodes, "user": cluster.clients_connect().user, "database": SUPERUSER}
+        theirs = {
+            "name": "theirs",
+            "target": target,
+            "matrix": {"workloads": ["c"], "workers": [2], "monitored": [True]},
+        }
+        checks = preflight.check_all(parse_experiment(theirs), tmp_path)
+        (traces,) = [check.found for check in checks if check.name == "traces"]
+    assert traces.startswith("places, pairs and times are exact")
+    assert not [check for check in checks if check.name == "auto_explain"]

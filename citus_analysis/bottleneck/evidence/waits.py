@@ -50,7 +50,9 @@ def client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
     application = pl.col("application").fill_null("")
     child = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
     citus = child.any().over(_RUN)
-    kind, event = pl.col("wait_event_type").cast(pl.String), pl.col("wait_event").cast(pl.String)
+    # PostgreSQL 19 calls the type Buffer.
+    kind = pl.col("wait_event_type").cast(pl.String).replace("BufferPin", "Buffer")
+    event = pl.col("wait_event").cast(pl.String)
     active = pl.col("state") == "active"
     doing = (
         pl.when(~active.fill_null(value=False))

@@ -58,7 +58,7 @@ class Part:
 
 def examine() -> list[Part]:
     """The installed parts, and the functions that each missing part disables."""
-    return [*_packages(), _scanner(), *_programs(), *_formats()]
+    return [*_packages(), _scanner(), *_programs(), _citus(), *_formats()]
 
 
 def _packages() -> Iterator[Part]:
@@ -101,6 +101,22 @@ def _programs() -> Iterator[Part]:
     for name, (costs, way_out) in _PROGRAMS.items():
         found = _browser() if name == "chromium" else shutil.which(name)
         yield Part(name, found, costs, way_out)
+
+
+def _citus() -> Part:
+    """The extension beside the system's PostgreSQL, and what traces of a cluster of it are certain of."""
+    from citus_analysis.errors import RunnerError
+    from citus_analysis.runner.systems.programs import find_programs
+    from citus_analysis.spans.analyse.certainty import RECORDED, certainty_of
+
+    costs = f"run on clusters of Citus of your own (traces are proven for {RECORDED})"
+    try:
+        programs = find_programs("system", None)
+    except RunnerError:
+        programs = None
+    version = programs.extension_version("citus") if programs else None
+    found = f"{version}: {certainty_of(version, 'debug4')}" if version else None
+    return Part("Citus", found, costs, "its package for your version of PostgreSQL")
 
 
 def _browser() -> str | None:

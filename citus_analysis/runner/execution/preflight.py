@@ -27,6 +27,7 @@ from citus_analysis.runner.systems.state.shards import read_placements
 from citus_analysis.runner.systems.state.sizes import coordinator_of, with_known_workers
 from citus_analysis.runner.systems.state.task_level import STOCK_LEVEL, level_of, probe_task_level
 from citus_analysis.runner.systems.system import Node
+from citus_analysis.spans.analyse.certainty import certainty_of
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["Check", "check_all", "refuse_unready"]
@@ -34,6 +35,7 @@ __all__ = ["Check", "check_all", "refuse_unready"]
 _TIGHT_BYTES: Final = 2**30
 _TOO_LITTLE_BYTES: Final = 2**26
 _CLOCKS_APART_S: Final = 0.5
+_PRELOADED: Final = ("shared_preload_libraries", "session_preload_libraries", "local_preload_libraries")
 #: Fields of a log line that are needed to pair statements between nodes: time, process and application.
 _PREFIX_NEEDS: Final = {"time (%m or %n)": ("%m", "%n"), "process (%p)": ("%p",), "application (%a)": ("%a",)}
 
@@ -151,7 +153,7 @@ def _cluster(experiment: Experiment, target: ClusterTarget) -> list[Check]:
         return unreachable
     answered = Check("connection", "ok", f"{len(nodes)} nodes answer as {target.user} in {target.database}")
     checks = [answered, *_addresses(target, nodes), _worker_count(experiment, target, nodes)]
-    for look in (_privileges, _table, _prefix, _log_level):
+    for look in (_privileges, _table, _prefix, _log_level, _auto_explain):
         checks += _looked(look, experiment, target, nodes)
     checks += _clocks(target, nodes)
     checks += _log_disks(target)
@@ -282,6 +284,19 @@ def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[No
     fits = taken >= (task_level or STOCK_LEVEL) or (task_level is None and asked != "auto")
     way_out = f"task times will be missing; set monitor.log_min_messages: {task_level or 'auto'}"
     yield Check("log level", "ok" if fits else "warning", found, way_out)
+    yield Check("traces", "ok", certainty_of(version, taken, task_level or STOCK_LEVEL))
+
+
+def _auto_explain(_: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
+    """auto_explain on the nodes of a Citus cluster, which was not made for it (citusdata/citus 6448)."""
+    if target.system != "citus":
+        return
+    for node in nodes:
+        with sql.connect(node, database=target.database, user=target.user) as connection:
+            loaded = [str(sql.query(connection, f"SHOW {name}")[0][0]) for name in _PRELOADED]
+        if any("auto_explain" in libraries for libraries in loaded):
+            found = f"node {node.name} loads it: statements may fail, and servers of distributed transactions may crash"
+            yield Check("auto_explain", "warning", found, "take it out of the preloaded libraries of Citus nodes")
 
 
 def _clocks(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:

@@ -43,10 +43,18 @@ class ServerPrograms:
 
     def has_extension(self, name: str) -> bool:
         """Whether an extension's control file is installed."""
+        return self.extension_version(name) is not None
+
+    def extension_version(self, name: str) -> str | None:
+        """The default version in an extension's control file; None if the extension is not installed."""
         shared = subprocess.run(
             [self["pg_config"], "--sharedir"], capture_output=True, text=True, check=False
         ).stdout.strip()
-        return bool(shared) and (Path(shared) / "extension" / f"{name}.control").exists()
+        control = Path(shared) / "extension" / f"{name}.control"
+        if not shared or not control.exists():
+            return None
+        stated = re.search(r"^default_version\s*=\s*'([^']*)'", control.read_text(), re.MULTILINE)
+        return stated[1] if stated else ""
 
 
 def find_programs(where: str, version: int | None = None) -> ServerPrograms:
