@@ -60,7 +60,7 @@ __dir__ = public(__all__)
 
 
 #: A message names at most this many of the known names; further ones would hide the first.
-_LISTED: Final = 20
+_LISTED: Final = 12
 
 
 class CitusAnalysisError(Exception):
@@ -109,10 +109,19 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         close = _closest(name, names)
         hint = f"did you mean {close!r}? " if close else ""
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        quoted = map(repr, names) if any("," in other for other in names) else names
-        listed = ", ".join(list(quoted)[:_LISTED]) + more
-        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {listed or 'none'}")
+        quoted = list(map(repr, names)) if any("," in other for other in names) else names
+        super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {some_of(quoted) or 'none'}")
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are.
+
+    Example:
+        >>> some_of(["a", "b"]), some_of([str(number) for number in range(40)])[-24:]
+        ('a, b', '8, 9, 10, 11 and 28 more')
+    """
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def _closest(name: str, names: Sequence[str]) -> str | None:

@@ -231,7 +231,7 @@ def test_what_is_no_text_is_refused(dataset: Dataset, query: str) -> None:
     ("query", "message"),
     [
         ("SELECT iteratoin FROM runs", r'not found in FROM clause! \(Candidate bindings: "iteration".*\)$'),
-        ("SELECT * FROM rnus", r'does not exist! \(Did you mean "runs"\? tables: .*\)$'),
+        ("SELECT * FROM rnus", r'does not exist! \(Did you mean "runs"\? tables with rows: .*\)$'),
         ("SELECT medan(1)", r'does not exist! \(Did you mean "median"\?\)$'),
         (
             "SELECT INTERVAL 1 DAY AS x",

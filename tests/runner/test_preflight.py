@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -106,6 +107,14 @@ def test_programs_that_are_missing(
     assert found(ycsb, tmp_path)["client programs"].found == "no java in PATH"
     (tmp_path / "java").touch(mode=0o755)
     assert "holds no lib/core-*.jar" in found(ycsb, tmp_path)["client programs"].found
+    for name in ("lib/core-0.17.0.jar", "jdbc-binding/lib/jdbc-binding-0.17.0.jar", "jdbc-binding/lib/cut.jar"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    with ZipFile(tmp_path / "jdbc-binding" / "lib" / "jdbc-binding-0.17.0.jar", "w") as jar:
+        jar.writestr("site/ycsb/db/JdbcDBClient.class", b"")
+    lacking = found(ycsb, tmp_path)["client programs"]
+    assert lacking.verdict == "failed"
+    assert lacking.found.endswith("has org.postgresql.Driver")
 
 
 def test_more_workers_than_there_are(experiment: Callable[..., Experiment], tmp_path: Path) -> None:

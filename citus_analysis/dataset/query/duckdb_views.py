@@ -13,7 +13,7 @@ from polars import selectors
 from citus_analysis.dataset.query.reading_sql import require_reading
 from citus_analysis.dataset.storage.encoding import by_partition, is_partition_above, location
 from citus_analysis.dataset.storage.manifest import Part
-from citus_analysis.errors import DatasetError, UsageError
+from citus_analysis.errors import DatasetError, UsageError, some_of
 from citus_analysis.schema import OUTSIDE_DATASET, PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run_query(query: str, folder: Path, parts: Mapping[str, Sequence[Part]], sou
     except (duckdb.InternalError, duckdb.FatalException):
         raise
     except duckdb.Error as error:
-        raise _in_our_words(error, folder) from error
+        raise _in_our_words(error, folder, parts) from error
 
 
 def run_query_on_objects(
@@ -85,7 +85,7 @@ def run_query_on_objects(
     except (duckdb.InternalError, duckdb.FatalException):
         raise
     except duckdb.Error as error:
-        raise _in_our_words(error, objects.place.url) from error
+        raise _in_our_words(error, objects.place.url, parts) from error
 
 
 def _answer(
@@ -121,7 +121,9 @@ def _is_foreign(kind: pa.DataType) -> bool:
     return any(_is_foreign(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _in_our_words(error: duckdb.Error, place: Path | str) -> UsageError | DatasetError:
+def _in_our_words(
+    error: duckdb.Error, place: Path | str, parts: Mapping[str, Sequence[Part]]
+) -> UsageError | DatasetError:
     import duckdb
 
     # DuckDB shows the position of an error on several lines; the first line holds the message.
@@ -132,7 +134,7 @@ def _in_our_words(error: duckdb.Error, place: Path | str) -> UsageError | Datase
             problem, path=place, way_out="ingest again: sources of missing or damaged files are read again"
         )
     candidates = _CANDIDATES.search(str(error))
-    return UsageError(problem, place="SQL", way_out=_way_out(problem, candidates.group() if candidates else ""))
+    return UsageError(problem, place="SQL", way_out=_way_out(problem, candidates.group() if candidates else "", parts))
 
 
 def _create_views(
@@ -202,8 +204,9 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _way_out(problem: str, candidates: str) -> str | None:
+def _way_out(problem: str, candidates: str, parts: Mapping[str, Sequence[Part]]) -> str | None:
     if "does not exist" in problem and problem.startswith("Catalog Error: Table with"):
-        tables = f"tables: {', '.join(sorted(TABLES.keys() - OUTSIDE_DATASET))}"
-        return f"{candidates} {tables}".strip()
+        filled = sorted(name for name, files in parts.items() if any(part.rows for part in files))
+        tables = f"tables with rows: {some_of(filled)}" if filled else "no table has rows"
+        return f"{candidates} {tables}; all of them: docs/tables.md".strip()
     return candidates or None

@@ -12,8 +12,10 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from zipfile import BadZipFile, ZipFile
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, SetUp, Work
@@ -24,7 +26,7 @@ from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.client_status import newest_match
 from citus_analysis.runner.systems.system import ConnectionInfo
 
-__all__ = ["Ycsb", "jdbc_url"]
+__all__ = ["Ycsb", "jdbc_url", "missing_classes"]
 
 _STATUS: Final = re.compile(rb"operations; ([\d.]+) current ops/sec")
 _STATUS_INTERVAL_S: Final = 1
@@ -33,6 +35,8 @@ _LEAST_OPS_S_PER_THREAD: Final = 1e9 / (2**31 - 1)  # ClientThread casts the nan
 _STANDARD_INPUT: Final = Path("/dev/stdin")
 _BINDING_LIBRARIES: Final = "jdbc-binding/lib/*"  # Java expands the star
 _CLIENT: Final = "site.ycsb.Client"
+_JDBC_BINDING: Final = "site.ycsb.db.JdbcDBClient"
+_JDBC_DRIVER: Final = "org.postgresql.Driver"
 _SHARE_PROPERTY: Final = {
     "READ": "readproportion",
     "UPDATE": "updateproportion",
@@ -41,6 +45,22 @@ _SHARE_PROPERTY: Final = {
     "READ-MODIFY-WRITE": "readmodifywriteproportion",
 }
 _GRACE_S: Final = 1.0  # for a monitor with a time limit, which it reaches a moment after the main clients
+
+
+def _libraries(home: Path) -> list[Path]:
+    """The folders of jar files of an installation."""
+    return [home / "lib", *sorted(home.glob("*-binding/lib"))]
+
+
+def missing_classes(settings: YcsbDriver) -> list[str]:
+    """The classes that no jar file of the installation has: the database binding, and the driver that it loads."""
+    needed = [settings.binding, *([_JDBC_DRIVER] if settings.binding == _JDBC_BINDING else [])]
+    wanted = {f"{name.replace('.', '/')}.class": name for name in needed}
+    for jar in (jar for folder in _libraries(settings.home) for jar in sorted(folder.glob("*.jar"))):
+        with suppress(BadZipFile, OSError), ZipFile(jar) as content:
+            for found in wanted.keys() & set(content.namelist()):
+                del wanted[found]
+    return list(wanted.values())
 
 
 class Ycsb:
@@ -135,9 +155,7 @@ class Ycsb:
         return {"driver": f"YCSB {name.removeprefix('core-')} ({self._settings.binding})"}
 
     def _classpath(self) -> list[str]:
-        home = self._settings.home
-        bindings = sorted(home.glob("*-binding/lib"))
-        return [str(home / "conf"), str(home / "lib" / "*"), *(str(binding / "*") for binding in bindings)]
+        return [str(self._settings.home / "conf"), *(str(folder / "*") for folder in _libraries(self._settings.home))]
 
     def _properties(self, work: Work, connection: ConnectionInfo) -> Mapping[str, object]:
         configuration = work.run.configuration
@@ -151,7 +169,7 @@ class Ycsb:
             **shares,
             **_key_properties(work),
             **({"maxexecutiontime": work.duration_s} if work.duration_s else {}),
-            "db.driver": "org.postgresql.Driver",
+            "db.driver": _JDBC_DRIVER,
             "db.url": jdbc_url(connection, self._settings.jdbc),
             "db.user": connection.user,
             **self._settings.properties,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from citus_analysis.errors import CitusAnalysisError, NotReadyError, RunnerError
+from citus_analysis.runner.drivers.ycsb_driver import missing_classes
 from citus_analysis.runner.execution.driver_hosts import driver_hosts, host_name, host_problem
 from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
 from citus_analysis.runner.experiment_file.experiment import Experiment
@@ -103,6 +104,10 @@ def _programs(experiment: Experiment) -> Check:
         if not any(experiment.driver.home.glob("lib/core-*.jar")):
             found = f"{experiment.driver.home} holds no lib/core-*.jar"
             return Check(name, "failed", found, "correct driver.home")
+        if missing := missing_classes(experiment.driver):
+            found = f"no jar file in {experiment.driver.home} has {' or '.join(missing)}"
+            way_out = "put the binding's and the driver's jar files into jdbc-binding/lib, or correct driver.binding"
+            return Check(name, "failed", found, way_out)
         return Check(name, "ok", f"java, and YCSB in {experiment.driver.home}")
     if isinstance(experiment.driver, CommandDriver):
         return _commands(name, experiment.driver, experiment.matrix.workloads)
