@@ -78,6 +78,8 @@ def test_runs_that_differ_in_size_load_or_operation_share_a_set_up() -> None:
     matrix = {"workloads": ["load", "c"], "threads": [1, 2], "protocol": ["simple", "prepared"], "settings": settings}
     named = {c.set_up for c in configurations(parse_experiment({"name": "x", "matrix": matrix}))}
     assert named == {f"x protocol={p} jit={v}" for p in ("simple", "prepared") for v in ("on", "off")}
+    named = {c.set_up for c in configurations(parse_experiment({"name": "x", "set_up": "8 shards", "matrix": matrix}))}
+    assert "8 shards protocol=simple jit=on" in named
 
 
 @pytest.mark.parametrize("values", [[-1, 1], [1.1, 11]])

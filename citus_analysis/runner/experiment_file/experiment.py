@@ -43,6 +43,9 @@ class Experiment(Part):
 
     name: str = Field(description="letters, digits, `_` and `-`; begins the names of the resources")
     description: str = Field("", description="for readers; kept with the results")
+    set_up: str | None = Field(
+        None, min_length=1, description="the set-up in words (`8 shards`), as reports call it; default: the name"
+    )
     target: EmbeddedTarget | ClusterTarget | FilesTarget = Field(
         EmbeddedTarget(), discriminator="kind", description="the servers under test"
     )

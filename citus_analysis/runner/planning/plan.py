@@ -300,7 +300,8 @@ def _resource(
 def _set_up(experiment: Experiment, protocol: str | None, settings: tuple[tuple[str, Setting], ...]) -> str:
     matrix = experiment.matrix
     varied = [f"{name}={setting_text(value)}" for name, value in settings if len(matrix.settings[name]) > 1]
-    return " ".join([experiment.name, *([f"protocol={protocol}"] if len(matrix.protocol) > 1 else []), *varied])
+    name = experiment.set_up or experiment.name
+    return " ".join([name, *([f"protocol={protocol}"] if len(matrix.protocol) > 1 else []), *varied])
 
 
 def _setting_suffix(name: str, value: Setting) -> str:
