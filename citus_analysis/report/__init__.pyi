@@ -66,6 +66,7 @@ from .server_text import percentile_notes as percentile_notes
 from .server_text import ratio_table as ratio_table
 from .server_text import reader_columns as reader_columns
 from .server_text import server_sentences as server_sentences
+from .server_text import shown_counts as shown_counts
 from .server_text import shown_percentiles as shown_percentiles
 from .server_text import shown_statements as shown_statements
 from .side_by_side import SideBySide as SideBySide

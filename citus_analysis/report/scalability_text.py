@@ -31,13 +31,14 @@ IN_OPENING: Final = 2
 
 
 def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) -> list[str]:
-    """The runs analysed, the change of throughput along each axis, and its maximum, in three to six sentences."""
+    """The change of throughput along each axis, its maximum, and the runs analysed, in three to six sentences."""
     runs = selection.runs
-    sentences = [_entered(selection), *_unknown_sizes(runs)]
-    for study in studies:
-        if runs[study.axis].null_count() < runs.height:
-            sentences += growth_sentences(study)[:IN_OPENING]
-    return sentences + _highest(studies)
+    known = [study for study in studies if runs[study.axis].null_count() < runs.height]
+    # An axis without a series is named last.
+    ordered = sorted(known, key=lambda study: not study.operations())
+    said = [(bool(study.operations()), growth_sentences(study)[:IN_OPENING]) for study in ordered]
+    growth, none = ([one for has, own in said if has == wanted for one in own] for wanted in (True, False))
+    return [*growth, *_highest(studies), _entered(selection), *none, *_unknown_sizes(runs)]
 
 
 def _entered(selection: Selection) -> str:

@@ -14,7 +14,7 @@ from citus_analysis.serverlogs.statement_records import CLIENT, NODE
 from citus_analysis.serverlogs.understood_logs import unread_words
 from citus_analysis.spans.analyse.beside_clients import in_milliseconds
 from citus_analysis.stats import Comparison
-from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.counted_words import counted, listed, noun_for
 from citus_analysis.texts.number_text import readable
 from citus_analysis.units import US_PER_S
 
@@ -27,12 +27,15 @@ __all__ = [
     "ratio_table",
     "reader_columns",
     "server_sentences",
+    "shown_counts",
     "shown_percentiles",
     "shown_statements",
 ]
 
 #: Characters of a statement in a sentence.
 _MOST_CHARACTERS: Final = 90
+#: Fewest counts of 0 that share a row.
+_FEW_COUNTS: Final = 2
 
 
 def server_sentences(profile: ServerProfile, comparison: ServerComparison | None = None) -> list[str]:
@@ -134,15 +137,40 @@ def _errors(profile: ServerProfile) -> str:
 def _activity(profile: ServerProfile) -> str:
     counts = dict(profile.overview().select("what", "count").iter_rows())
     size = float(profile.temp_files["size_bytes"].sum()) / 1e6
-    parts = [
-        counted(counts["lock waits"], "lock wait"),
-        counted(counts["deadlocks"], "deadlock"),
-        counted(counts["checkpoints completed"], "completed checkpoint"),
-        counted(counts["automatic vacuums"], "automatic vacuum"),
-        f"{counted(counts['temporary files'], 'temporary file')}" + (f" ({readable(size)} MB)" if size else ""),
-        f"{counted(counts['sessions ended'], 'session')} ended",
-    ]
-    return f"The servers logged {listed(parts)}; other events may have occurred that they are not configured to log."
+    of_files = f" ({readable(size)} MB)" if size else ""
+    nouns = {
+        "lock waits": ("lock wait", ""),
+        "deadlocks": ("deadlock", ""),
+        "checkpoints completed": ("completed checkpoint", ""),
+        "automatic vacuums": ("automatic vacuum", ""),
+        "temporary files": ("temporary file", of_files),
+        "sessions ended": ("ended session", ""),
+    }
+    some = [f"{counted(counts[what], noun)}{more}" for what, (noun, more) in nouns.items() if counts[what]]
+    none = [noun_for(2, noun) for what, (noun, _) in nouns.items() if not counts[what]]
+    logged = f"{listed(some)}" if some else ""
+    absent = f"no {listed(none)}" if none else ""
+    said = ", but ".join(part for part in (logged, absent) if part)
+    return f"The servers logged {said}; other events may have occurred that they are not configured to log."
+
+
+def shown_counts(overview: pl.DataFrame) -> pl.DataFrame:
+    """Overall counts for readers: one row names all that did not occur, or was not logged.
+
+    Args:
+        overview: result of :meth:`~citus_analysis.serverlogs.ServerProfile.overview`.
+
+    Example:
+        >>> counts = {"what": ["records", "deadlocks", "lock waits"], "count": [7, 0, 0], "total_s": [None, None, 0.0]}
+        >>> shown_counts(pl.DataFrame(counts)).select("what", "count").rows()
+        [('records', 7), ('none, or not logged: deadlocks, lock waits', 0)]
+    """
+    none = overview.filter(pl.col("count") == 0)
+    some = overview.filter(pl.col("count") > 0)
+    if none.height < _FEW_COUNTS:
+        return overview
+    row = {"what": f"none, or not logged: {', '.join(none['what'])}", "count": 0, "total_s": None}
+    return pl.concat([some, pl.DataFrame([row], schema=some.schema)])
 
 
 def _parts(profile: ServerProfile) -> list[str]:

@@ -1,16 +1,17 @@
-"""Short names of series, from the columns in which their set-ups differ."""
+"""Short names of series and of systems, from the columns in which their set-ups differ."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.runs.setups import monitored_text, repeats_system, setting_text
+from citus_analysis.runs.setups import described, monitored_text, repeats_system, setting_text, with_operations
 from citus_analysis.texts.counted_words import counted, size_text
 
-__all__ = ["series_names"]
+__all__ = ["series_names", "system_names"]
 
 #: Columns that a series' name can contain, in this order.
 _NAMING: Final = (
@@ -28,6 +29,11 @@ _NAMING: Final = (
     "operations",
     "monitored",
 )
+#: Columns that tell a system from others, besides its operation and its threads.
+_TOLD: Final = ("workers", *(name for name in _NAMING if name not in ("workers", "workload", "threads", "operations")))
+_SIZED: Final = ("operation", "workers")
+#: Fewest systems that words tell apart: a single one differs from nothing.
+_FEWEST_NAMED: Final = 2
 #: Columns of numbers -> the noun for one.
 _COUNTED: Final = {"threads": "thread", "drivers": "load generator", "records": "record", "operations": "operation"}
 
@@ -48,6 +54,37 @@ def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Seque
         parts = [_word(name, row[name]) for name in words if name != repeated]
         names.append(", ".join(part for part in parts if part) or str(row.get("family") or row.get("system") or "runs"))
     return pl.Series("series", names, dtype=pl.String)
+
+
+def system_names(runs: pl.DataFrame, settings: pl.DataFrame) -> dict[str, str]:
+    """What each resource that the runner named is, in words: `SELECT on 4 workers, 16 threads, binary protocol`.
+
+    The runner builds names of folders (`citus-binary-w4-t16-c`); other resources were named by people. What most of
+    them have in common is not said. A resource whose runs differ in what would name it, or whose words are those of
+    another, is left out.
+
+    Args:
+        runs: the table `runs`.
+        settings: the table `settings`.
+    """
+    made = settings.filter(pl.col("name") == "experiment")["resource"].unique()
+    every = with_operations(described(runs.filter(pl.col("resource").is_in(made.implode())), settings))
+    columns = [name for name in ("operation", *_TOLD) if name in every.columns]
+    distinct = every.select("resource", "threads", *columns).unique().sort("resource")
+    own = distinct.filter(pl.len().over("resource") == 1)
+    if own.height < _FEWEST_NAMED:
+        return {}
+    usual = {name: own[name].mode().sort().first() for name in columns}
+    words = {}
+    for row in own.iter_rows(named=True):
+        size = f"{row['operation']} on {size_text(row['workers'])}" if row["workers"] is not None else row["operation"]
+        unusual = [name for name in columns if name not in _SIZED and row[name] and row[name] != usual[name]]
+        repeated = "system" if repeats_system(row.get("system"), row["family"]) else ""
+        others = [_word(name, row[name]) for name in unusual if name != repeated]
+        threads = [_word("threads", row["threads"])] if own["threads"].n_unique() > 1 else []
+        words[row["resource"]] = ", ".join(part for part in (size, *threads, *dict.fromkeys(others)) if part)
+    counts = Counter(words.values())
+    return {resource: text for resource, text in words.items() if counts[text] == 1}
 
 
 def _word(name: str, value: object) -> str:

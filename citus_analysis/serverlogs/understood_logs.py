@@ -12,6 +12,8 @@ from citus_analysis.texts.counted_words import counted, listed
 
 __all__ = ["coverage_notes", "log_coverage", "unread_words"]
 
+#: Most logs with a warning of their own.
+_NAMED_LOGS: Final = 3
 _TIMED: Final = ("duration", "parse", "bind")
 _PLACE: Final = ("source_id", "byte_offset")
 #: Columns of statements whose presence is shown -> columns of the result.
@@ -46,7 +48,8 @@ def log_coverage(logs: WindowedLogs, statements: pl.DataFrame) -> pl.DataFrame:
     unknown = pl.col("message").str.contains(FOREIGN) | ~pl.col("message").str.contains(ENGLISH)
     is_log = pl.col("severity") == "LOG"
     others = events.filter(is_log & (pl.col("kind") == "other")).select(*_PLACE, "message").filter(unknown)
-    durations = events.filter(pl.col("kind").cast(pl.String).is_in(_TIMED)).select(*_PLACE, "pid")
+    timed = pl.col("kind").cast(pl.String).is_in(_TIMED) & pl.col("duration_us").is_not_null()
+    durations = events.filter(timed).select(*_PLACE, "pid")
     spans = logs.dataset.scan("spans").select(_PLACE)
     counts = (
         _per_log(events, records=pl.len(), logged=is_log.sum()),
@@ -72,13 +75,20 @@ def _per_log(rows: pl.LazyFrame, **counts: pl.Expr) -> pl.DataFrame:
 
 
 def coverage_notes(coverage: pl.DataFrame) -> list[str]:
-    """A warning for each log of which much was not understood: share, first unknown record, reason and remedy."""
-    notes = []
+    """A warning for each log of which much was not understood: share, first unknown record, reason and remedy.
+
+    Several logs are named together, with the sums of their counts.
+    """
+    found: list[tuple[str, LogCoverage]] = []
     for row in coverage.iter_rows(named=True):
         counts = {name: row[name] for name in ("records", "logged", "unknown", "durations", "alone", "first_unknown")}
         known = LogCoverage(**counts, astray=row["durations"] - row["placed"])
-        notes += [f"{row['path']}: {note}." for note in known.notes()]
-    return notes
+        if known.notes():
+            found.append((row["path"], known))
+    if len(found) <= _NAMED_LOGS:
+        return [f"{path}: {note}." for path, known in found for note in known.notes()]
+    together = sum((known for _, known in found), start=LogCoverage())
+    return [f"{counted(len(found), 'log')}, such as {found[0][0]}: {note}." for note in together.notes()]
 
 
 def unread_words(coverage: pl.DataFrame, *, of_durations: bool = False) -> str | None:

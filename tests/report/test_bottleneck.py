@@ -61,7 +61,7 @@ def study(limited: Dataset) -> BottleneckStudy:
 def test_sentences_name_limit_evidence_and_what_would_decide(study: BottleneckStudy) -> None:
     assert len(bottleneck_sentences(study)) == 6
     head, generator, *each = bottleneck_sentences(study, most=8)
-    assert head.startswith("First limits of 8 configurations: ")
+    assert head.startswith("Of 8 configurations, the first limit is ")
     assert generator == "The load generator is the first limit in 1 of 8 configurations: starved-w0-t8-c."
     assert len(each) == 8
     said = "\n".join(each)

@@ -96,7 +96,7 @@ def test_jobs_of_one_database_are_runs_of_their_own(tmp_path: Path) -> None:
 
 def test_reports_are_made_of_one_tool_alone(datasets: dict[str, Path], tmp_path: Path) -> None:
     scalability = render_report("scalability", datasets["sysbench"], tmp_path, html=False)
-    assert scalability.findings[0] == "6 runs of 2 configurations were analysed; no run failed."
+    assert "6 runs of 2 configurations were analysed; no run failed." in scalability.findings
     comparison = render_report("comparison", datasets["hammerdb"], tmp_path, html=False)
     assert comparison.findings[0].startswith("The only comparison is inconclusive (ratio ")
     assert len(comparison.findings) == 3
@@ -111,7 +111,7 @@ def test_reports_do_not_mention_what_no_file_states(tmp_path: Path) -> None:
     assert ingest([STUDIES / "sysbench"], tmp_path / "unplaced", jobs=1).exit_code == 0
     selection = select_runs(open_dataset(tmp_path / "unplaced"))
     sentences = opening_sentences(selection, [scaling_panels(selection, axis) for axis in ("workers", "threads")])
-    assert sentences[1:] == [
+    assert sentences[:2] == [
         "SQL 1/0/0: these runs do not show whether four threads do more or less work than one (2.1 times, 0.5 to 9.5).",
         "The highest throughput was 22,769 operations/s for SQL 1/0/0 (4 threads, mean of 3 runs).",
     ]
@@ -121,9 +121,7 @@ def test_reports_do_not_mention_what_no_file_states(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_reports_are_made_of_benchbase_alone(datasets: dict[str, Path], tmp_path: Path) -> None:
     found = render_report("scalability", datasets["benchbase"], tmp_path, html=False).findings
-    assert (
-        found[0] == "3 runs of 2 configurations were analysed; 1 run failed or lost operations and is left out: pg15."
-    )
-    assert found[-1].startswith("The highest throughput was 140.7 operations/s for tpcc")
+    assert "3 runs of 2 configurations were analysed; 1 run failed or lost operations and is left out: pg15." in found
+    assert found[0].startswith("The highest throughput was 140.7 operations/s for tpcc")
     compared = render_report("comparison", datasets["benchbase"], tmp_path, html=False).findings
     assert compared == ("All runs have the same set-up, pg15; there is nothing to compare.",)

@@ -106,16 +106,16 @@ def test_no_sentence_claims_growth_on_one_machine(selection: Selection) -> None:
 
 def test_the_opening_states_what_was_found(selection: Selection) -> None:
     sentences = opening_sentences(selection, studies(selection))
-    assert sentences[0].endswith(
+    assert sentences[-1].endswith(
         "4 runs failed or lost operations and are left out: "
         "w2-fail-clients, w2-fail-dup-insert, w2-fail-stop-insert and w2-fail-stop-select."
     )
-    assert sentences[2] == (
+    assert sentences[1] == (
         "SELECT: four workers do only 0.69 times the work of one (0.58 to 0.83) with 4 threads; "
         "with 16 threads (0.68 times, 0.37 to 1.27) and with 64 threads (0.72 times, 0.32 to 1.59) "
         "these runs do not show whether throughput changes."
     )
-    assert sentences[-1] == (
+    assert sentences[-2] == (
         "The highest throughput was 6,347 operations/s for INSERT (16 threads, 1 worker, mean of 3 runs) "
         "and 12,068 operations/s for SELECT (4 threads, 1 worker, mean of 3 runs)."
     )
@@ -143,7 +143,7 @@ def test_one_size_gives_no_series(selection: Selection) -> None:
     only = select_binary(selection)
     found = studies(only)
     assert [study.operations() for study in found] == [[], []]
-    assert opening_sentences(only, found)[1:] == [
+    assert opening_sentences(only, found)[-2:] == [
         "No set-up was measured at more than one number of workers, so scaling by workers is not analysed.",
         "No set-up was measured at more than one number of threads, so scaling by threads is not analysed.",
     ]

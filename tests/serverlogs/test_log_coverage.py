@@ -41,6 +41,14 @@ READ = {
     "statements without a session": [
         f"{TIMELESS}LOG:  duration: {number}.250 ms  statement: SELECT 1" for number in range(3)
     ],
+    "what the server is about to do": [
+        f"{HEAD}DEBUG:  parse <unnamed>: SELECT 1",
+        f"{HEAD}LOG:  duration: 0.250 ms",
+        f"{HEAD}DEBUG:  bind <unnamed> to <unnamed>",
+        f"{HEAD}LOG:  duration: 0.050 ms",
+        f"{HEAD}LOG:  execute <unnamed>: SELECT 1",
+        f"{HEAD}LOG:  duration: 0.150 ms",
+    ],
     "only executions": [f"{HEAD}LOG:  duration: 1.250 ms  execute S_1: SELECT 1"],
 }
 
@@ -82,3 +90,13 @@ def test_shares_are_shown(tmp_path: Path) -> None:
     assert (row["known_kind_percent"], row["in_statement_percent"]) == (100.0, 75.0)
     assert (row["with_time_percent"], row["with_user_percent"]) == (100.0, 0.0)
     assert profile.statements.select(pl.col("pid").is_null().all()).item()
+
+
+def test_many_logs_share_a_warning(tmp_path: Path) -> None:
+    lines, _, _ = UNREAD["an unknown program"]
+    for number in range(5):
+        (tmp_path / "logs" / f"s{number}").mkdir(parents=True)
+        (tmp_path / "logs" / f"s{number}" / "postgresql.log").write_text("".join(f"{line}\n" for line in lines))
+    ca.ingest(tmp_path / "logs", tmp_path / "dataset", jobs=1)
+    (note,) = [one for one in ca.server_profile(ca.open_dataset(tmp_path / "dataset")).warnings if "LOG records" in one]
+    assert note.startswith("5 logs, such as s0/postgresql.log: 15 of 15 LOG records could not be understood")

@@ -67,7 +67,8 @@ class LogCoverage:
         unknown = _unknown_messages(rows, logged & other) if other.any() else []
         durations, astray, alone = 0, 0, 0
         for kind in _TIMED:
-            timed = _is(rows, "kind", kind)
+            # At debug levels, the server says that it parses and binds before it says how long that took.
+            timed = _is(rows, "kind", kind) & _known(rows, "duration_us")
             durations += int(timed.sum())
             if rows.column("pid").null_count:
                 timed &= ~_known(rows, "pid")

@@ -44,6 +44,7 @@ _WORDS: Final = {
     "device": "a device",
     "network": "the network",
 }
+_NO_LIMITS: Final = {"none found": "not found", "undecided": "undecided"}
 _NAMES: Final = ("resource", "operation")
 _GENERATOR: Final = "load generator"
 
@@ -71,9 +72,8 @@ def _counted_limits(counts: Mapping[str, int]) -> str:
     if len(counts) == 1 and only in _WORDS and number > 1:
         return f"In all {number} configurations the first limit is {_WORDS[only]}."
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return (
-        f"First limits of {counted(number, 'configuration')}: {listed([f'{one} ({many})' for one, many in ordered])}."
-    )
+    limits = [f"{_WORDS.get(one, _NO_LIMITS.get(one, one))} in {many}" for one, many in ordered]
+    return f"Of {counted(number, 'configuration')}, the first limit is {listed(limits)}."
 
 
 def _named(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:

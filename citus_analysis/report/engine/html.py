@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from citus_analysis.report.engine.notebook_document import Notebook
 from citus_analysis.report.engine.packed_text import packed, plotly_library
-from citus_analysis.report.engine.sections import figures_json, sections_of
+from citus_analysis.report.engine.sections import Block, figures_json, sections_of
 
 __all__ = ["Link", "export_html", "index_html"]
 
@@ -30,6 +30,10 @@ _BEFORE_SIGN: Final = re.compile(r"(?<=\d) (?=%)|(?<=&lt;) (?=\d)")
 
 #: plotly's toolbar would cover marks; the page has buttons of its own beside each figure.
 _CONFIG: Final = {"responsive": True, "displayModeBar": False, "displaylogo": False}
+
+
+#: Report -> number of its sentences at the beginning of the index.
+_IN_SHORT: Final = {"scalability": 2, "bottleneck": 1, "comparison": 1, "profile": 1}
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,7 @@ def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "",
         library: the text of :func:`~citus_analysis.report.engine.packed_text.plotly_library`, where it is known.
     """
     sections = sections_of(notebook)
-    whole = [sections.opening, *sections.shown]
-    has_figures = any(block.figures for section in whole for block in section.blocks)
+    blocks = [block for section in (sections.opening, *sections.shown) for block in section.blocks]
     return (
         _environment()
         .get_template("report.html.j2")
@@ -72,9 +75,7 @@ def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "",
             tables=tables,
             index=index,
             sections=sections,
-            config=json.dumps(_CONFIG),
-            library=(library or plotly_library()) if has_figures else "",
-            figures=packed(figures_json(whole)) if has_figures else "",
+            **_drawn(blocks, library),
         )
     )
 
@@ -86,6 +87,7 @@ def index_html(
     left_out: Mapping[str, str] | None = None,
     further: str = "",
     warnings: Sequence[str] = (),
+    figure: Block | None = None,
 ) -> str:
     """The page that links the reports in reading order.
 
@@ -96,10 +98,27 @@ def index_html(
         left_out: report -> why it was not made.
         further: HTML that links reports in folders below.
         warnings: what a reader must know of all reports.
+        figure: the figure that the page begins with.
     """
     template = _environment().get_template("index.html.j2")
-    shown = {"title": title, "links": links, "further": further, "warnings": warnings}
-    return template.render(facts=facts or {}, left_out=left_out or {}, **shown)
+    shown = {"title": title, "links": links, "further": further, "warnings": warnings, "in_short": _in_short(links)}
+    drawn = _drawn([figure] if figure else [])
+    return template.render(facts=facts or {}, left_out=left_out or {}, figure=figure, **shown, **drawn)
+
+
+def _in_short(links: Sequence[Link]) -> list[str]:
+    """The first sentences of several reports: does it scale, what limits it, what would help, where does time go."""
+    first = {link.href.removesuffix(".html"): link.summary for link in links}
+    said = [sentence for name, number in _IN_SHORT.items() for sentence in first.get(name, ())[:number]]
+    return said if len(first.keys() & _IN_SHORT.keys()) > 1 else []
+
+
+def _drawn(blocks: Sequence[Block], library: str = "") -> dict[str, str]:
+    """What a page needs to draw the figures of some blocks; empty texts without any."""
+    if not any(block.figures for block in blocks):
+        return {"config": "", "library": "", "figures": ""}
+    data = packed(figures_json(blocks))
+    return {"config": json.dumps(_CONFIG), "library": library or plotly_library(), "figures": data}
 
 
 @cache

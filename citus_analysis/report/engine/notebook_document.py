@@ -47,6 +47,7 @@ class Place(TypedDict, total=False):
         facts: facts of the data.
         empty: whether the output shows neither a finding nor a measurement.
         outdated: the sentence which says that a dataset is not up to date.
+        systems: name of a resource -> what it is, in words.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Place(TypedDict, total=False):
     facts: dict[str, str]
     empty: bool
     outdated: str
+    systems: dict[str, str]
 
 
 class _Title(TypedDict, total=False):

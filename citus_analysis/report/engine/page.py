@@ -28,6 +28,7 @@ from citus_analysis.report.blocks.html_tables import html_table
 from citus_analysis.report.blocks.set_up_block import measured_line, set_up_block, set_up_rows
 from citus_analysis.report.engine.notebook_document import FIGURE_MIME, METADATA_KEY
 from citus_analysis.report.engine.notebooks import Scalar
+from citus_analysis.runs.naming import system_names
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.spreadsheets import guarded
@@ -184,7 +185,8 @@ class Page:
         name = _shown_name(self.dataset)
         # Avoids "Dataset dataset".
         facts = {"dataset": "" if name == "dataset" else name, "measured": measured_line(runs)}
-        place = {"section": "Set-up", "facts": facts, "csv": "set_up.csv"}
+        systems = system_names(runs, self.dataset.table("settings"))
+        place = {"section": "Set-up", "facts": facts, "csv": "set_up.csv", "systems": systems}
         plain = "\n".join(f"{name}: {value}" for _, name, value in rows.iter_rows())
         _display({"text/html": set_up_block(rows), "text/plain": plain}, {METADATA_KEY: place})
 

@@ -405,9 +405,13 @@ def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportErro
     return ReportError(error.problem, path=error.path, place=error.place, way_out=f"see {target}")
 
 
+#: The report whose first figure begins the index.
+_FIGURE_OF: Final = "scalability"
+
+
 def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], out: Path) -> None:
     from citus_analysis.report.engine.html import Link, index_html
-    from citus_analysis.report.engine.sections import facts_of, introduction_of, outdated_of
+    from citus_analysis.report.engine.sections import facts_of, introduction_of, outdated_of, sections_of
 
     notebooks = [load_notebook(result.notebook) for result in results]
     links = [
@@ -422,8 +426,12 @@ def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], o
     ]
     facts = next((found for notebook in notebooks if (found := facts_of(notebook))), {})
     outdated = list(dict.fromkeys(sentence for notebook in notebooks for sentence in outdated_of(notebook)))
+    shown = (sections_of(n) for r, n in zip(results, notebooks, strict=True) if r.name == _FIGURE_OF)
+    blocks = (block for sections in shown for section in sections.shown for block in section.blocks)
+    figure = next((block for block in blocks if block.figures), None) if len(results) > 1 else None
+    html = index_html("Reports", links, facts, left_out, further_pages(out), outdated, figure)
     with _scratch(out) as scratch:
         page = scratch / "index.html"
-        page.write_text(index_html("Reports", links, facts, left_out, further_pages(out), outdated), encoding="utf-8")
+        page.write_text(html, encoding="utf-8")
         check_links(page, folder=out)
         put_in_place(page, out / "index.html")

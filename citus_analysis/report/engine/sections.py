@@ -40,6 +40,7 @@ __all__ = [
     "introduction_of",
     "outdated_of",
     "sections_of",
+    "with_systems_in_words",
 ]
 
 #: Tag of a markdown cell that explains how to read the cells after it.
@@ -142,6 +143,36 @@ def facts_of(notebook: Notebook) -> dict[str, str]:
     return facts
 
 
+def with_systems_in_words(notebook: Notebook) -> Notebook:
+    """An executed notebook whose sentences, tables and figures call systems what they are (:meth:`Page.footer`).
+
+    The runner's names of folders are for files: a reader is told `SELECT, binary protocol, 4 workers`. Names within
+    paths and other words stay.
+    """
+    names: dict[str, str] = {}
+    for place in _places(notebook):
+        names |= place.get("systems", {})
+    if not names:
+        return notebook
+    words = {name: _in_json_and_html(said) for name, said in names.items()}
+    longest_first = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w./-])(?:{longest_first})(?![\w/-])")
+    for cell in notebook["cells"]:
+        if "outputs" in cell:
+            text = json.dumps(cell["outputs"], ensure_ascii=False)
+            text = pattern.sub(lambda found: words[found[0]], text)
+            for said in words.values():
+                # A sentence that begins with system and operation need not say the operation again.
+                text = text.replace(f"{said}, {said.partition(' on ')[0]}: ", f"{said}: ")
+            cell["outputs"] = json.loads(text)
+    return notebook
+
+
+def _in_json_and_html(words: str) -> str:
+    """A text as part of a JSON string; signs that HTML would read are written out."""
+    return json.dumps(escape(words, quote=False), ensure_ascii=False)[1:-1]
+
+
 def outdated_of(notebook: Notebook) -> list[str]:
     """The sentences of a notebook about datasets that are not up to date (:meth:`Page.say_if_outdated`)."""
     return [sentence for place in _places(notebook) if (sentence := place.get("outdated"))]
@@ -206,8 +237,8 @@ def _figures(row: Sequence[Figure], place: Place) -> Block:
     return Block(figures=drawn, caption=place.get("caption", ""), csv=place.get("csv", ""), content=bool(drawn))
 
 
-def figures_json(sections: Sequence[Section]) -> str:
-    """All figures of a page as one JSON object: id -> data and layout."""
-    figures = [figure for section in sections for block in section.blocks for figure in block.figures]
+def figures_json(blocks: Sequence[Block]) -> str:
+    """The figures of some blocks as one JSON object: id -> data and layout."""
+    figures = [figure for block in blocks for figure in block.figures]
     documents = {figure.id: figure.document for figure in figures}
     return json.dumps(documents, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

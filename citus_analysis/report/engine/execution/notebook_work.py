@@ -150,9 +150,10 @@ def finish(executed: Path, name: str, index: str | None, library: str) -> Finish
         library: the packed text of plotly.js for a page with figures.
     """
     from citus_analysis.report.engine.html import export_html
+    from citus_analysis.report.engine.sections import with_systems_in_words
 
     try:
-        document = _without_places(load_notebook(executed))
+        document = with_systems_in_words(_without_places(load_notebook(executed)))
         executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         title = _title(document, name)
         if index is not None:

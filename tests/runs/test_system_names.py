@@ -1,0 +1,53 @@
+"""Systems in words: what a reader is told in place of the runner's names of folders."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from citus_analysis.report.engine.sections import with_systems_in_words
+from citus_analysis.runs.naming import system_names
+
+
+def runs(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
+    """One run of each resource: name, set-up, workers, threads; all of them SELECT."""
+    names, set_ups, workers, threads = zip(*rows, strict=True)
+    same = {"system": "citus", "phase": "run", "workload": "C", "records": 1000, "drivers": 1, "monitored": True}
+    known = {"resource": names, "set_up": set_ups, "workers": workers, "threads": threads}
+    return pl.DataFrame({**known, **{name: [value] * len(rows) for name, value in same.items()}})
+
+
+def described(table: pl.DataFrame) -> pl.DataFrame:
+    """Settings by which the runner made every resource."""
+    return table.select("resource", name=pl.lit("experiment"), value=pl.lit("x"))
+
+
+def test_what_most_systems_share_is_not_said() -> None:
+    table = runs(
+        ("citus-w1-t4-c", "citus", 1, 4), ("citus-w2-t4-c", "citus", 2, 4), ("citus-w2-t8-c", "citus", 2, 8),
+        ("shards-w2-t4-c", "8 shards", 2, 4), ("postgresql-w0-t4-c", "postgresql", 0, 4),
+    )  # fmt: skip
+    assert system_names(table, described(table)) == {
+        "citus-w1-t4-c": "SELECT on 1 worker, 4 threads",
+        "citus-w2-t4-c": "SELECT on 2 workers, 4 threads",
+        "citus-w2-t8-c": "SELECT on 2 workers, 8 threads",
+        "shards-w2-t4-c": "SELECT on 2 workers, 4 threads, 8 shards",
+        "postgresql-w0-t4-c": "SELECT on one server, 4 threads, postgresql",
+    }
+
+
+def test_names_that_people_gave_and_equal_words_stay() -> None:
+    table = runs(("pg16", "usual set-up", 1, 4), ("a-w1-t4-c", "x", 1, 4), ("b-w1-t4-c", "x", 1, 4))
+    assert system_names(table, described(table)) == {}
+    assert system_names(table, described(table).filter(resource="pg16")) == {}
+
+
+def test_names_within_paths_and_other_names_stay() -> None:
+    systems = {"a-w1": "SELECT on 1 worker", "a-w1-x": "SELECT on 1 worker, <x>"}
+    said = "a-w1, SELECT: slow; a-w1-x; a-w1/raw/a-w1.log; b-a-w1; <td>a-w1</td>"
+    place = {"metadata": {"citus_analysis": {"systems": systems}}, "data": {"text/html": said}}
+    notebook = with_systems_in_words({"cells": [{"cell_type": "code", "outputs": [place]}]})  # type: ignore[typeddict-item]
+    (output,) = notebook["cells"][0]["outputs"]
+    assert output["data"]["text/html"] == (
+        "SELECT on 1 worker: slow; SELECT on 1 worker, &lt;x&gt;; a-w1/raw/a-w1.log; b-a-w1; "
+        "<td>SELECT on 1 worker</td>"
+    )
