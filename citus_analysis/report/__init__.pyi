@@ -7,6 +7,7 @@ from .bottleneck.bottleneck_tables import program_rows as program_rows
 from .bottleneck.bottleneck_tables import separator_rows as separator_rows
 from .bottleneck.bottleneck_tables import session_spread as session_spread
 from .bottleneck.bottleneck_tables import shard_spread as shard_spread
+from .bottleneck.bottleneck_tables import shown_verdicts as shown_verdicts
 from .bottleneck.bottleneck_tables import threshold_rows as threshold_rows
 from .bottleneck.bottleneck_tables import variance_rows as variance_rows
 from .bottleneck.bottleneck_text import balance_sentences as balance_sentences

@@ -124,4 +124,4 @@ def test_reports_are_made_of_benchbase_alone(datasets: dict[str, Path], tmp_path
     assert "3 runs of 2 configurations were analysed; 1 run failed or lost operations and is left out: pg15." in found
     assert found[1].startswith("The highest throughput was 140.7 operations/s for tpcc")
     compared = render_report("comparison", datasets["benchbase"], tmp_path, html=False).findings
-    assert compared == ("All runs have the same set-up, pg15; there is nothing to compare.",)
+    assert compared == ("All runs have the same set-up, usual set-up; there is nothing to compare.",)

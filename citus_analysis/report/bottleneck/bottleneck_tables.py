@@ -22,6 +22,7 @@ __all__ = [
     "separator_rows",
     "session_spread",
     "shard_spread",
+    "shown_verdicts",
     "threshold_rows",
     "variance_rows",
 ]
@@ -32,6 +33,9 @@ _SWITCHES: Final = "switches"
 #: Share of a node's CPU time or disk traffic from which a program has a row.
 _LEAST_PERCENT: Final = 1.0
 
+#: Fewest configurations with the same limit that share a row.
+_MANY_ALIKE: Final = 5
+
 
 def configuration_columns(rows: pl.DataFrame) -> list[str]:
     """Columns that name a configuration: with the set-up where a resource has several."""
@@ -39,6 +43,24 @@ def configuration_columns(rows: pl.DataFrame) -> list[str]:
         "set_up" in rows.columns and (rows.select(pl.col("set_up").n_unique().over("resource") > 1)).to_series().any()
     )
     return ["resource", *(["set_up"] if several else []), "operation", "threads"]
+
+
+def shown_verdicts(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """The first limits for readers: of those that most configurations share with high confidence, one row.
+
+    Args:
+        verdicts: a row per configuration, with `first_limit` and `confidence`.
+
+    Example:
+        >>> limits = {"first_limit": ["CPU"] * 6 + ["WAL"], "confidence": ["high"] * 7}
+        >>> shown_verdicts(pl.DataFrame(limits))["first_limit"].to_list()
+        ['CPU', 'WAL']
+    """
+    usual = verdicts["first_limit"].mode().sort().first() if verdicts.height else None
+    alike = (pl.col("first_limit") == usual) & (pl.col("confidence") == "high")
+    if verdicts.filter(alike).height < _MANY_ALIKE:
+        return verdicts
+    return pl.concat([verdicts.filter(alike).head(1), verdicts.filter(~alike)])
 
 
 def threshold_rows(thresholds: pl.DataFrame) -> pl.DataFrame:
