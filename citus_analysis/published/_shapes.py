@@ -28,7 +28,9 @@ _TABLE: Final = TABLES["published"]
 _WORDS: Final = ("source", "table", "row", "system", "workload", "unit", "stated", "seed", "location", "note")
 #: Columns of a wide table that describe a row; all others are metrics.
 _LABELS: Final = ("source", "table", "row", "system", "workload", "note")
-_N_NAMES: Final = frozenset({"n", "repeats", "repetitions", "iterations", "reps", "n_runs", "num_runs"})
+_N_NAMES: Final = frozenset({"n", "repeats", "repetitions", "iterations", "reps", "runs", "n_runs", "num_runs"})
+#: Columns of a wide table that number its rows.
+_NUMBERING: Final = frozenset({"iteration", "repeat", "repetition", "rep", "run", "trial", "round", "driver", "part"})
 _MISSING: Final = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", "none"})
 _DESCRIBING: Final = re.compile(
     r"set-?_?\s?up|config|name|label|case|variant|cluster|instance|machine|version|date|id$"
@@ -87,7 +89,9 @@ def _transposed(sheet: Sheet) -> Iterator[Record]:
 
 
 def _wide(sheet: Sheet) -> Iterator[Record]:
-    metrics = [name for name in sheet.header if name not in _LABELS and name.lower() not in _N_NAMES]
+    numbering = [name for name in sheet.header if name.lower() in _NUMBERING]
+    others = [name for name in sheet.header if name not in _LABELS and name not in numbering]
+    metrics = [name for name in others if name.lower() not in _N_NAMES]
     numbers = [m for m in metrics if any(numbers_in(cells[m]) for _, cells in sheet.lines)]
     unread = [m for m in metrics if m not in numbers and _ought_to_be_numbers(m, sheet)]
     if not numbers:
@@ -102,7 +106,8 @@ def _wide(sheet: Sheet) -> Iterator[Record]:
     for line, cells in sheet.lines:
         shared: Record = {name: cells.get(name) or None for name in _LABELS}
         said = ", ".join(cells[name] for name in words if cells[name])
-        label = cells.get("row") or said or f"{numbers[0]} {cells[numbers[0]]}"
+        first = cells.get("row") or said or f"{numbers[0]} {cells[numbers[0]]}"
+        label = ", ".join([first, *(f"{name} {cells[name]}" for name in numbering if cells[name])])
         # Lines with the same words are repetitions, not one row stated twice.
         subject = (label, cells.get("system"), cells.get("workload"), cells.get("table"), cells.get("source"))
         shared["row"] = f"{label} (line {line})" if subject in seen else label

@@ -66,6 +66,8 @@ def stated_twice(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 
 #: Independent equal digits of two rows; by chance 4 are equal once in ten thousand, 3 once in a thousand.
 _COPIED, _SUSPICIOUS = 4, 3
+#: Digits of one number that two rows share by chance once in ten thousand pairs, the first one not counted.
+_TELLING_CELL: Final = 5
 #: Numbers that determine one another and so agree together; they count once.
 _TOGETHER: Final = frozenset({"throughput", "latency", "client_latency", "runtime", "nopm", "base_throughput"})
 #: Stems that describe spreads; and stems that an experimenter sets or that are computed from others.
@@ -86,6 +88,25 @@ def copied_row(tables: Sequence[ResultTable]) -> Iterator[Finding]:
             stated = ", ".join(f"{stem.replace('_', ' ')} {one[stem]}" for stem in shared)
             text = f"all measured numbers of this row agree digit by digit with those of {one.label}"
             yield finding(severity, "copied_row", other, "numbers of its own", stated, text)
+
+
+@check("copied_cell", "Does a number of a row occur again in the same column?")
+def copied_cell(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Two measurements of one quantity do not agree in five digits or more, unless one was copied."""
+    for table in tables:
+        known: dict[tuple[str, str], Row] = {}
+        for row in table.rows:
+            for stem in row.numbers:
+                number = row[stem]
+                if not _is_measured(number) or significant_digits(number.stated) < _TELLING_CELL:
+                    continue
+                first = known.setdefault((stem, _digits(number)), row)
+                if first is not row and not _agreeing(first, row):
+                    text = (
+                        f"this number agrees digit by digit with that of {first.label}, while others of the row do not"
+                    )
+                    stated = f"{stem.replace('_', ' ')} {number}"
+                    yield finding("amber", "copied_cell", row, "a number of its own", stated, text)
 
 
 def _agreeing(one: Row, other: Row) -> list[str]:
