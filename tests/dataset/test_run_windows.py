@@ -158,6 +158,12 @@ def test_samples_are_placed_by_their_time(table: str) -> None:
     assert tagged(assign("s", NODE, KnownRuns((SECOND, THIRD))), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
 
 
+@pytest.mark.parametrize("table", ["activity_samples", "server_counters"])
+def test_snapshots_of_several_runs_are_placed_by_their_microseconds(table: str) -> None:
+    frame = pl.DataFrame({"sample_time": [35_000_322, 55_000_001]}).cast(pl.Datetime("us", "UTC"))
+    assert tagged(assign("s", NODE, KnownRuns((SECOND, THIRD))), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
+
+
 def test_threads_never_make_polars_look_for_numpy() -> None:
     program = (
         "import citus_analysis.dataset, citus_analysis.dataset.ingesting.ingestion, polars._dependencies as found;"

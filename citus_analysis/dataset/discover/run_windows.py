@@ -201,7 +201,8 @@ def _window_of(times: pa.Array, windows: Sequence[KnownRun]) -> Integers:
     """For each time the index of the window it lies in; -1 for none or several."""
     import pyarrow as pa
 
-    at = filled(times.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()), _NEVER_MS).astype(np.float64)
+    at_ms = times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())  # snapshots have microseconds
+    at = filled(at_ms, _NEVER_MS).astype(np.float64)
     starts = np.array([run.start_ms for run in windows], dtype=np.float64)
     ends = np.array([run.end_ms for run in windows], dtype=np.float64)
     # The margin ends half way to the neighbour, so that it never makes two windows overlap.
