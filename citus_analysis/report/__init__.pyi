@@ -40,6 +40,9 @@ from .bottleneck.prediction_text import network_predictions as network_predictio
 from .bottleneck.prediction_text import what_if_changes as what_if_changes
 from .bottleneck.prediction_text import what_if_sentences as what_if_sentences
 from .bottleneck.prediction_text import what_if_table as what_if_table
+from .other_pairs import other_pairs as other_pairs
+from .other_pairs import other_pairs_table as other_pairs_table
+from .other_pairs import pair_sentences as pair_sentences
 from .profile_text import profile_sentences as profile_sentences
 from .profile_text import profile_warnings as profile_warnings
 from .published_text import band_sentence as band_sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
@@ -139,12 +139,18 @@ def _size(c: Comparison) -> str:
     return load_text(workers if isinstance(workers, int) else None, threads if isinstance(threads, int) else None)
 
 
-def alone_sentences(study: ComparisonPanels) -> list[str]:
-    """One sentence with the set-ups that could not be compared with the base; none if all could."""
-    if not study.alone:
+def alone_sentences(study: ComparisonPanels, elsewhere: Collection[str] = ()) -> list[str]:
+    """One sentence with the set-ups that could not be compared with the base; none if all could.
+
+    Args:
+        study: the comparison.
+        elsewhere: set-ups that other comparisons of the page contain.
+    """
+    names = [name for name in study.alone if name not in elsewhere]
+    if not names:
         return []
     place = _common_place(study)
-    alone = f"Not compared with {base_words(study.base)}, for lack of a common {place}: {', '.join(study.alone)}."
+    alone = f"Not compared with {base_words(study.base)}, for lack of a common {place}: {', '.join(names)}."
     return [alone, *_unknown_facts(study)]
 
 

@@ -47,6 +47,7 @@ _SAID: Final = {
     "scale_factor": "scaling factor",
     "operations": "operations",
     "entry": "clients connect to the",
+    "tool": "load generator",
 }
 #: Order in time of the runs of both sides.
 APART: Final = "one after the other"

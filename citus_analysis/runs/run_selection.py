@@ -36,7 +36,8 @@ class Selection:
 
     Attributes:
         runs: runs that are ok (or degraded and allowed), with the columns `operation`, `family`,
-            `limit`, `settings`, `variant`, `entry` and `hardware` (as the resource's description states it) added.
+            `limit`, `settings`, `variant`, `entry`, `tool` (the load generator) and `hardware` (as the resource's
+            description states it) added.
         left_out: resource, iteration, phase, threads, workers, status, reason of every other run.
         hardware: the hardware as the resources' descriptions state it; usually one text.
         notes: words on runs that were allowed, on those whose clients contradict themselves, and on those whose
@@ -138,10 +139,14 @@ def _unknown_workloads(runs: pl.DataFrame) -> list[str]:
 
 
 def _with_setup(runs: pl.DataFrame, dataset: TableSource, settings: pl.DataFrame) -> pl.DataFrame:
-    entries = _entries(as_polars(dataset.table("clients")), as_polars(dataset.table("nodes")))
+    clients = as_polars(dataset.table("clients")).filter(pl.col("role") == "main")
+    entries = _entries(clients, as_polars(dataset.table("nodes")))
+    known = clients.drop_nulls("tool").group_by("run_id", "resource")
+    tools = known.agg(tool=pl.col("tool").unique().sort().str.join(", "))
     unknown = [pl.col("system").fill_null("unknown"), pl.col("operation").fill_null(UNKNOWN_OPERATION)]
     named = described(with_operations(runs).with_columns(unknown), settings)
     placed = named.join(entries, on=["run_id", "resource"], how="left", maintain_order="left")
+    placed = placed.join(tools, on=["run_id", "resource"], how="left", maintain_order="left")
     stated = settings.filter(pl.col("name") == "hardware").select("resource", hardware="value").unique("resource")
     return placed.join(stated, on="resource", how="left", maintain_order="left")
 
@@ -150,8 +155,7 @@ def _entries(clients: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """run_id, resource, entry: the kind of node that the main clients connect to."""
     coordinators = nodes.filter(pl.col("groupid") == 0).select("resource", pl.col("host").alias("target"))
     hosts = (
-        clients.filter(pl.col("role") == "main")
-        .select("run_id", "resource", pl.col("command_line").str.extract(_URL).str.split(",").alias("target"))
+        clients.select("run_id", "resource", pl.col("command_line").str.extract(_URL).str.split(",").alias("target"))
         .explode("target")
         .with_columns(pl.col("target").str.replace(r":\d+$", ""))
         .drop_nulls("target")

@@ -109,7 +109,8 @@ def configuration_costs(
     Args:
         runs: runs with `resource`, `operation`, `workers`, `threads`, `cpu_per_node` (cores that a node may use, from
             the resource's description) and `throughput_ops_s`, such as :func:`citus_analysis.runs.select_runs` returns.
-        nodes: the table `nodes`; all nodes of a resource are paid for, the coordinator included.
+        nodes: the table `nodes`; all nodes of a resource are paid for, the coordinator included. A system without
+            workers is one node, whether the table lists it or not.
         price_per_node_hour: price of a node per hour; 0: not known.
         currency: unit of the price.
         level: confidence level of the intervals over runs (Student's t).
@@ -130,9 +131,10 @@ def configuration_costs(
     if "cpu_per_node" not in known.columns:
         known = known.with_columns(cpu_per_node=pl.lit(None, pl.String))
     cores = pl.col("cpu_per_node").cast(pl.String).str.extract(r"^([\d.]+)").cast(pl.Float64, strict=False)
-    known = (
-        known.with_columns(cores=cores).join(counts, on="resource").filter((pl.col("cores") > 0) & (pl.col(METRIC) > 0))
-    )
+    counted = known.with_columns(cores=cores).join(counts, on="resource", how="left", maintain_order="left")
+    single = pl.when(pl.col("workers") == 0).then(pl.lit(1))
+    counted = counted.with_columns(pl.coalesce("nodes", single)).drop_nulls("nodes")
+    known = counted.filter((pl.col("cores") > 0) & (pl.col(METRIC) > 0))
     rows = [
         {"resource": key[0], **dict(zip(_CONFIGURATION, key[1:], strict=True)), "runs": group.height}
         | _row(group, price_per_node_hour, currency, level)

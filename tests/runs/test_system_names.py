@@ -45,7 +45,7 @@ def test_names_within_paths_and_other_names_stay() -> None:
     systems = {"a-w1": "SELECT on 1 worker", "a-w1-x": "SELECT on 1 worker, <x>"}
     said = "a-w1, SELECT: slow; a-w1-x; a-w1/raw/a-w1.log; b-a-w1; <td>a-w1</td>"
     place = {"metadata": {"citus_analysis": {"systems": systems}}, "data": {"text/html": said}}
-    notebook = with_systems_in_words({"cells": [{"cell_type": "code", "outputs": [place]}]})  # type: ignore[typeddict-item]
+    notebook = with_systems_in_words({"cells": [{"cell_type": "code", "outputs": [place]}]})  # type: ignore[typeddict-item, list-item]
     (output,) = notebook["cells"][0]["outputs"]
     assert output["data"]["text/html"] == (
         "SELECT on 1 worker: slow; SELECT on 1 worker, &lt;x&gt;; a-w1/raw/a-w1.log; b-a-w1; "
