@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import polars as pl
 
-from citus_analysis.runs.setups import described, monitored_text, repeats_system, setting_text, with_operations
+from citus_analysis.runs.setups import (
+    described,
+    monitored_text,
+    repeats_protocol,
+    repeats_system,
+    setting_text,
+    with_operations,
+)
 from citus_analysis.texts.counted_words import counted, size_text
 
 __all__ = ["series_names", "system_names"]
@@ -50,8 +57,8 @@ def series_names(series: pl.DataFrame, ignore: Sequence[str] = (), always: Seque
     words = [name for name in possible if name in always or series[name].n_unique() > 1]
     names = []
     for row in series.iter_rows(named=True):
-        repeated = "system" if "family" in words and repeats_system(row.get("system"), row["family"]) else ""
-        parts = [_word(name, row[name]) for name in words if name != repeated]
+        repeated = _repeated(row) if "family" in words else set()
+        parts = [_word(name, row[name]) for name in words if name not in repeated]
         names.append(", ".join(part for part in parts if part) or str(row.get("family") or row.get("system") or "runs"))
     return pl.Series("series", names, dtype=pl.String)
 
@@ -79,12 +86,18 @@ def system_names(runs: pl.DataFrame, settings: pl.DataFrame) -> dict[str, str]:
     for row in own.iter_rows(named=True):
         size = f"{row['operation']} on {size_text(row['workers'])}" if row["workers"] is not None else row["operation"]
         unusual = [name for name in columns if name not in _SIZED and row[name] and row[name] != usual[name]]
-        repeated = "system" if repeats_system(row.get("system"), row["family"]) else ""
-        others = [_word(name, row[name]) for name in unusual if name != repeated]
+        others = [_word(name, row[name]) for name in unusual if name not in _repeated(row)]
         threads = [_word("threads", row["threads"])] if own["threads"].n_unique() > 1 else []
         words[row["resource"]] = ", ".join(part for part in (size, *threads, *dict.fromkeys(others)) if part)
     counts = Counter(words.values())
     return {resource: text for resource, text in words.items() if counts[text] == 1}
+
+
+def _repeated(row: Mapping[str, Any]) -> set[str]:
+    """The columns whose value the name of the set-up contains."""
+    family = row.get("family")
+    system = {"system"} if repeats_system(row.get("system"), family) else set()
+    return system | ({"query_mode"} if repeats_protocol(row.get("query_mode"), family) else set())
 
 
 def _word(name: str, value: object) -> str:

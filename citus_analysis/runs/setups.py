@@ -39,6 +39,7 @@ __all__ = [
     "monitored_text",
     "operation_name",
     "operation_of",
+    "repeats_protocol",
     "repeats_system",
     "setting_text",
     "stratum_text",
@@ -70,8 +71,8 @@ VARIANT: Final = ("system", "family", "drivers", "query_mode", "limit", "setting
 
 _PHASE_WORDS: Final = frozenset({"insert", "select", "load", "run", "read"})
 _SEPARATORS: Final = re.compile(r"[-_]+")
-#: Settings that affect the logs, not the measurements, or that merely restate the topology.
-_IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|server_version$)"
+#: Settings that affect the logs, not the measurements, that merely restate the topology, or that Citus raises itself.
+_IRRELEVANT: Final = r"^settings\.(log_|logging_|citus\.node_conninfo|(server_version|max_prepared_transactions)$)"
 #: The set-up of runs whose names tell none.
 USUAL_SET_UP: Final = "usual set-up"
 #: YCSB's core workload that only reads (its Wiki, "Core Workloads"); the others mix operations.
@@ -251,8 +252,8 @@ def _several_in_family(column: str, columns: Container[str]) -> pl.Expr:
 
 def _variant(row: _VariantRow, varying: Container[str]) -> str:
     system = row["system"] if "system" in varying and not repeats_system(row["system"], row.get("family")) else ""
-    protocol = row["query_mode"] if "query_mode" in varying else ""
     family, drivers = row.get("family") or "", row.get("drivers")
+    protocol = row["query_mode"] if "query_mode" in varying and not repeats_protocol(row["query_mode"], family) else ""
     generators = f"{drivers} load generators" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
     monitored = monitored_text(row["monitored"]) if row["_both"] else ""
     held = f"{row['cpu_per_node']} cores per node" if row["_held"] else ""
@@ -269,6 +270,16 @@ def repeats_system(system: str | None, family: str | None) -> bool:
         (True, False, False)
     """
     return bool(system) and (family or "").startswith(str(system))
+
+
+def repeats_protocol(query_mode: str | None, family: str | None) -> bool:
+    """Whether the name of a set-up contains the client's protocol, as the runner writes it.
+
+    Example:
+        >>> repeats_protocol("simple", "pgbench protocol=simple"), repeats_protocol("simple", "pgbench")
+        (True, False)
+    """
+    return f"protocol={query_mode}" in (family or "").split()
 
 
 def monitored_text(monitored: bool | None) -> str:
