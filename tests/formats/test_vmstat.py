@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -189,3 +189,32 @@ def test_guests_are_time_of_users(tmp_path: Path) -> None:
     result = read_bytes(FORMAT, tmp_path, (head + row).encode())
     assert result["cpu_samples"].select("user_percent", "idle_percent", "doubtful").row(0) == (70.0, 25.0, None)
     assert result["vm_samples"]["guest_percent"].to_list() == [60.0]
+
+
+HEADER = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----{} -----timestamp-----\n"
+NAMES = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st{}\n"
+VALUES = " 1  0      0 100000   2000  30000    0    0     1     2  300  400 10  5 85  0  0{}\n"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), lengths=st.lists(st.integers(1, 70), min_size=1, max_size=5), timed=st.booleans())
+def test_first_lines_of_appended_runs_average_since_boot(
+    tmp_path: Path, data: st.DataObject, lengths: list[int], timed: bool
+) -> None:
+    """Without times, a run of 21, 42 ... lines cannot be told from a repeated header: such lengths are timed here."""
+    timed = timed or any(length % 21 == 0 for length in lengths)
+    text, firsts, written, clock = "", [], 0, datetime(2026, 11, 20, tzinfo=UTC)
+    for length in lengths:
+        firsts.append(written)
+        repeated = data.draw(st.booleans())
+        for line in range(length):
+            if line == 0 or (repeated and line % 21 == 0):
+                text += HEADER.format("") + NAMES.format("                 UTC" if timed else "")
+            text += VALUES.format(f" {clock:%Y-%m-%d %H:%M:%S}" if timed else "")
+            clock += timedelta(seconds=5)
+        written += length
+        clock += timedelta(seconds=data.draw(st.sampled_from([-5, 40, 3600])))
+    found = read_bytes(FORMAT, tmp_path, text.encode())
+    assert found["vm_samples"].height == written
+    assert found["vm_samples"].filter("since_boot")["sample"].to_list() == firsts
+    assert found["cpu_samples"].filter("since_boot")["sample"].to_list() == firsts

@@ -10,7 +10,9 @@ with several (IST, BST, CST) are refused, and unknown ones leave the times null.
 
 `since_boot`: the first line averages since boot, unless `vmstat -y` left that line out. No version shows `-y` in its
 output, so the first line counts as since boot unless the option `first_report` is `interval`. Its memory and
-process columns are momentary values in either case.
+process columns are momentary values in either case. A file to which several runs of vmstat were appended has several
+such lines: a header begins a further run unless it comes 21 lines after the last one, where vmstat repeats it if its
+output is no terminal of another height, and at the time of the next line.
 
 `-S k|m|M` changes the unit of the memory columns without a trace in the output: the option `vmstat_unit` states it.
 
@@ -28,6 +30,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
+import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
@@ -47,6 +50,11 @@ __all__ = ["FORMAT", "Vmstat"]
 _TITLE: Final = r"^(?:--time-- )?(?:-*procs\s?-+\s*-*memory|procs\s+memory)"
 _HEADER: Final = r"^\s*r\s+b\s+swpd\s+free\s.*\sus\s+sy\s+id\b"
 
+#: vmstat repeats its header after as many lines as a terminal of 24 has below it (procps, vmstat.c: winhi() - 3).
+_ROWS_BELOW_HEADER: Final = 21
+#: A line that comes later than this many intervals after the last one is not of the same run.
+_LATE_INTERVALS: Final = 2
+
 #: ExaWatcher's title, and the time before a line.
 _CLOCKED: Final = re.compile(rb"^--time-- +procs ", re.MULTILINE)
 _CLOCK: Final = r"^[0-9]{2}:[0-9]{2}:[0-9]{2} "
@@ -64,7 +72,7 @@ class Vmstat(JoinableFormat):
     """Reports of `vmstat` (procps)."""
 
     name: ClassVar[str] = "vmstat"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
     noise: ClassVar[str] = "title and header lines, empty lines, comments of ExaWatcher"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
@@ -179,6 +187,7 @@ def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None
         lines = lines.with_columns(pl.col("text").str.replace(_CLOCK, ""))
     is_header = pl.col("text").str.contains(_HEADER)
     lines = lines.with_columns(
+        is_header=is_header,
         noise=comment | (pl.col("text") == "") | is_header | pl.col("text").str.contains(_TITLE),
         header=pl.when(is_header).then("text").forward_fill().fill_null(pl.lit(style.header, pl.String)),
     )
@@ -193,11 +202,29 @@ def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None
     lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
     lines = lines.with_columns(reason=pl.when("read").then("misread").otherwise("reason"))
     samples = fields.filter(pl.col("reason").is_null()).drop("reason").rename({"offset": "byte_offset"})
-    return lines, samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
+    samples = samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
+    return lines, samples.with_columns(further=_begins_further_run(samples, lines.filter("is_header")["offset"]))
+
+
+def _begins_further_run(samples: pl.DataFrame, headers: pl.Series) -> pl.Series:
+    """Whether a sample is the first of a run of vmstat that was appended to the output of another."""
+    part = np.searchsorted(headers.to_numpy(), samples["byte_offset"].to_numpy())
+    begins = np.flatnonzero(np.diff(part)) + 1
+    rows = np.diff(begins, prepend=0)
+    # Of the rows above the first header of a block, some are in the block before: their number is not known.
+    rows[part[begins - 1] == 0] = _ROWS_BELOW_HEADER
+    times = samples["sample_time"].cast(pl.Datetime("ms", "UTC")).cast(pl.Int64).cast(pl.Float64).to_numpy()
+    gaps = np.diff(times, prepend=np.nan)
+    # Without times (nan), no comparison is true.
+    late = (gaps[begins] > _LATE_INTERVALS * gaps[begins - 1]) | (gaps[begins] <= 0)
+    found = np.zeros(samples.height, dtype=bool)
+    found[begins] = (rows != _ROWS_BELOW_HEADER) | late
+    return pl.Series(found)
 
 
 def _tables(samples: pl.DataFrame, style: Style) -> dict[str, pl.DataFrame]:
-    fields = samples.with_columns(since_boot=(pl.col("sample") == 0) & style.first_report, sampler=pl.lit("vmstat"))
+    first = (pl.col("sample") == 0) | pl.col("further")
+    fields = samples.with_columns(since_boot=first & style.first_report, sampler=pl.lit("vmstat")).drop("further")
     cpu = [name for name in CPU.values() if name in fields.columns]
     shared = ("sample", "sample_time", "since_boot", "byte_offset")
     return {
