@@ -17,6 +17,7 @@ NODE = Identity("V3", node="1", iteration=2)
 FIRST = KnownRun("V3/a", 1, 10_000, 20_000)
 SECOND = KnownRun("V3/b", 2, 30_000, 40_000)
 THIRD = KnownRun("V3/c", 2, 50_000, 60_000)
+FROM_TO = ("from_time", "sample_time")
 
 
 def log(*times_ms: int | None) -> pl.DataFrame:
@@ -162,6 +163,26 @@ def test_samples_are_placed_by_their_time(table: str) -> None:
 def test_snapshots_of_several_runs_are_placed_by_their_microseconds(table: str) -> None:
     frame = pl.DataFrame({"sample_time": [35_000_322, 55_000_001]}).cast(pl.Datetime("us", "UTC"))
     assert tagged(assign("s", NODE, KnownRuns((SECOND, THIRD))), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "at_ms", "run"),
+    [
+        (None, 35_000, "b"),
+        (30_000, 40_000, "b"),
+        (25_000, 35_000, "b"),  # as long in as out
+        (20_500, 33_500, None),  # mostly before the run
+        (41_000, 49_500, None),  # between two runs
+        (0, 51_000, None),  # the time since the last snapshot of an earlier run
+        (20_000, 50_000, None),  # longer than the run around whose middle it lies
+    ],
+)
+def test_growth_belongs_to_the_run_in_which_most_of_it_was(from_ms: int | None, at_ms: int, run: str | None) -> None:
+    frame = pl.DataFrame({"from_time": [from_ms], "sample_time": [at_ms]}, schema=dict.fromkeys(FROM_TO, pl.Int64))
+    rows = tagged(
+        assign("s", NODE, KnownRuns((SECOND, THIRD))), "server_counters", frame.cast(pl.Datetime("ms", "UTC"))
+    )
+    assert rows["run_id"].to_list() == [None if run is None else f"V3/{run}"]
 
 
 def test_threads_never_make_polars_look_for_numpy() -> None:

@@ -3,7 +3,8 @@
 A file that names its run keeps it. Server logs, samplers and profiles of the study name only node and iteration. If the
 iteration has one run, all rows belong to it. If several runs share the iteration (such as several thread counts in one
 resource), each row belongs to the run during which it was logged: the window of a run extends from the first to the
-last status line of its clients. Rows outside all windows, or inside two, belong to no run.
+last status line of its clients. Rows outside all windows, or inside two, belong to no run. The growth of a counter
+between two snapshots belongs to the run in which the middle of that time lies, unless the time is longer than the run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from citus_analysis.core.array_types import Integers
+from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.core.arrow_arrays import filled, integers_of, nulls, repeated_text, texts_of
 from citus_analysis.dataset.discover.identity import FACTS, Identity
 from citus_analysis.schema import PARTITION_KEY, TABLES, Column
@@ -131,7 +132,9 @@ class Tagger:
         added = {c.name: _uniform(c, facts.get(c.name), len(batch)) for c in table if c.name not in own}
         time = _TIME_COLUMN.get(name)
         if self.windows and time is not None:
-            index = _window_of(batch.column(time), self.windows)
+            at = _ms(batch.column(time))
+            began = _ms(batch.column("from_time")) if name == "server_counters" else at
+            index = _window_of_interval(began, at, self.windows)
             added["run_id"] = _chosen(table["run_id"], [run.run_id for run in self.windows], index)
             if self.identity.iteration is None:
                 iterations = [run.iteration for run in self.windows]
@@ -197,14 +200,31 @@ def _chosen(column: Column, values: Sequence[object], index: Integers) -> pa.Arr
     return integers_of(np.array([value or 0 for value in values]), valid=known).cast(kind).take(places)
 
 
-def _window_of(times: pa.Array, windows: Sequence[KnownRun]) -> Integers:
-    """For each time the index of the window it lies in; -1 for none or several."""
+def _ms(times: pa.Array) -> Floats:
+    """Milliseconds since 1970; nan for null."""
     import pyarrow as pa
 
     at_ms = times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())  # snapshots have microseconds
     at = filled(at_ms, _NEVER_MS).astype(np.float64)
-    starts = np.array([run.start_ms for run in windows], dtype=np.float64)
-    ends = np.array([run.end_ms for run in windows], dtype=np.float64)
+    return np.where(at == _NEVER_MS, np.nan, at)
+
+
+def _window_of_interval(begin: Floats, end: Floats, windows: Sequence[KnownRun]) -> Integers:
+    """For each interval the index of the window that its middle lies in; -1 for none, or if the interval is longer."""
+    length = np.nan_to_num(end - begin)
+    index = _window_of(end - length / 2, windows)
+    starts, ends = _ends(windows)
+    return np.where(length > (ends - starts + 2 * _MARGIN_MS)[index], -1, index)
+
+
+def _ends(windows: Sequence[KnownRun]) -> tuple[Floats, Floats]:
+    starts, ends = ([run.start_ms for run in windows], [run.end_ms for run in windows])
+    return np.array(starts, dtype=np.float64), np.array(ends, dtype=np.float64)
+
+
+def _window_of(at: Floats, windows: Sequence[KnownRun]) -> Integers:
+    """For each time the index of the window it lies in; -1 for none or several."""
+    starts, ends = _ends(windows)
     # The margin ends half way to the neighbour, so that it never makes two windows overlap.
     gaps = np.maximum(starts[1:] - ends[:-1], 0.0) / 2
     before, after = np.full(len(windows), float(_MARGIN_MS)), np.full(len(windows), float(_MARGIN_MS))
