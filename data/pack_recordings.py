@@ -1,53 +1,89 @@
-"""Bring what `citus-analysis run` recorded into `data/recorded/`, compressed.
+"""Bring what `citus-analysis run` recorded into a folder of this repository, with few and compressed files.
 
-    python data/pack_recordings.py TREE...
+    python data/pack_recordings.py FOLDER TREE...
 
-Every file is stored as it was recorded, compressed with zstd (descriptions and outcomes stay readable), but for one
-thing: YCSB prints its command line, and the folder that the runner worked in is cut off the names of files there.
-Counters of the servers (`pg_stat_...`) are kept for the resources that `COUNTERS` names, because they would be half of
-all files; everything else is kept for all iterations.
+Every file is stored as it was recorded, compressed with zstd (descriptions and outcomes stay readable), but for this:
+YCSB prints its command line, and the folder that the runner worked in is cut off the names of files there. Snapshots,
+vmstat and iostat of all runs of a node are in one file, one after the other; `identity.yml` says which node it is. Of
+the views of PostgreSQL, those in `VIEWS` are kept.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from fnmatch import fnmatchcase
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import zstandard
 
-DESTINATION = Path(__file__).parent / "recorded"
-COUNTERS = ("citus-w4-t16-*", "postgresql-w0-t16-*")
-READABLE = {"config.yml", "outcomes.csv", "pg_dist_node.csv", "pg_dist_shard.csv"}
+VIEWS: Final = ("activity", "pg_stat_wal")
+READABLE: Final = {"config.yml", "outcomes.csv", "pg_dist_node.csv", "pg_dist_shard.csv"}
+IDENTITY: Final = """\
+# Files of one node that contain all runs of a resource.
+files:
+  - pattern: "{resource}/snapshots/*-{node}.csv"
+  - pattern: "{resource}/general/vmstat-{node}.out"
+  - pattern: "{resource}/general/worker-{node}.out"
+"""
 
-_FOLDER = re.compile(rb"/[^\s,]*?(?=\.runner/)")
+_FOLDER: Final = re.compile(rb"/[^\s,]*?(?=\.runner/)")
+#: Names of files that are joined; iostat's is `worker`.
+_JOINED: Final = re.compile(r"(?P<what>.+)-(?P<node>\d+)-(?P<iteration>\d+)(?P<suffix>\.csv|\.out)")
 
 
-def pack(tree: Path) -> int:
-    """Store the resources of one experiment's folder; the number of files."""
-    kept = [file for file in sorted(tree.rglob("*")) if file.is_file() and is_kept(file.relative_to(tree))]
-    for file in kept:
-        target = DESTINATION / file.relative_to(tree)
+def pack(folder: Path, tree: Path) -> int:
+    """Store the resources of one experiment's folder; the number of files that were written."""
+    parts: dict[Path, list[tuple[int, Path]]] = defaultdict(list)
+    for file in sorted(tree.rglob("*")):
+        relative = file.relative_to(tree)
+        if file.is_file() and is_kept(relative):
+            target, iteration = target_of(relative)
+            parts[target].append((iteration, file))
+    for target, files in parts.items():
+        data = b"".join(contents([file for _, file in sorted(files)]))
+        target = folder / target
         target.parent.mkdir(parents=True, exist_ok=True)
-        data = file.read_bytes()
-        if file.name in READABLE:
+        if target.name in READABLE:
             target.write_bytes(data)
         else:
-            clean = _FOLDER.sub(b"", data) if "YCSB" in file.parts else data
-            target.with_name(f"{target.name}.zst").write_bytes(zstandard.ZstdCompressor(level=19).compress(clean))
-    return len(kept)
+            target.with_name(f"{target.name}.zst").write_bytes(zstandard.ZstdCompressor(level=19).compress(data))
+    (folder / "identity.yml").write_text(IDENTITY)
+    return len(parts)
 
 
 def is_kept(file: Path) -> bool:
     """Whether a file of an experiment's folder is stored."""
-    if any(part.startswith(".") for part in file.parts):
+    if len(file.parts) < 2 or any(part.startswith(".") for part in file.parts):
         return False
-    return not file.name.startswith("pg_stat_") or any(fnmatchcase(file.parts[0], name) for name in COUNTERS)
+    return file.parent.name != "snapshots" or file.name.startswith(tuple(f"{view}-" for view in VIEWS))
+
+
+def target_of(file: Path) -> tuple[Path, int]:
+    """The file that a file becomes a part of, and its iteration; a file of its own has 0."""
+    match = _JOINED.fullmatch(file.name) if file.parent.name in ("snapshots", "general") else None
+    if match is None or match["what"] == "host":
+        return file, 0
+    return file.with_name(f"{match['what']}-{match['node']}{match['suffix']}"), int(match["iteration"])
+
+
+def contents(files: list[Path]) -> Iterator[bytes]:
+    """The contents of files that become one; tables have one header."""
+    for index, file in enumerate(files):
+        data = file.read_bytes()
+        if "YCSB" in file.parts:
+            data = _FOLDER.sub(b"", data)
+        if index and file.suffix == ".csv":
+            header, data = data.split(b"\n", 1)
+            if not files[0].read_bytes().startswith(header + b"\n"):
+                sys.exit(f"{file}: its columns are not those of {files[0]}")
+        yield data
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: python data/pack_recordings.py TREE...")
-    for argument in sys.argv[1:]:
-        sys.stdout.write(f"{argument}: {pack(Path(argument))} files\n")
+    if len(sys.argv) < 3:
+        sys.exit("usage: python data/pack_recordings.py FOLDER TREE...")
+    for argument in sys.argv[2:]:
+        sys.stdout.write(f"{argument}: {pack(Path(sys.argv[1]), Path(argument))} files\n")
