@@ -76,6 +76,6 @@ SEED: Final[int] = 20_240_101
 #: First statements of each session that a profile leaves out, because they include making plans and connections.
 SKIP_FIRST: Final[int] = 5
 #: Formats of other tools in which comparisons are written.
-EXCHANGE_FORMATS: Final = ("benchstat", "markdown", "junit", "github-action-benchmark")
+EXCHANGE_FORMATS: Final = ("benchstat", "markdown", "junit", "github-action-benchmark", "bencher", "conbench")
 #: Operations requested from a load generator if time limits the run: more than it can do.
 UNTIL_TIME_IS_UP: Final[int] = 10**9

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.dataset import Dataset
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.stats import RunComparison, compare_runs, gate, render_comparison, render_gate
 
 ONLY = {"workload": "C", "threads": 16}
@@ -85,6 +85,34 @@ def test_github_action_benchmark_has_the_means_with_their_intervals(found: RunCo
         [next(iter(found)).mean_b.estimate, *(c.mean_a.estimate for c in found)]
     )
     assert {tuple(entry) for entry in entries} == {("name", "unit", "value", "range", "extra")}
+
+
+def test_bencher_has_the_means_with_their_intervals(found: RunComparison) -> None:
+    results = json.loads(render_comparison(found, "bencher"))
+    measures = [measure for result in results.values() for measure in result.items()]
+    assert {name for name, _ in measures} == {"throughput"}
+    means = [next(iter(found)).mean_b.estimate, *(c.mean_a.estimate for c in found)]
+    assert [metric["value"] for _, metric in measures] == pytest.approx(means)
+    assert all(metric["lower_value"] < metric["value"] < metric["upper_value"] for _, metric in measures)
+    runs = pl.DataFrame({"system": ["x"] * 2 + ["y"] * 2, "mean_us": [1.0, 1.0, 2.0, 2.5]})
+    latencies = json.loads(render_comparison(compare_runs(runs, "mean_us"), "bencher"))
+    assert latencies["system=x"]["latency"]["value"] == pytest.approx(1000)
+
+
+def test_conbench_has_the_values_of_all_runs(found: RunComparison) -> None:
+    results = json.loads(render_comparison(found, "conbench"))
+    sides = [next(iter(found)).mean_b.n, *(c.mean_a.n for c in found)]
+    assert [len(result["stats"]["data"]) for result in results] == sides
+    assert {result["stats"]["unit"] for result in results} == {"i/s"}
+    assert {result["batch_id"] for result in results} == {results[0]["run_id"]}
+    assert {result["tags"]["name"] for result in results} == {"throughput_ops_s"}
+    assert len({json.dumps(result["tags"]) for result in results}) == len(results)
+    runs = pl.DataFrame({"system": ["x"] * 2 + ["y"] * 2, "p99_us": [1500.0, 1600, 900, 1000]})
+    (first, _) = json.loads(render_comparison(compare_runs(runs, "p99_us"), "conbench"))
+    assert (first["stats"]["unit"], first["stats"]["data"]) == ("s", pytest.approx([0.0015, 0.0016]))
+    counted = runs.rename({"p99_us": "failed_operations"})
+    with pytest.raises(UsageError, match="no unit for failed_operations"):
+        render_comparison(compare_runs(counted, "failed_operations"), "conbench")
 
 
 def test_markdown_escapes_what_a_name_could_mean() -> None:

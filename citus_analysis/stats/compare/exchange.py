@@ -1,13 +1,17 @@
-"""Comparisons in the formats of other tools: benchstat, Markdown, JUnit, and github-action-benchmark.
+"""Comparisons in the formats of other tools: benchstat, Markdown, JUnit, github-action-benchmark, Bencher, Conbench.
 
 - `benchstat`: the runs, one line each, in Go's benchmark format, for benchstat's own statistics;
 - `markdown`: a comment for a pull request;
 - `junit`: for servers of continuous integration; slower is a failure, inconclusive is skipped;
-- `github-action-benchmark`: its `customBiggerIsBetter` (or `customSmallerIsBetter`) list of means.
+- `github-action-benchmark`: its `customBiggerIsBetter` (or `customSmallerIsBetter`) list of means;
+- `bencher`: Bencher Metric Format, the means with their intervals, for `bencher run --adapter json`;
+- `conbench`: the values of all runs as results for Conbench's API, without the commit, which benchadapt adds.
 
 References:
     https://go.googlesource.com/proposal/+/master/design/14313-benchmark-format.md (Go's benchmark format)
     https://github.com/benchmark-action/github-action-benchmark (custom tools)
+    https://bencher.dev/docs/reference/bencher-metric-format/ (BMF and its JSON schema)
+    https://github.com/conbench/conbench (conbench/entities/benchmark_result.py: what its API accepts)
 """
 
 from __future__ import annotations
@@ -15,13 +19,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
+from uuid import NAMESPACE_URL, uuid4, uuid5
 from xml.etree import ElementTree as Xml
 
 import polars as pl
 
 from citus_analysis.core.defaults import EXCHANGE_FORMATS, LEVEL, METRIC
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.runs import setting_text, stratum_text
 from citus_analysis.stats.compare.gate_results import Gate
 from citus_analysis.stats.compare.run_tables import RunComparison
@@ -37,6 +43,7 @@ from citus_analysis.units import SECONDS_PER_UNIT, label, unit_of
 
 __all__ = ["render_comparison", "render_gate"]
 
+_NS_PER_US: Final = 1_000.0
 _UNNAMED: Final = re.compile(r"[^\w.,:=@%()-]+")
 #: Ending that Go's format reads as the number of processors that a benchmark used.
 _LIKE_PROCESSORS: Final = re.compile(r"-\d+$")
@@ -53,7 +60,7 @@ def render_comparison(found: RunComparison, kind: str) -> str:
 
     Args:
         found: result of :func:`citus_analysis.stats.compare_runs`.
-        kind: `benchstat`, `markdown`, `junit` or `github-action-benchmark`.
+        kind: `benchstat`, `markdown`, `junit`, `github-action-benchmark`, `bencher` or `conbench`.
 
     Raises:
         UnknownNameError: there is no such format.
@@ -239,23 +246,93 @@ _GATE_WORDS: Final = {"passed": "🟢", "failed": "🔴", "undecided": "❔"}
 
 
 def _github_action_benchmark(found: RunComparison) -> str:
-    level = next((one.ratio.level for one in found), LEVEL)
-    entries = []
-    for key, runs in _sides(found):
-        values = values_of(runs, found.metric)
-        mean = mean_interval(values, level, mean_method(values))
-        entries.append(
-            {
-                "name": f"{found.metric} {stratum_text(key)}",
-                "unit": unit_of(found.metric) or found.metric,
-                "value": mean.estimate,
-                **({"range": f"{readable(mean.low)} to {readable(mean.high)}"} if mean.exists else {}),
-                "extra": str(mean),
-            }
-        )
+    entries = [
+        {
+            "name": f"{found.metric} {stratum_text(key)}",
+            "unit": unit_of(found.metric) or found.metric,
+            "value": mean.estimate,
+            **({"range": f"{readable(mean.low)} to {readable(mean.high)}"} if mean.exists else {}),
+            "extra": str(mean),
+        }
+        for key, mean in _means(found)
+    ]
     return json.dumps(entries, ensure_ascii=False, indent=2)
 
 
+def _means(found: RunComparison) -> Iterator[tuple[dict[str, object], Interval]]:
+    """The configurations of the shown comparisons, each with its mean at the level of the comparisons."""
+    level = next((one.ratio.level for one in found), LEVEL)
+    for key, runs in _sides(found):
+        values = values_of(runs, found.metric)
+        yield key, mean_interval(values, level, mean_method(values))
+
+
+def _bencher(found: RunComparison) -> str:
+    measure, factor = _bencher_measure(found.metric)
+    results = {}
+    for key, mean in _means(found):
+        ends = {"lower_value": mean.low * factor, "upper_value": mean.high * factor} if mean.exists else {}
+        results[stratum_text(key) or "all runs"] = {measure: {"value": mean.estimate * factor, **ends}}
+    return json.dumps(results, ensure_ascii=False, indent=2)
+
+
+def _bencher_measure(metric: str) -> tuple[str, float]:
+    """The slug of a measure, and the factor of its values; every project has two measures with units of their own.
+
+    Example:
+        >>> _bencher_measure("throughput_ops_s"), _bencher_measure("mean_us"), _bencher_measure("p99_us")
+        (('throughput', 1.0), ('latency', 1000.0), ('p99-us', 1.0))
+    """
+    if metric == METRIC:
+        return "throughput", 1.0
+    return ("latency", _NS_PER_US) if metric == "mean_us" else (metric.replace("_", "-"), 1.0)
+
+
+def _conbench(found: RunComparison) -> str:
+    unit, factor = _conbench_unit(found.metric)
+    batch = uuid5(NAMESPACE_URL, "\n".join(found.runs["run_id"].sort())) if "run_id" in found.runs.columns else uuid4()
+    results = []
+    for key, runs in _sides(found):
+        tags = {name: setting_text(name, value) for name, value in key.items() if value not in (None, "")}
+        began = runs["start_time"].min() if "start_time" in runs.columns else None
+        results.append(
+            {
+                "run_id": batch.hex,
+                "batch_id": batch.hex,
+                **({"timestamp": began.isoformat()} if isinstance(began, datetime) else {}),
+                "tags": {"name": found.metric, **tags},
+                "stats": {"data": [value * factor for value in values_of(runs, found.metric).tolist()], "unit": unit},
+                "context": {},
+                "info": {"tool": "citus-analysis"},
+                "cluster_info": {"name": _systems(runs), "info": {}, "optional_info": {}},
+            }
+        )
+    return json.dumps(results, ensure_ascii=False, indent=2)
+
+
+def _systems(runs: pl.DataFrame) -> str:
+    if "system" not in runs.columns:
+        return "unknown"
+    known = runs["system"].drop_nulls().cast(pl.String).unique().sort().to_list()
+    return ", ".join(known) or "unknown"
+
+
+def _conbench_unit(metric: str) -> tuple[str, float]:
+    """The metric in one of the units that Conbench knows, and the factor of its values.
+
+    Example:
+        >>> _conbench_unit("throughput_ops_s"), _conbench_unit("p99_us")
+        (('i/s', 1.0), ('s', 1e-06))
+    """
+    seconds = SECONDS_PER_UNIT.get(unit_of(metric) or "")
+    if metric != METRIC and seconds is None:
+        raise UsageError(
+            f"Conbench has no unit for {metric}",
+            way_out="it takes throughput_ops_s and times, such as mean_us or p99_us",
+        )
+    return ("i/s", 1.0) if seconds is None else ("s", seconds)
+
+
 _RENDERERS: Final[dict[str, Callable[[RunComparison], str]]] = dict(
-    zip(EXCHANGE_FORMATS, (_benchstat, _markdown, _junit, _github_action_benchmark), strict=True)
+    zip(EXCHANGE_FORMATS, (_benchstat, _markdown, _junit, _github_action_benchmark, _bencher, _conbench), strict=True)
 )
