@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -93,7 +93,7 @@ def system_names(runs: pl.DataFrame, settings: pl.DataFrame) -> dict[str, str]:
     return {resource: text for resource, text in words.items() if counts[text] == 1}
 
 
-def _repeated(row: Mapping[str, Any]) -> set[str]:
+def _repeated(row: Mapping[str, str | None]) -> set[str]:
     """The columns whose value the name of the set-up contains."""
     family = row.get("family")
     system = {"system"} if repeats_system(row.get("system"), family) else set()

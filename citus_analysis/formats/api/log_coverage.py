@@ -126,9 +126,9 @@ def _is(rows: pa.RecordBatch, name: str, word: str) -> Flags:
 
 
 def _known(rows: pa.RecordBatch, name: str) -> Flags:
-    import numpy as np
+    import pyarrow as pa
 
-    return np.asarray(rows.column(name).is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    return filled(rows.column(name).is_valid().cast(pa.uint8()), 0).astype(bool)
 
 
 def _unknown_messages(rows: pa.RecordBatch, chosen: Flags) -> list[str]:
