@@ -75,7 +75,7 @@ print(rows)
 UNPACKER: Final = """
 import sys
 from pathlib import Path
-from citus_analysis.cli.subcommands.ingest import ARROW_MEMORY
+from citus_analysis.cli.reading import ARROW_MEMORY
 from citus_analysis.formats import Content
 stream = Content(Path(sys.argv[1])).open()
 while stream.read(1 << 24):
