@@ -128,7 +128,7 @@ def wait_for(address: str, number: int) -> None:
 
 def warmed() -> None:
     """Import what tasks need."""
-    from citus_analysis.dataset.ingesting import reading_stretches  # noqa: F401 - for its effect
+    from citus_analysis.dataset.ingesting import reading_stretches  # noqa: F401 - tasks find it imported
     from citus_analysis.dataset.ingesting.recognise import registry_key
     from citus_analysis.dataset.ingesting.records import log_records, session_groups  # noqa: F401 - likewise
 

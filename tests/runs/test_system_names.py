@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import polars as pl
 
+from citus_analysis.report.engine.notebook_document import Notebook
 from citus_analysis.report.engine.sections import with_systems_in_words
 from citus_analysis.runs.naming import system_names
 
@@ -45,7 +48,9 @@ def test_names_within_paths_and_other_names_stay() -> None:
     systems = {"a-w1": "SELECT on 1 worker", "a-w1-x": "SELECT on 1 worker, <x>"}
     said = "a-w1, SELECT: slow; a-w1-x; a-w1/raw/a-w1.log; b-a-w1; <td>a-w1</td>"
     place = {"metadata": {"citus_analysis": {"systems": systems}}, "data": {"text/html": said}}
-    notebook = with_systems_in_words({"cells": [{"cell_type": "code", "outputs": [place]}]})  # type: ignore[typeddict-item, list-item]
+    # A notebook with the parts that are looked at, and no others.
+    cells = [{"cell_type": "code", "outputs": [place]}]
+    notebook = with_systems_in_words(cast(Notebook, {"cells": cells}))
     (output,) = notebook["cells"][0]["outputs"]
     assert output["data"]["text/html"] == (
         "SELECT on 1 worker: slow; SELECT on 1 worker, &lt;x&gt;; a-w1/raw/a-w1.log; b-a-w1; "
