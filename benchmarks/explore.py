@@ -23,7 +23,7 @@ from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.explorer import Exploration, Selection, with_elapsed
 
 RESULTS = Path(__file__).parent / "results" / "explore.json"
-RECORDING = Path(__file__).parents[1] / "data" / "recorded" / "citus-w4-t16-load"
+RECORDING = Path(__file__).parents[1] / "data" / "recorded" / "citus-w4-t32-load"
 REPEATS = 7
 
 

@@ -3,9 +3,9 @@
     python data/pack_recordings.py FOLDER TREE...
 
 Every file is stored as it was recorded, compressed with zstd (descriptions and outcomes stay readable), but for this:
-YCSB prints its command line, and the folder that the runner worked in is cut off the names of files there. Snapshots,
-vmstat and iostat of all runs of a node are in one file, one after the other; `identity.yml` says which node it is. Of
-the views of PostgreSQL, those in `VIEWS` are kept.
+YCSB prints its command line, and the folder that the runner worked in is cut off the names of files there. Server logs,
+snapshots, vmstat and iostat of all runs of a node are in one file, one after the other; `identity.yml` says which node
+it is. Of the views of PostgreSQL, those in `VIEWS` are kept, sessions of the resources in `_WITH_SESSIONS`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from typing import Final
 import zstandard
 
 VIEWS: Final = ("activity", "pg_stat_wal")
+#: Resources whose sampled sessions are stored: those of all would be a third of all bytes.
+_WITH_SESSIONS: Final = re.compile(r"citus-(?:coordinator-)?w[0-9]|postgresql-")
 READABLE: Final = {"config.yml", "outcomes.csv", "pg_dist_node.csv", "pg_dist_shard.csv"}
 IDENTITY: Final = """\
 # Files of one node that contain all runs of a resource.
 files:
+  - pattern: "{resource}/pglogs/PGLOG-{node}.log"
   - pattern: "{resource}/snapshots/*-{node}.csv"
   - pattern: "{resource}/general/vmstat-{node}.out"
   - pattern: "{resource}/general/worker-{node}.out"
@@ -31,7 +34,9 @@ files:
 
 _FOLDER: Final = re.compile(rb"/[^\s,]*?(?=\.runner/)")
 #: Names of files that are joined; iostat's is `worker`.
-_JOINED: Final = re.compile(r"(?P<what>.+)-(?P<node>\d+)-(?P<iteration>\d+)(?P<suffix>\.csv|\.out)")
+_JOINED: Final = re.compile(r"(?P<what>.+)-(?P<node>\d+)-(?P<iteration>\d+)(?P<suffix>\.csv|\.out|\.log)")
+#: Folders whose files are joined.
+_OF_NODES: Final = ("general", "pglogs", "snapshots")
 
 
 def pack(folder: Path, tree: Path) -> int:
@@ -44,6 +49,9 @@ def pack(folder: Path, tree: Path) -> int:
             parts[target].append((iteration, file))
     for target, files in parts.items():
         data = b"".join(contents([file for _, file in sorted(files)]))
+        if not data:
+            # The log of a coordinator to which no client connects.
+            continue
         target = folder / target
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.name in READABLE:
@@ -58,12 +66,18 @@ def is_kept(file: Path) -> bool:
     """Whether a file of an experiment's folder is stored."""
     if len(file.parts) < 2 or any(part.startswith(".") for part in file.parts):
         return False
+    if (
+        file.parent.name == "snapshots"
+        and file.name.startswith("activity-")
+        and not _WITH_SESSIONS.match(file.parts[0])
+    ):
+        return False
     return file.parent.name != "snapshots" or file.name.startswith(tuple(f"{view}-" for view in VIEWS))
 
 
 def target_of(file: Path) -> tuple[Path, int]:
     """The file that a file becomes a part of, and its iteration; a file of its own has 0."""
-    match = _JOINED.fullmatch(file.name) if file.parent.name in ("snapshots", "general") else None
+    match = _JOINED.fullmatch(file.name) if file.parent.name in _OF_NODES else None
     if match is None or match["what"] == "host":
         return file, 0
     return file.with_name(f"{match['what']}-{match['node']}{match['suffix']}"), int(match["iteration"])

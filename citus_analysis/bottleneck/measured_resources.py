@@ -104,7 +104,7 @@ def study_resources(
         dataset: gives `runs`, `settings`, `cpu_samples`, `device_samples`, `process_samples`, `pressure_samples`,
             `checkpoints`, `perf_symbols`, `perf_stacks`, `activity_samples` and `throttle_samples`.
         resources: glob patterns, separated by commas. Runs that are not ok are left out.
-        detail: resource that is shown over time; empty: the resource with the most checkpoints within its runs, or
+        detail: resource that is shown over time; empty: that of the run with the most checkpoints for each node, or
             with the busiest device.
         iteration: its iteration; 0: the iteration with the most checkpoints, or the first with samples.
         allow: `degraded` to include degraded runs.
@@ -173,7 +173,10 @@ def _of_main_set_up(runs: pl.DataFrame) -> pl.DataFrame:
 def _connections(activity: pl.DataFrame, runs: pl.DataFrame, detail: Detail | None) -> pl.DataFrame:
     found = connections_over_time(activity, runs)
     if detail is not None:
-        mine = found.filter(resource=detail.resource, iteration=detail.iteration)
+        mine = found.filter(
+            pl.col("resource") == detail.resource,
+            pl.col("iteration").eq_missing(pl.lit(detail.iteration, pl.Int32)),
+        )
         found = mine if mine.height else found
     most = (
         found.group_by("run_id", maintain_order=True)

@@ -52,7 +52,8 @@ def detail_of(
         cpu: samples of CPU time within runs, with `elapsed_s`.
         devices: samples of devices within runs, likewise.
         checkpoints: checkpoints that were under way during runs, with `run_start`.
-        resource: its resource; empty: the resource with the most checkpoints, or with the busiest device.
+        resource: its resource; empty: that of the run with the most checkpoints for each node, or with the busiest
+            device.
         iteration: its iteration; 0: the iteration with the most checkpoints, or the first with samples.
 
     Raises:
@@ -69,7 +70,7 @@ def detail_of(
         raise UnknownNameError(f"iteration of {name} with samples", str(iteration), map(str, iterations))
     logged = checkpoints.filter(pl.col("resource") == name, pl.col("iteration").is_in(iterations))
     chosen = iteration or _most_frequent(logged["iteration"]) or iterations[0]
-    mine = (pl.col("resource") == name) & pl.col("iteration").eq_missing(chosen)
+    mine = (pl.col("resource") == name) & pl.col("iteration").eq_missing(pl.lit(chosen, pl.Int32))
     shown = _device_lines(devices.filter(mine))
     marks = _checkpoint_times(checkpoints.filter(mine))
     shares = (busy_percent().alias("busy_percent"), "nice_percent", *CPU_SHARES)
@@ -119,9 +120,10 @@ def _checkpoint_times(checkpoints: pl.DataFrame) -> pl.DataFrame:
 
 
 def _most_telling(devices: pl.DataFrame, checkpoints: pl.DataFrame, sampled: pl.DataFrame) -> str:
-    logged = checkpoints.join(sampled, on=["resource", "iteration"], how="semi")["resource"].mode().sort()
-    if len(logged):
-        return str(logged[0])
+    logged = checkpoints.join(sampled, on=["resource", "iteration"], how="semi", nulls_equal=True)
+    if logged.height:
+        counts = logged.group_by("resource", "iteration").agg(each=pl.len() / pl.col("node").n_unique())
+        return str(counts.sort("each", "resource", descending=[True, False])["resource"][0])
     means = devices.group_by("resource", "device", maintain_order=True).agg(pl.col("utilization_percent").mean())
     busiest = means.sort("utilization_percent", "resource", descending=[True, False], nulls_last=True)
     return str(busiest["resource"][0] if busiest.height else sampled["resource"].sort()[0])

@@ -77,7 +77,7 @@ def other_pairs(
 def _within_experiments(runs: pl.DataFrame, base: str, level: float, margin: float) -> list[OtherPair]:
     others = runs.drop_nulls("experiment").filter(~(pl.col("variant") == base).any().over("experiment"))
     found = _compared(others, "variant", None, ("experiment", "workers", *_SAME_LOAD), level, margin)
-    return [OtherPair(f"the rest of the experiment {one.stratum['experiment']}", one) for one in found]
+    return [OtherPair(f"all other settings of {one.stratum['experiment']}", one) for one in found]
 
 
 def _at_equal_cpu(runs: pl.DataFrame, base: str, level: float, margin: float) -> list[OtherPair]:

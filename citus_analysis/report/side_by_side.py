@@ -275,7 +275,8 @@ def intensity_table(
 ) -> pl.DataFrame:
     """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
 
-    The intensity is the number of records and of operations. The servers' times are those of sampled statements within
+    The intensity is the number of records and of operations; runs that ended before all operations were done, because
+    their time was up, have none. The servers' times are those of sampled statements within
     the measured windows of the runs, over all places of execution.
 
     Args:
@@ -288,7 +289,8 @@ def intensity_table(
         operation, series, records, operations, n, throughput (with its interval), server_mean_us, server_p99_us,
         client_mean_us; long times in ms. One row per intensity.
     """
-    runs = selection.runs
+    done = pl.col("operations_done") + pl.col("failed_operations").fill_null(0)
+    runs = selection.runs.filter((done >= pl.col("operations")).fill_null(value=True))
     keys = [name for name in CONFIGURATION if name in runs.columns and name not in _INTENSITY]
     runs = runs.filter(pl.struct(_INTENSITY).n_unique().over(keys) > 1)
     if runs.is_empty():

@@ -16,7 +16,7 @@ from tests.dataset.test_jobs import contents
 from tests.recordings import ROOT, copy_recordings
 
 #: A recording with snapshots and with files of every sampler.
-SHOWN = ROOT / "data" / "recorded" / "citus-w4-t16-b"
+SHOWN = ROOT / "tests" / "data" / "short" / "citus-w4-t16-b"
 
 
 def test_together_and_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

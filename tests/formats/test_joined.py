@@ -15,7 +15,7 @@ from tests.recordings import ROOT
 FORMATS = sorted(name for name, one in formats().items() if isinstance(one, JoinableFormat))
 #: Sources of each format that are compared.
 SOME = 40
-RECORDED = ROOT / "data" / "recorded"
+RECORDED = ROOT / "tests" / "data" / "short"
 Source = tuple[Content, Hints]
 
 

@@ -9,7 +9,7 @@ from citus_analysis.formats.api.joinable import parse_joined
 from citus_analysis.formats.clients.ycsb import FORMAT
 from tests.recordings import ROOT
 
-_LOADED = ROOT / "data" / "recorded" / "citus-binary-w4-t16-load" / "YCSB" / "raw"
+_LOADED = ROOT / "tests" / "data" / "short" / "citus-binary-w4-t16-load" / "YCSB" / "raw"
 _UNUSUAL = {
     "exception": "Error in processing insert to table: usertableorg.postgresql.util.PSQLException: ERROR: no\n",
     "stack trace": "\tat site.ycsb.Client.main(Client.java:1)\n",

@@ -45,8 +45,8 @@ def test_protocols_meet_each_other_and_one_server_the_cluster_with_as_much_cpu(t
     base = comparison_panels(selection).base
     pairs = other_pairs(selection, tables, base)
     assert pair_sentences(pairs) == [
-        "simple: 0.75 times the throughput of prepared (0.73 to 0.77) for SELECT with 8 threads, both with the rest of "
-        "the experiment protocol.",
+        "simple: 0.75 times the throughput of prepared (0.73 to 0.77) for SELECT with 8 threads, both with all other "
+        "settings of protocol.",
         "postgresql, one server: 3.0 times the throughput of citus, any node (2.9 to 3.1) for SELECT with 8 "
         "threads, both with 0.5 cores in all (4 workers and one server).",
     ]
@@ -81,4 +81,4 @@ def test_unequal_amounts_of_cpu_do_not_meet(tables: Tables) -> None:
     others = Tables(**(tables.tables | {"settings": settings}))
     selection = select_runs(others)
     pairs = other_pairs(selection, others, comparison_panels(selection).base)
-    assert [one.common for one in pairs] == ["the rest of the experiment protocol"]
+    assert [one.common for one in pairs] == ["all other settings of protocol"]

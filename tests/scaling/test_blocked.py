@@ -6,10 +6,15 @@ import polars as pl
 import pytest
 
 from citus_analysis import scaling
+from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.scaling import predicted_changes, throughput_curves
+from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT
 from tests.scaling.closed_networks import PARTS, SYSTEMS, Measured, simulate, tables
 
 DATA = Path(__file__).parents[1] / "data" / "scaling"
+#: Recordings of 1 to 32 clients that wait 2 ms between two queries, on one server that has one core.
+SHORT = Path(__file__).parents[1] / "data" / "short"
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +103,21 @@ def test_unmatched_and_failed_statements_are_left_out(one_count: dict[str, pl.Da
     mixed = pl.concat([one_count["statements"].with_columns(pl.col("executed").cast(pl.String)), late])
     first, second = (scaling.blocked_time({**one_count, "statements": s}) for s in (one_count["statements"], mixed))
     assert [one.parts_us for one in first] == [one.parts_us for one in second]
+
+
+def test_a_network_predicts_what_was_not_recorded(tmp_path: Path) -> None:
+    """Five runs with 64 threads, which are not in the recordings, did 4,876 operations/s on average."""
+    ingest(sorted(SHORT.glob("postgresql-think-*")), tmp_path / "dataset")
+    ds = open_dataset(tmp_path / "dataset")
+    names = ("runs", "operation_latencies")
+    (found,) = scaling.blocked_time({"statements": ds.statements(), **{name: ds.table(name) for name in names}})
+    assert found.refused is None
+    assert found.held_out_error_percent is not None
+    assert found.held_out_error_percent < TOLERATED_PERCENT
+    (more,) = (one for one in predicted_changes(found) if one.change == "64 client threads")
+    assert more.throughput_ops_s is not None
+    assert more.throughput_ops_s.low < 4876 < more.throughput_ops_s.high
+    assert throughput_curves(found).filter(model="mva").height > 6
 
 
 def test_nothing_to_analyse_is_refused(recorded: dict[str, pl.DataFrame]) -> None:
