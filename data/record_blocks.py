@@ -3,7 +3,7 @@
     python data/record_blocks.py FIRST LAST EXPERIMENT.yml... --out RUNS [-- OPTIONS OF run]
 
 Iteration n of each configuration is measured in block n, so that all comparisons are of pairs that were measured
-within a quarter of an hour. Blocks that were begun are continued: what `run` has verified it does not repeat. A command
+within one block. Blocks that were begun are continued: what `run` has verified it does not repeat. A command
 of this machine, `held EXPERIMENT`, is called before each run if it exists: it sets the share of CPU of the nodes.
 """
 

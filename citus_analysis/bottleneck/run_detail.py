@@ -68,7 +68,7 @@ def detail_of(
     iterations = sampled.filter(resource=name)["iteration"].sort().to_list()
     if iteration and iteration not in iterations:
         raise UnknownNameError(f"iteration of {name} with samples", str(iteration), map(str, iterations))
-    logged = checkpoints.filter(pl.col("resource") == name, pl.col("iteration").is_in(iterations))
+    logged = checkpoints.filter(pl.col("resource") == name, pl.col("iteration").is_in(iterations, nulls_equal=True))
     chosen = iteration or _most_frequent(logged["iteration"]) or iterations[0]
     mine = (pl.col("resource") == name) & pl.col("iteration").eq_missing(pl.lit(chosen, pl.Int32))
     shown = _device_lines(devices.filter(mine))

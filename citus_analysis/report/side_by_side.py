@@ -276,8 +276,8 @@ def intensity_table(
     """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
 
     The intensity is the number of records and of operations; runs that ended before all operations were done, because
-    their time was up, have none. The servers' times are those of sampled statements within
-    the measured windows of the runs, over all places of execution.
+    their time was up, have none. The servers' times are those of sampled statements within the measured windows of the
+    runs, over all places of execution.
 
     Args:
         selection: runs with their set-up.
