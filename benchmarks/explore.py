@@ -20,7 +20,8 @@ import duckdb
 import polars as pl
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.explorer import Exploration, Selection, with_elapsed
+from citus_analysis.explorer import Exploration, Selection
+from citus_analysis.explorer.selections import with_elapsed
 
 RESULTS = Path(__file__).parent / "results" / "explore.json"
 RECORDING = Path(__file__).parents[1] / "data" / "recorded" / "citus-w4-t32-load"

@@ -1,6 +1,7 @@
 # The public names, once: the type checker reads them here, and lazy_loader imports each of them when it is first used.
 from . import bottleneck as bottleneck
 from . import dataset as dataset
+from . import defaults as defaults
 from . import errors as errors
 from . import explorer as explorer
 from . import formats as formats
@@ -19,16 +20,12 @@ from . import tracking as tracking
 from . import units as units
 from ._renamed import compare as compare
 from .dataset import Dataset as Dataset
-from .dataset import IngestSummary as IngestSummary
-from .dataset import Inspection as Inspection
 from .dataset import ingest as ingest
-from .dataset import ReadFiles as ReadFiles
 from .dataset import inspect as inspect
 from .dataset import open_dataset as open_dataset
 from .dataset import read as read
 from .errors import CitusAnalysisError as CitusAnalysisError
 from .explorer import explore as explore
-from .published import AuditResult as AuditResult
 from .published import audit as audit
 from .published import audit_runs as audit_runs
 from .published import read_published as read_published

@@ -35,7 +35,7 @@ from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import ClassVar, Final
 
-from citus_analysis.core.displays import public
+from citus_analysis.public_names import public
 from citus_analysis.redaction import redact, redact_path
 
 __all__ = [
@@ -56,7 +56,7 @@ __all__ = [
     "UsageError",
 ]
 
-__dir__ = public(__all__)
+__dir__, __getattr__ = public(__name__, __all__)
 
 
 #: A message names at most this many of the known names; further ones would hide the first.
@@ -89,6 +89,17 @@ class CitusAnalysisError(Exception):
         self.way_out = None if way_out is None else redact(way_out)
         message = ": ".join(part for part in (self.path, self.place, self.problem) if part)
         super().__init__(f"{message} ({self.way_out})" if self.way_out else message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled with its parts: an error in another process is the same one here."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[CitusAnalysisError], args: tuple[object, ...], parts: dict[str, object]) -> CitusAnalysisError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(parts)
+    return error
 
 
 class UsageError(CitusAnalysisError):

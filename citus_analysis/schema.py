@@ -27,9 +27,9 @@ from __future__ import annotations
 from typing import Final
 
 from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64, REAL, TEXT, TIME, one_of
-from citus_analysis.core.displays import public
 from citus_analysis.core.possible_values.physical_bounds import CPU_TIME, LOADS, Bounds, Product, Relation, Share, Whole
 from citus_analysis.core.table_definition import IDENTITY_COLUMNS, PARTITION_KEY, Column, Rows, Table
+from citus_analysis.public_names import public
 
 __all__ = [
     "EXECUTED",
@@ -48,7 +48,7 @@ __all__ = [
     "Table",
 ]
 
-__dir__ = public(__all__)
+__dir__, __getattr__ = public(__name__, __all__)
 
 #: Kinds of server log records (`log_events.kind`).
 KINDS: Final = (

@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from citus_analysis.core.displays import public
+from citus_analysis.public_names import public
 
 __all__ = ["SECONDS_PER_UNIT", "SUFFIX_UNITS", "US_PER_MS", "US_PER_S", "Unit", "label", "printed_unit", "unit_of"]
 
-__dir__ = public(__all__)
+__dir__, __getattr__ = public(__name__, __all__)
 
 US_PER_MS: Final = 1_000
 US_PER_S: Final = 1_000_000

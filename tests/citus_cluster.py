@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner import parse_experiment
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
 from citus_analysis.runner.planning.plan import make_plan
 from citus_analysis.runner.systems.embedded import Embedded

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import polars as pl
@@ -9,6 +11,7 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis import published, runs
+from citus_analysis.stats.planning import influence
 
 
 @pytest.mark.parametrize("name", ca.__all__)
@@ -51,7 +54,7 @@ def test_results_show_themselves_in_few_lines() -> None:
         curve.fits["usl"],
         curve.points[1],
         curve.points[1].speedup,
-        ca.stats.influence([1, 2, 3, 9]),
+        influence([1, 2, 3, 9]),
         ca.audit(),
         ca.spans.build_traces(ca.schema.TABLES["log_events"].empty(), ca.schema.TABLES["nodes"].empty()),
         ca.scaling.mva({"cpu": 1.0, "disk": 2.0}, 50),
@@ -70,7 +73,7 @@ def test_what_was_read_from_files_is_escaped() -> None:
 
 
 def test_other_names_are_not() -> None:
-    with pytest.raises(AttributeError, match="No citus_analysis attribute nothing"):
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = ca.nothing  # type: ignore[attr-defined] # that is the test
 
 
@@ -81,3 +84,21 @@ def test_importing_is_quick() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 0.4
+
+
+def test_a_former_name_says_where_it_is() -> None:
+    with pytest.raises(AttributeError, match=r"from citus_analysis\.stats\.planning import influence"):
+        _ = ca.stats.influence
+
+
+def test_former_names_are_where_the_list_says() -> None:
+    rows = (Path(ca.__file__).parent / "former_names.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert len(rows) > 100
+    for row in rows:
+        part, name, module = row.split(",")
+        assert hasattr(import_module(f"citus_analysis.{module}"), name), row
+        assert name not in (ca if part == "citus_analysis" else getattr(ca, part)).__all__, row
+
+
+def test_about_as_many_names_as_a_person_can_learn() -> None:
+    assert sum(len(package.__all__) for package in PACKAGES if package not in (ca, ca.defaults, ca.errors)) < 160

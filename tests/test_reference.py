@@ -8,8 +8,10 @@ import pytest
 from citus_analysis.cli.command_reference import command_line_markdown
 from citus_analysis.dataset.discover.identity import FACTS
 from citus_analysis.dataset.table_reference import tables_markdown
-from citus_analysis.formats import BUILT_IN_OPTIONS, formats, known_options
+from citus_analysis.formats import formats
+from citus_analysis.formats.api.options import BUILT_IN_OPTIONS
 from citus_analysis.formats.api.reference import formats_markdown
+from citus_analysis.formats.api.registry import known_options
 from citus_analysis.schema import TABLES
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -13,7 +13,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.timeline import cpu_over_time
 from citus_analysis.core.frames import Frame, as_polars
-from citus_analysis.runs import with_operations
+from citus_analysis.runs.setups import with_operations
 from citus_analysis.texts.counted_words import counted, size_text
 
 __all__ = ["CpuContrast", "cpu_contrasts"]

@@ -23,9 +23,9 @@ from citus_analysis.bottleneck.stacks import stack_tree
 from citus_analysis.bottleneck.timeline import busy_percent, throttling_over_time
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs import described, with_operations
 from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
+from citus_analysis.runs.setups import described, with_operations
 
 __all__ = ["ResourceStudy", "study_resources"]
 

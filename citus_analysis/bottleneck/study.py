@@ -27,14 +27,14 @@ from citus_analysis.bottleneck.evidence.waits import client_sessions, session_wa
 from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
 from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.thresholds import Thresholds
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs import LOAD, described, with_operations
 from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
+from citus_analysis.runs.setups import LOAD, described, with_operations
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.texts.counted_words import counted

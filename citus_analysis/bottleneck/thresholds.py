@@ -9,13 +9,13 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core import defaults
+from citus_analysis import defaults
 from citus_analysis.errors import UnknownNameError, UsageError
 
 __all__ = ["SOURCES", "Thresholds"]
 
 SOURCES: Final = {
-    "saturated_percent": "mean utilisation at which hardly any capacity is left (citus_analysis.core.defaults)",
+    "saturated_percent": "mean utilisation at which hardly any capacity is left (citus_analysis.defaults)",
     "throttled_percent": "share of the kernel's enforcement periods in which a quota stopped the group; 0 if the quota "
     "is never reached",
     "waiting_percent": "share of the clients' session time in one class of waits: without it, throughput at a given "

@@ -19,11 +19,11 @@ from typing import Final, NoReturn
 import click
 
 from citus_analysis.cli.endings import READER_LEFT, explain, plain_warnings, print_traceback, say_nothing_more
-from citus_analysis.core.displays import public
+from citus_analysis.public_names import public
 
 __all__ = ["commands", "main"]
 
-__dir__ = public(__all__)
+__dir__, __getattr__ = public(__name__, __all__)
 
 #: Command -> its description, in the order of the help. The module of the same name defines it as `command`.
 _COMMANDS: Final = {

@@ -12,7 +12,7 @@ from citus_analysis.cli.output import printable
 from citus_analysis.cli.progress import terminal_bars
 
 if TYPE_CHECKING:
-    from citus_analysis.runner import RunnerEvent
+    from citus_analysis.runner.execution.execute import RunnerEvent
 
 __all__ = ["line_of", "live_view"]
 

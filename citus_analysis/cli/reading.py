@@ -133,15 +133,10 @@ def read_sources(
         os.environ.setdefault(name, value)
     _share_heaps()
     from citus_analysis.cli.source_options import expand_sources
-    from citus_analysis.dataset.ingesting.workers.early_hashes import hashes_ahead
-    from citus_analysis.dataset.ingesting.workers.early_helpers import first_files, helpers_ahead
+    from citus_analysis.dataset import ingest
 
     paths = expand_sources(sources)
-    files = first_files(paths) if cluster is None else []
-    is_new = isinstance(out, Path) and not out.exists()
-    with helpers_ahead(files if is_new else [], threads), hashes_ahead(files, threads), _progress() as progress:
-        from citus_analysis.dataset import ingest
-
+    with _progress() as progress:
         summary = ingest(
             paths, out, jobs=jobs, format=format_, meta=meta, strict=strict, cluster=cluster, progress=progress
         )

@@ -9,7 +9,7 @@ from typing import Final, TypedDict, TypeVar
 import click
 
 from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UsageError
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import Field, fields
 from html import escape
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -14,22 +14,12 @@ if TYPE_CHECKING:
     import polars as pl
     from plotly.graph_objects import Figure
 
-__all__ = ["Shown", "html_table", "public"]
+__all__ = ["Shown", "html_table"]
 
 #: Lines of a result's text, rows of its table, characters of one value.
 _MOST_LINES: Final = 12
 _MOST_ROWS: Final = 20
 _MOST_CHARACTERS: Final = 90
-
-
-def public(names: Sequence[str]) -> Callable[[], list[str]]:
-    """A package's `__dir__`: exactly its public names, without its imports and private names.
-
-    Example:
-        >>> public(["b", "a"])()
-        ['a', 'b']
-    """
-    return lambda: sorted(names)
 
 
 class Shown:

@@ -6,8 +6,8 @@ Results belong to lower layers than figures. The package, which is above both, r
 
 from __future__ import annotations
 
-# As in `typing`, whose import would double the time of `import citus_analysis`.
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import polars as pl
 
-from citus_analysis.core.extras import required
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UsageError
 from citus_analysis.explorer.comparing import PARTS, against_the_rest
@@ -19,10 +18,7 @@ from citus_analysis.explorer.one_statement import Document, statement_documents
 from citus_analysis.explorer.selections import FILTERS, Selection, with_elapsed
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 
-if TYPE_CHECKING:
-    from citus_analysis.explorer.widget import ExplorerWidget
-
-__all__ = ["Exploration", "explore", "freeze", "frozen_view"]
+__all__ = ["Exploration", "freeze", "frozen_view"]
 
 #: Most statements in the table.
 _ROWS: Final = 200
@@ -157,32 +153,6 @@ def _rows(statements: pl.DataFrame) -> list[Document]:
     parts = compose(statements).select("trace_id", pl.struct(COMPONENTS).alias("parts"))
     joined = statements.select("trace_id", "run", *_SHOWN).join(parts, on="trace_id", how="left", maintain_order="left")
     return joined.with_columns(pl.col("trace_id").cast(pl.String)).to_dicts()
-
-
-def explore(dataset: Dataset) -> ExplorerWidget:
-    """A widget that leads from the heat map of a run to the line of a raw log, for a notebook.
-
-    Brushing the heat map selects statements; a statement opens its waterfall and its log records. The kernel computes
-    all content. Each view shows the call or SQL that returns the same rows.
-
-    Args:
-        dataset: an opened dataset.
-
-    Raises:
-        UsageError: the extra `notebook` is not installed.
-        DatasetError: a file of the dataset is missing or damaged.
-
-    Example::
-
-        widget = ca.explore(ca.open_dataset("dataset"))
-        widget              # shows it
-        widget.selected()   # the selected statements as a frame
-        widget.freeze("selection.html")
-    """
-    required("anywidget", "notebook", "explore")
-    from citus_analysis.explorer.widget import ExplorerWidget
-
-    return ExplorerWidget(Exploration(dataset))
 
 
 def freeze(

@@ -7,7 +7,8 @@ from functools import singledispatch
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.bottleneck import BottleneckStudy, RunVariance
+from citus_analysis.bottleneck import BottleneckStudy
+from citus_analysis.bottleneck.evidence.run_variance import RunVariance
 from citus_analysis.core.frames import as_polars
 from citus_analysis.errors import UsageError
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance
@@ -17,20 +18,18 @@ from citus_analysis.plots.scalability_figures import plot_series
 from citus_analysis.plots.server_figures import plot_shares, plot_track
 from citus_analysis.plots.theme import new_figure, style_of
 from citus_analysis.plots.trace_figures import plot_profile, plot_tail
-from citus_analysis.scaling import (
-    ClosedSolution,
-    ModelFit,
-    NetworkSolution,
-    ScalingCurve,
-    ScalingFit,
-    ScalingStudy,
-    WhatIf,
-    throughput_curves,
-)
-from citus_analysis.serverlogs import ServerProfile
-from citus_analysis.spans import ProfileStudy, TailProfile
-from citus_analysis.stats import Comparison, RunComparison
-from citus_analysis.tracking import TrackedSeries
+from citus_analysis.scaling import throughput_curves
+from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
+from citus_analysis.scaling.fits import ModelFit, ScalingFit
+from citus_analysis.scaling.queueing.mva import NetworkSolution
+from citus_analysis.scaling.queueing.networks import ClosedSolution
+from citus_analysis.scaling.queueing.whatif_results import WhatIf
+from citus_analysis.serverlogs.server_profile import ServerProfile
+from citus_analysis.spans.analyse.profile import ProfileStudy
+from citus_analysis.spans.analyse.tail import TailProfile
+from citus_analysis.stats import Comparison
+from citus_analysis.stats.compare.run_tables import RunComparison
+from citus_analysis.tracking.track_results import TrackedSeries
 
 __all__ = ["figure_of"]
 

@@ -5,19 +5,10 @@
 - `tasks_beside_traces`: tasks with the sampled executions on the same shard.
 """
 
-from citus_analysis.core.displays import public
-from citus_analysis.plans.measured_nodes import measure_nodes
-from citus_analysis.plans.plan_study import PlanStudy, ShownPlan, plan_study
-from citus_analysis.plans.tasks import measure_tasks, task_skew, tasks_beside_traces
+from citus_analysis.plans.plan_study import PlanStudy, plan_study
+from citus_analysis.plans.tasks import tasks_beside_traces
+from citus_analysis.public_names import public
 
-__all__ = [
-    "PlanStudy",
-    "ShownPlan",
-    "measure_nodes",
-    "measure_tasks",
-    "plan_study",
-    "task_skew",
-    "tasks_beside_traces",
-]
+__all__ = ["PlanStudy", "plan_study", "tasks_beside_traces"]
 
-__dir__ = public(__all__)
+__dir__, __getattr__ = public(__name__, __all__)

@@ -9,17 +9,17 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.displays import public
 from citus_analysis.core.frames import Frame, TableSource, lazy_table, tables_of
 from citus_analysis.plans.measured_nodes import KEY, measure_nodes
 from citus_analysis.plans.tasks import EXECUTED, TRACED_BY, task_skew, tasks_beside_traces
+from citus_analysis.public_names import public
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
 
 __all__ = ["PlanStudy", "ShownPlan", "plan_study"]
 
-__dir__ = public(__all__)
+__dir__, __getattr__ = public(__name__, __all__)
 
 _MOST: Final = 8
 #: Characters of a statement in a label.

@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.core.defaults import MARGIN, METRIC
 from citus_analysis.core.frames import Frame
+from citus_analysis.defaults import MARGIN, METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
 from citus_analysis.plots.theme import COLOURS, GREY, colours_of, new_figure, text

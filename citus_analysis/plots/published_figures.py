@@ -8,12 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
+from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
 from citus_analysis.plots.theme import GREY, colours_of, faded, groups, new_figure, style_of, text
-from citus_analysis.scaling import ScalingFit
+from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.units import label
 
 __all__ = ["model_name", "plot_fits", "plot_measured_rates", "plot_stated_intervals"]
@@ -52,7 +52,7 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
     names = [text(name) for name in frame["label"]]
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, range=[-0.7, len(names) - 0.3])
     values = frame["value"].log10().to_list()
-    # Room at both ends, so that the marks and the labels of the last powers of ten are not cut.
+    # MemoryBudget at both ends, so that the marks and the labels of the last powers of ten are not cut.
     edges = [min(values) - 0.15, max(values) + 0.25] if values else None
     figure.update_xaxes(title_text=text(label(METRIC)), type="log", dtick=1, range=edges)
     return figure.update_layout(legend_traceorder="reversed", margin={"l": 8, "r": 48, "t": 12, "b": 8})

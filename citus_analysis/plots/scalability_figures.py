@@ -14,8 +14,8 @@ import plotly.graph_objects as go
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
+from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words, log_range
 from citus_analysis.plots.theme import GREY, groups, new_figure, style_of, text

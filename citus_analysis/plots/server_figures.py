@@ -9,8 +9,8 @@ from typing import Final
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame
+from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
 from citus_analysis.units import label

@@ -14,8 +14,9 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, ink_on, new_figure, text
-from citus_analysis.spans import TailProfile, percentiles_over_time, summed_time
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
+from citus_analysis.spans.analyse.tail import TailProfile
+from citus_analysis.spans.analyse.time_cells import percentiles_over_time, summed_time
 from citus_analysis.spans.model.span_layout import lay_out
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS

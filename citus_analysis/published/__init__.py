@@ -2,11 +2,8 @@
 
 - `published`, `read_published`: the transcribed tables, and tables of users;
 - `audit`, `audit_runs`: contradictions in tables of results, and in runs of our own;
-- `published_numbers`, `published_systems`: overviews of the published numbers and systems;
-- `new_orders`: new orders a minute of HammerDB, recorded and published;
-- `measured_rates`, `rates_not_measured`: throughputs that were measured, and others, which are claims or contradicted;
-- `published_summaries`, `runs_like`: published means in the form that statistics and models take;
-- `study_published`, `reproduced`, `monitoring_comparison`: a published table computed again.
+- `published_systems`: an overview of the published systems;
+- `study_published`: a published table computed again.
 
 docs/published.md lists the sources, the format, the names of metrics and the checks.
 
@@ -24,12 +21,12 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-import lazy_loader
+from citus_analysis.public_names import public_of_stub
 
 if TYPE_CHECKING:
     import polars as pl
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = public_of_stub(__name__, __file__)
 
 
 class _Package(ModuleType):

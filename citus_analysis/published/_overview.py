@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import METRIC
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.defaults import METRIC
 from citus_analysis.operations import OVERALL
 
 __all__ = ["measured_rates", "new_orders", "published_numbers", "published_systems", "rates_not_measured"]

@@ -9,12 +9,12 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import special
 
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published._rows import Row, result_tables
 from citus_analysis.published.checks.interval_checks import implied_n, stated_interval
-from citus_analysis.stats import mean_interval_from_summary
+from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
 
 __all__ = ["published_summaries", "runs_like"]
 

@@ -10,14 +10,17 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.core.shipped_files import shipped
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published._audit import AuditResult, audit
 from citus_analysis.published._load import published
 from citus_analysis.published._summaries import published_summaries, runs_like
-from citus_analysis.scaling import ScalingFit, fit
-from citus_analysis.stats import Comparison, compare_summaries, ratio_interval_from_summaries
+from citus_analysis.scaling import fit
+from citus_analysis.scaling.fits import ScalingFit
+from citus_analysis.stats import Comparison
+from citus_analysis.stats.compare.verdicts import compare_summaries
+from citus_analysis.stats.estimate.intervals import ratio_interval_from_summaries
 
 __all__ = ["PublishedStudy", "monitoring_comparison", "published_identity", "reproduced", "study_published"]
 

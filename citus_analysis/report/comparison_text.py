@@ -16,13 +16,15 @@ from typing import Final
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
-from citus_analysis.runs import comparability, setting_text
+from citus_analysis.runs import comparability
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
-from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
+from citus_analysis.runs.setups import setting_text
+from citus_analysis.stats import Comparison, compare_runs, summarise_runs
+from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import p_text, with_interval
 

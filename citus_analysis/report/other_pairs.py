@@ -13,14 +13,14 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report.comparison_text import POOLED, apart_words
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs import LOAD
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
+from citus_analysis.runs.setups import LOAD
 from citus_analysis.scaling import configuration_costs
 from citus_analysis.stats import Comparison, compare_runs
 from citus_analysis.texts.counted_words import counted, size_text

@@ -10,7 +10,7 @@ import polars as pl
 from citus_analysis.plots.published_figures import model_name
 from citus_analysis.published.published_study import PublishedStudy
 from citus_analysis.report.sentence_parts import with_model_names
-from citus_analysis.scaling import ScalingFit
+from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import percent

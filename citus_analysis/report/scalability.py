@@ -1,4 +1,4 @@
-"""The tables of the scalability report: a scaling study laid out by operation and series.
+"""The figures and tables of the scalability report: a scaling study laid out by operation and series.
 
 The curves with their points, comparisons and models are those of :func:`citus_analysis.scaling.scale_runs`, which the
 command `scale` prints.
@@ -14,17 +14,21 @@ from typing import Final, Literal
 import plotly.graph_objects as go
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.report.scaling_views import scaling_figures, scaling_table
+from citus_analysis.plots import plot_fits, plot_series
+from citus_analysis.plots.scalability_figures import plot_relative
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
-from citus_analysis.scaling import ScalePoint, ScalingCurve, ScalingStudy, scale_runs
+from citus_analysis.scaling import scale_runs
+from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
+from citus_analysis.scaling.relative import ScalePoint
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
+from citus_analysis.texts.number_text import MISSING, with_interval
 
 __all__ = [
     "UNNAMED",
@@ -62,6 +66,12 @@ _MODELS: Final = {
     "decided": pl.Boolean(),
     "peak": pl.String(),
     "warnings": pl.String(),
+}
+#: Quantity -> its columns in the tables of the study.
+_COLUMNS: Final = {
+    "throughput": ("mean", "low", "high"),
+    "speedup": ("speedup", "speedup_low", "speedup_high"),
+    "efficiency": ("efficiency", "efficiency_low", "efficiency_high"),
 }
 
 
@@ -184,14 +194,14 @@ class ScalingPanels:
             quantity: `throughput`, `speedup`, `efficiency` or `models`.
             most: largest number of figures; set-ups with the most curves come first.
         """
-        return scaling_figures(self, quantity)[:most]
+        return _figures(self, quantity)[:most]
 
     def table(self, quantity: Quantity = "throughput") -> pl.DataFrame:
         """A wide table for readers: one row per operation and series, one column per size, intervals in the cells.
 
         For models, one row per curve and model. :attr:`means`, :attr:`relative` and :attr:`models` have the numbers.
         """
-        return scaling_table(self, quantity)
+        return _table(self, quantity)
 
     def panel(self, operation: str, table: Literal["means", "runs", "relative"]) -> pl.DataFrame:
         """The rows of one operation."""
@@ -339,3 +349,67 @@ def _point(point: ScalePoint) -> dict[str, float | None]:
         ends = (interval.estimate, *interval.ends) if interval else (None, None, None)
         found |= {f"{name}{end}": value for end, value in zip(_ENDS, ends, strict=True)}
     return found
+
+
+def _figures(study: ScalingPanels, quantity: Quantity) -> list[go.Figure]:
+    if quantity == "models":
+        return list(_model_figures(study))
+    return [_group_figure(study, group, quantity) for group in study.groups()]
+
+
+def _group_figure(study: ScalingPanels, group: Group, quantity: Quantity) -> go.Figure:
+    title = f"{group.title}: {quantity} by {study.axis}"
+    order = list(dict.fromkeys(panel.line or panel.series for panel in study.panels))
+    if quantity == "throughput":
+        means, runs = _of(group, study.means), _of(group, study.runs)
+        return plot_series(means, runs, x=study.axis, title=title, order=_used(order, means))
+    rows = _of(group, study.relative)
+    mean, low, high = _COLUMNS[quantity]
+    base = int(group.panels[0].curve.growth.label_b)
+    ratios = rows.select("series", study.axis, mean=mean, low=low, high=high)
+    return plot_relative(ratios, x=study.axis, quantity=quantity, base=base, title=title, order=_used(order, ratios))
+
+
+def _used(order: list[str], rows: pl.DataFrame) -> list[str]:
+    """Names of lines up to the last one drawn: each keeps its colour, and marks stay close together."""
+    drawn = set(rows["series"])
+    last = max((place for place, name in enumerate(order) if name in drawn), default=-1)
+    return order[: last + 1]
+
+
+def _of(group: Group, table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a group; series are named by their lines."""
+    lines = {panel.series: panel.line or panel.series for panel in group.panels}
+    rows = table.filter(pl.col("operation") == group.operation, pl.col("series").is_in(list(lines)))
+    return rows.with_columns(pl.col("series").replace(lines))
+
+
+def _model_figures(study: ScalingPanels) -> Iterator[go.Figure]:
+    for group in study.groups():
+        for panel in group.panels:
+            if panel.curve.fits:
+                title = ", ".join(part for part in (group.title, panel.line) if part)
+                means = study.means_of(panel)
+                yield plot_fits(
+                    means, panel.curve.fits, x=study.axis, title=f"{title}: models by {study.axis}", points="mean"
+                )
+
+
+def _table(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
+    if quantity == "models":
+        return study.models.drop("decided")
+    source = study.means if quantity == "throughput" else study.relative.filter(pl.col("verdict") != "base")
+    sizes = source[study.axis].unique().sort().to_list()
+    cells = []
+    for panel in (panel for group in study.groups() for panel in group.panels):
+        place = {"operation": panel.operation, "series": panel.series}
+        cells.append(place | _cells(source.filter(**place), study.axis, sizes, _COLUMNS[quantity]))
+    noun = study.axis.removesuffix("s")
+    schema = dict.fromkeys(["operation", "series", *(counted(size, noun) for size in sizes)], pl.String())
+    return pl.DataFrame(cells, schema=schema)
+
+
+def _cells(rows: pl.DataFrame, axis: str, sizes: list[int], columns: tuple[str, str, str]) -> dict[str, str]:
+    noun = axis.removesuffix("s")
+    found = {size: with_interval(*ends) for size, *ends in rows.select(axis, *columns).iter_rows()}
+    return {counted(size, noun): found.get(size, MISSING) for size in sizes}

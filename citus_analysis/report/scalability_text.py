@@ -9,9 +9,9 @@ import polars as pl
 
 from citus_analysis.report.scalability import UNNAMED, Axis, Group, Panel, ScalingPanels
 from citus_analysis.report.sentence_parts import range_of, times_of, with_model_names
-from citus_analysis.runs import CONFIGURATION, setting_text
 from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.runs.run_selection import Selection
+from citus_analysis.runs.setups import CONFIGURATION, setting_text
 from citus_analysis.texts.counted_words import counted, listed, noun_for, spelled
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import percent, readable

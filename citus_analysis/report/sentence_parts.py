@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from citus_analysis.plots.published_figures import model_name
-from citus_analysis.scaling import MODELS
+from citus_analysis.scaling.models import MODELS
 from citus_analysis.stats import Comparison, Interval
 from citus_analysis.texts.number_text import interval_words
 

@@ -9,7 +9,8 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.report.sentence_parts import decided_text, joint_text
-from citus_analysis.serverlogs import ServerComparison, ServerProfile
+from citus_analysis.serverlogs.profile_comparison import ServerComparison
+from citus_analysis.serverlogs.server_profile import ServerProfile
 from citus_analysis.serverlogs.statement_records import CLIENT, NODE
 from citus_analysis.serverlogs.understood_logs import unread_words
 from citus_analysis.spans.analyse.beside_clients import in_milliseconds

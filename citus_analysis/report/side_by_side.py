@@ -15,19 +15,20 @@ import plotly.graph_objects as go
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.operations import is_operation
-from citus_analysis.plots import plot_bars
+from citus_analysis.plots.comparison_figures import plot_bars
 from citus_analysis.report.sentence_parts import range_of, times_of
-from citus_analysis.runs import CONFIGURATION, LOAD, VARIANT
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
+from citus_analysis.runs.setups import CONFIGURATION, LOAD, VARIANT
 from citus_analysis.spans.analyse.coarse import coarse_profile
 from citus_analysis.spans.analyse.profile import profiled_statements
-from citus_analysis.stats import Comparison, RunComparison, compare_runs, summarise_runs
+from citus_analysis.stats import Comparison, compare_runs, summarise_runs
+from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.estimate.intervals import MeanMethod
 from citus_analysis.texts.counted_words import load_text, size_text
 from citus_analysis.texts.number_text import with_interval, with_readable_times

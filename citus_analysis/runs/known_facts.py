@@ -16,7 +16,7 @@ __all__ = ["refuse_unknown", "stated_at_ingest"]
 #: Columns that can stand in for one that no run states, the most telling first.
 _SET_UPS: Final = ("set_up", "family", "system", "settings", "resource")
 _SIZES: Final = ("threads", "workers", "drivers")
-#: Facts that an ingest can be told.
+#: Facts that can be stated to an ingest.
 _STATED: Final = frozenset({"system", "set_up", "workload", "phase", "threads", "workers", "drivers", "records"})
 _WORDS: Final = {"set_up": "set-up", "workers": "known number of workers", "threads": "known number of threads"}
 _PLURALS: Final = {"set_up": "set-ups", "family": "set-ups", "settings": "settings"}

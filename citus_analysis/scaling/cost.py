@@ -12,9 +12,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, METRIC
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import UsageError
 from citus_analysis.stats import Interval, mean_interval
 
@@ -64,7 +64,7 @@ def cost_figures(
         UsageError: values that are not positive.
 
     Example:
-        >>> from citus_analysis.stats import mean_interval_from_summary
+        >>> from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
         >>> mean = mean_interval_from_summary(292_447, 19_700.41, 4)
         >>> figures = cost_figures(mean, nodes=33, vcpus_per_node=16, price_per_node_hour=1.0)
         >>> round(figures.ops_s_per_vcpu.estimate), round(figures.price_per_million_ops.estimate, 4)

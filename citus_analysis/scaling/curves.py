@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.runs import stratum_text
+from citus_analysis.runs.setups import stratum_text
 from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint

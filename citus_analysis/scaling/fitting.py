@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import FIT_RESAMPLES, LEVEL, SEED
+from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, SEED
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling._solve import solve, solve_many
 from citus_analysis.scaling.fits import ALPHA, REACH, ModelFit, Peak, ScalingFit

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, METRIC
+from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.operations import is_operation
 from citus_analysis.runs import comparability
 from citus_analysis.runs.naming import series_names

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats import Interval, mean_interval, ratio_interval
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from citus_analysis.core.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
 from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
+from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs import comparability, pooled
+from citus_analysis.runs import comparability
+from citus_analysis.runs.comparable import pooled
 from citus_analysis.runs.known_facts import refuse_unknown
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.scaling.fitting import fit

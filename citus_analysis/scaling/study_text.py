@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from citus_analysis.runs import stratum_text
+from citus_analysis.runs.setups import stratum_text
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.verdict_text import ADJUSTED

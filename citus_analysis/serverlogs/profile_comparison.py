@@ -18,10 +18,11 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.serverlogs.server_profile import ServerProfile
-from citus_analysis.stats import Comparison, check_independence, compare, compare_many, effective_sample_size
+from citus_analysis.stats import Comparison, check_independence, compare, compare_many
+from citus_analysis.stats.series.sequences import effective_sample_size
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["BLOCKS", "FEWEST", "ServerComparison", "block_means", "compare_servers"]

@@ -14,8 +14,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.serverlogs.activity_tables import read_autovacuum, read_lock_waits, read_temp_files
 from citus_analysis.serverlogs.error_tables import SEVERITIES_SHOWN, read_errors, summarise_errors

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, percentile_columns
 from citus_analysis.stats.estimate.run_percentiles import RunValues
 from citus_analysis.units import US_PER_MS, US_PER_S

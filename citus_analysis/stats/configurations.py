@@ -17,11 +17,11 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, METRIC
 from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
+from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs import CONFIGURATION, setting_text, stratum_text
 from citus_analysis.runs.run_status import allowed_statuses
+from citus_analysis.runs.setups import CONFIGURATION, setting_text, stratum_text
 from citus_analysis.schema import STATUSES
 from citus_analysis.stats.estimate.intervals import mean_interval, mean_method
 from citus_analysis.stats.run_means import runs_of, strata_of, values_of

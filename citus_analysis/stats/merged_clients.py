@@ -22,7 +22,7 @@ import polars as pl
 import polars.selectors as cs
 
 from citus_analysis.core.frames import Frame, as_polars
-from citus_analysis.formats import summary_measures
+from citus_analysis.formats.api.registry import summary_measures
 from citus_analysis.operations import SAMPLED_PERCENTILES, is_of_workload
 from citus_analysis.runs.run_status import with_status
 from citus_analysis.schema import TABLES

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import ASSURANCE, LEVEL
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import ASSURANCE, LEVEL
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.stats._validate import as_sample, check_level
 from citus_analysis.stats.estimate._student import f_quantile, normal_quantile, smallest, t_quantile

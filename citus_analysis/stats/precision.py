@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, METRIC
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.stats.planning import enough_runs, influence
 from citus_analysis.stats.run_means import refuse_mixed_systems, strata_of, times_of, values_of
 from citus_analysis.stats.series.independence import check_independence

@@ -8,11 +8,11 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL, METRIC
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
+from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.runs import described, setting_text
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
+from citus_analysis.runs.setups import described, setting_text
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
 
 __all__ = [

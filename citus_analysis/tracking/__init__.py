@@ -4,10 +4,10 @@
 `format_track` renders it as text.
 """
 
-from citus_analysis.core.displays import public
-from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedSeries, format_track
+from citus_analysis.public_names import public
+from citus_analysis.tracking.track_results import Track
 from citus_analysis.tracking.tracked_datasets import track
 
-__all__ = ["Track", "TrackedChange", "TrackedSeries", "format_track", "track"]
+__all__ = ["Track", "track"]
 
-__dir__ = public(__all__)
+__dir__, __getattr__ = public(__name__, __all__)

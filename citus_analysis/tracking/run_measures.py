@@ -6,10 +6,11 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck import jain_index, resource_utilization
-from citus_analysis.core.defaults import METRIC
+from citus_analysis.bottleneck.evidence.balance import jain_index
+from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.frames import TableSource, as_polars
-from citus_analysis.runs import setting_changes
+from citus_analysis.defaults import METRIC
+from citus_analysis.runs.setting_changes import setting_changes
 from citus_analysis.units import US_PER_S
 
 __all__ = ["MEASURES", "described_change", "with_measures"]

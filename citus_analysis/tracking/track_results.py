@@ -9,8 +9,10 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.runs import stratum_text
-from citus_analysis.stats import ChangePoints, Comparison, Interval, NewestShift
+from citus_analysis.runs.setups import stratum_text
+from citus_analysis.stats import Comparison, Interval
+from citus_analysis.stats.series.change_points import ChangePoints
+from citus_analysis.stats.series.newest_runs import NewestShift
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table

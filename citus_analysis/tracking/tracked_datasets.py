@@ -10,11 +10,15 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.runs import LOAD, change_words
-from citus_analysis.stats import ChangePoints, compare, find_changes, lower_is_better, newest_shift, runs_with_metric
+from citus_analysis.runs.setting_changes import change_words
+from citus_analysis.runs.setups import LOAD
+from citus_analysis.stats import compare, find_changes
+from citus_analysis.stats.run_means import lower_is_better, runs_with_metric
+from citus_analysis.stats.series.change_points import ChangePoints
+from citus_analysis.stats.series.newest_runs import newest_shift
 from citus_analysis.tracking.run_measures import MEASURES, described_change, with_measures
 from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedSeries
 

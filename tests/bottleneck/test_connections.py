@@ -6,15 +6,13 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.bottleneck import (
-    connection_balance,
-    connections_over_time,
-    cpu_contrasts,
-    study_resources,
-    throttling_over_time,
-)
+from citus_analysis.bottleneck import study_resources
+from citus_analysis.bottleneck.connection_counts import connection_balance, connections_over_time
+from citus_analysis.bottleneck.contrasts import cpu_contrasts
+from citus_analysis.bottleneck.timeline import throttling_over_time
 from citus_analysis.dataset import Dataset
-from citus_analysis.plots import plot_connections, plot_node_heat_map, plot_nodes
+from citus_analysis.plots import plot_connections, plot_nodes
+from citus_analysis.plots.node_figures import plot_node_heat_map
 from citus_analysis.report.resources_text import resource_sentences, shown_throttling, throttling_warnings
 from citus_analysis.schema import TABLES
 from tests.bottleneck.tables import END, RUN, START, runs

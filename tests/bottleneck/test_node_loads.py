@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import BottleneckStudy, shard_skew, study_bottleneck
+from citus_analysis.bottleneck import BottleneckStudy, study_bottleneck
 from citus_analysis.bottleneck.evidence.measurements import throttling
-from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes
+from citus_analysis.bottleneck.evidence.node_loads import balance_of_nodes, shard_skew
 from citus_analysis.dataset import Dataset
 from citus_analysis.report.bottleneck.bottleneck_text import balance_sentences, node_load_figures, shown_run
 from citus_analysis.schema import TABLES

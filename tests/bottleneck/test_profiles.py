@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import cpu_share_by_object, symbols_of_stacks, top_symbols
+from citus_analysis.bottleneck.profiles import cpu_share_by_object, symbols_of_stacks, top_symbols
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.formats.perf import perf_report, perf_script
 from citus_analysis.schema import TABLES

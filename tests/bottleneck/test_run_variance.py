@@ -4,8 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import RunVariance, run_variance, split_run_variance, study_bottleneck
-from citus_analysis.bottleneck.evidence.run_factors import FACTORS
+from citus_analysis.bottleneck import study_bottleneck
+from citus_analysis.bottleneck.evidence.run_factors import FACTORS, run_variance
+from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables

@@ -6,12 +6,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import (
-    align_to_runs,
-    cpu_over_time,
-    one_source,
-    resource_utilization,
-)
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
+from citus_analysis.bottleneck.timeline import cpu_over_time
+from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.errors import UsageError
 from citus_analysis.formats.samplers import iostat, vmstat
 from citus_analysis.schema import TABLES

@@ -3,7 +3,8 @@
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import mean_symbols, stack_tree
+from citus_analysis.bottleneck import mean_symbols
+from citus_analysis.bottleneck.stacks import stack_tree
 from citus_analysis.errors import UsageError
 from citus_analysis.formats.perf import perf_report, perf_script
 from citus_analysis.plots import plot_flame_graph

@@ -7,8 +7,9 @@ from citus_analysis.bottleneck import study_resources
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.published import audit_runs
 from citus_analysis.published.checks.doubtful_samples import audited
-from citus_analysis.report import intensity_table, other_pairs
+from citus_analysis.report import intensity_table
 from citus_analysis.report.comparison_text import comparison_panels
+from citus_analysis.report.other_pairs import other_pairs
 from citus_analysis.runner import load_experiment, make_plan
 from citus_analysis.runs import select_runs
 from citus_analysis.scaling import scale_runs

@@ -439,7 +439,7 @@ def test_a_file_that_can_no_longer_be_read_keeps_its_rows(
     def closed(path: Path) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.hash_of", closed)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.content_hash", closed)
     with pytest.raises(InputError, match="Permission denied"):
         ingest(root, out)
     assert open_dataset(out).runs().height == 2
@@ -453,7 +453,7 @@ def test_an_unreadable_file_is_listed_with_the_reason(
             raise PermissionError(13, "Permission denied")
         return content_hash(path)
 
-    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.hash_of", sometimes)
+    monkeypatch.setattr("citus_analysis.dataset.ingesting.recognise.content_hash", sometimes)
     summary = ingest(tree(study), out)
     assert (summary.exit_code, summary.failed) == (1, 1)
     assert summary.messages == ("V3/pglogs/PGLOG-0-1.log: cannot be read: Permission denied",)

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.ingesting import ingestion
-from citus_analysis.dataset.ingesting.records import log_records, room, session_groups
+from citus_analysis.dataset.ingesting.records import log_records, memory_budget, session_groups
 from citus_analysis.errors import DatasetError
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE
 from citus_analysis.spans.read import sessions
@@ -111,7 +111,7 @@ def test_pieces_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     with (
         patch.object(log_records, "IN_MEMORY", 0),
-        patch.object(room, "ROOM_BYTES", 0),
+        patch.object(memory_budget, "BUDGET_BYTES", 0),
         patch.object(log_records, "laid_aside", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
     ):

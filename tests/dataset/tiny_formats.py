@@ -15,17 +15,9 @@ from typing import ClassVar
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import (
-    LOG_LINE_PREFIX,
-    TIMEZONE,
-    Content,
-    Format,
-    Hints,
-    Option,
-    Parsed,
-    Reject,
-    reject_rows,
-)
+from citus_analysis.formats import Content, Format, Hints, Parsed, Reject
+from citus_analysis.formats.api.format import reject_rows
+from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
 
 
 class TinyClient(Format):

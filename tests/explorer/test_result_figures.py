@@ -6,8 +6,10 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
+from citus_analysis.bottleneck.evidence.run_variance import split_run_variance
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UsageError
+from citus_analysis.tracking.track_results import TrackedSeries
 
 RUNS = pl.DataFrame(
     {
@@ -75,9 +77,7 @@ def test_studies_of_servers_draw_what_they_found(recorded_dataset: Dataset) -> N
 
 def test_run_to_run_variance_draws_its_sources() -> None:
     sizes = [1, 2, 3, 4, 5, 6]
-    varied = ca.bottleneck.split_run_variance(
-        [100.0 + 3 * one + one % 2 for one in sizes], ["a"] * 6, {"size": sizes}, wanted=0.05
-    )
+    varied = split_run_variance([100.0 + 3 * one + one % 2 for one in sizes], ["a"] * 6, {"size": sizes}, wanted=0.05)
     drawn = {trace.name: trace.x[0] / 100 for trace in varied.plot().data}
     assert drawn == pytest.approx(dict(varied.table().select("source", "share").iter_rows()))
 
@@ -98,6 +98,6 @@ def test_a_series_over_time_draws_its_runs_and_changes() -> None:
     values = [100.0 + number % 3 for number in range(15)] + [90.0 + number % 3 for number in range(15)]
     found = ca.stats.find_changes(values)
     runs = pl.DataFrame({"place": range(30), "dataset": "main", "value": values, "level": 95.0})
-    drawn = ca.tracking.TrackedSeries("throughput_ops_s", {}, runs, found).plot()
+    drawn = TrackedSeries("throughput_ops_s", {}, runs, found).plot()
     assert list(drawn.data[0].y) == values
     assert len(found.places) == 1

@@ -7,7 +7,9 @@ import pytest
 
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.explorer import Exploration, Selection, against_the_rest, heat_map, with_elapsed
+from citus_analysis.explorer import Exploration, Selection, against_the_rest
+from citus_analysis.explorer.heat_cells import heat_map
+from citus_analysis.explorer.selections import with_elapsed
 
 RUN = "w2-t16-insert/load-A-t16-r60000-w2-d1-i1"
 SELECTIONS = [

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats import Output, find_outputs, format_named, formats, hint_facts
+from citus_analysis.formats import find_outputs, format_named, formats
+from citus_analysis.formats.outputs.finding import Output
+from citus_analysis.formats.outputs.hints import hint_facts
 from citus_analysis.formats.outputs.transcripts import HINT_CHARS
 from tests.formats.concatenated import BETWEEN, DATA, Sample, concatenated, rows, samples
 

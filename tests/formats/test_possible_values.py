@@ -6,7 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from citus_analysis.bottleneck import mean_symbols, resource_utilization
+from citus_analysis.bottleneck import mean_symbols
+from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.formats import Content, detect_format

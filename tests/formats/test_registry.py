@@ -16,7 +16,8 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import FormatError, UnknownNameError, UsageError
-from citus_analysis.formats import Content, Format, Hints, Option, detect_format, format_named, formats, known_options
+from citus_analysis.formats import Content, Format, Hints, detect_format, format_named, formats
+from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.api.registry import (
     FAMILIES,
     _agreed,
@@ -24,6 +25,7 @@ from citus_analysis.formats.api.registry import (
     _modules,
     _options_of,
     format_versions,
+    known_options,
     parser_version,
 )
 from citus_analysis.formats.samplers.iostat import Iostat

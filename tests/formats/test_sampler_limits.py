@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.formats import Block, Content, Format, Hints
+from citus_analysis.formats import Content, Format, Hints
 from citus_analysis.formats.perf import perf_report, perf_script, perf_stat
 from citus_analysis.formats.reading import lines as _lines
 from citus_analysis.formats.samplers import iostat, vmstat
+from citus_analysis.formats.sources.content import Block
 from tests.formats.sampling import DATA, PERF, read, read_bytes
 
 RECORDED: tuple[tuple[Format, Path], ...] = (

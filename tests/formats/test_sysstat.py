@@ -140,7 +140,7 @@ def test_small_blocks_give_the_same_rows(path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_lines, "BLOCK_BYTES", 16)
 
     def blocks(_: Content) -> list[object]:
-        from citus_analysis.formats import Block
+        from citus_analysis.formats.sources.content import Block
 
         return [Block(at, data[at : at + size], len(data[at : at + size])) for at in range(0, len(data), size)]
 

@@ -3,8 +3,10 @@
 import polars as pl
 import pytest
 
-from citus_analysis.plans import measure_nodes, measure_tasks, plan_study, task_skew, tasks_beside_traces
-from citus_analysis.plots import plot_plan, plot_tasks
+from citus_analysis.plans import plan_study, tasks_beside_traces
+from citus_analysis.plans.measured_nodes import measure_nodes
+from citus_analysis.plans.tasks import measure_tasks, task_skew
+from citus_analysis.plots.profile_figures import plot_plan, plot_tasks
 from citus_analysis.schema import TABLES
 from tests.formats.plan_files import PLANS, parsed, table_of
 

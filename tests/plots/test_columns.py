@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib import import_module
+from pkgutil import iter_modules
 
 import plotly.graph_objects as go
 import polars as pl
@@ -9,32 +11,34 @@ import pytest
 
 from citus_analysis import plots
 from citus_analysis.errors import UsageError
-from citus_analysis.plans import measure_nodes, measure_tasks
+from citus_analysis.plans.measured_nodes import measure_nodes
+from citus_analysis.plans.tasks import measure_tasks
 from citus_analysis.plots import (
     plot_connections,
-    plot_cpu,
     plot_device,
-    plot_distribution,
     plot_fits,
-    plot_flame,
     plot_flame_graph,
-    plot_heat_map,
     plot_histograms,
-    plot_latency_load,
-    plot_node_heat_map,
     plot_nodes,
-    plot_percentile_profile,
     plot_profile,
     plot_ratios,
-    plot_relative,
     plot_series,
     plot_spans,
-    plot_stated_intervals,
-    plot_symbols,
     plot_waterfall,
 )
+from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance, plot_waits
+from citus_analysis.plots.comparison_figures import plot_bars
+from citus_analysis.plots.node_figures import plot_node_heat_map
+from citus_analysis.plots.perf_figures import plot_symbols
+from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
+from citus_analysis.plots.published_figures import plot_measured_rates, plot_stated_intervals
+from citus_analysis.plots.resource_figures import plot_cpu
+from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
+from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares, plot_track
+from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile
 from citus_analysis.scaling import fit
-from citus_analysis.spans import percentile_profile, time_histogram
+from citus_analysis.spans import time_histogram
+from citus_analysis.spans.analyse.composition import percentile_profile
 from tests.formats.plan_files import table_of
 from tests.spans.recordings import traces_of
 
@@ -105,19 +109,19 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
         "samples": (plot_device, lambda: SAMPLES),
         "checkpoints": (lambda t: plot_device(SAMPLES, t), lambda: SAMPLES),
     },
-    "plot_measure_over_time": {"intervals": (lambda t: plots.plot_measure_over_time(t, ["mean_ms"]), lambda: SENT)},
-    "plot_counts_over_time": {"counts": (lambda t: plots.plot_counts_over_time(t, "n", by="sent_by"), lambda: SENT)},
-    "plot_shares": {"statements": (plots.plot_shares, lambda: SENT)},
-    "plot_measured_rates": {"rates": (plots.plot_measured_rates, lambda: RATES)},
-    "plot_percentages": {"matrix": (plots.plot_percentages, lambda: LIMITS)},
+    "plot_measure_over_time": {"intervals": (lambda t: plot_measure_over_time(t, ["mean_ms"]), lambda: SENT)},
+    "plot_counts_over_time": {"counts": (lambda t: plot_counts_over_time(t, "n", by="sent_by"), lambda: SENT)},
+    "plot_shares": {"statements": (plot_shares, lambda: SENT)},
+    "plot_measured_rates": {"rates": (plot_measured_rates, lambda: RATES)},
+    "plot_percentages": {"matrix": (plot_percentages, lambda: LIMITS)},
     "plot_waits": {
-        "waits": (plots.plot_waits, lambda: LIMITS),
-        "matrix": (lambda t: plots.plot_waits(LIMITS, t), lambda: LIMITS),
+        "waits": (plot_waits, lambda: LIMITS),
+        "matrix": (lambda t: plot_waits(LIMITS, t), lambda: LIMITS),
     },
-    "plot_variance": {"variance": (plots.plot_variance, lambda: LIMITS)},
-    "plot_throughput_curves": {"curves": (plots.plot_throughput_curves, lambda: CURVES)},
-    "plot_track": {"runs": (lambda t: plots.plot_track(t, places=[1]), lambda: TRACKED)},
-    "plot_bars": {"bars": (plots.plot_bars, lambda: BARS)},
+    "plot_variance": {"variance": (plot_variance, lambda: LIMITS)},
+    "plot_throughput_curves": {"curves": (plot_throughput_curves, lambda: CURVES)},
+    "plot_track": {"runs": (lambda t: plot_track(t, places=[1]), lambda: TRACKED)},
+    "plot_bars": {"bars": (plot_bars, lambda: BARS)},
     "plot_nodes": {
         "samples": (plot_nodes, lambda: NODES),
         "checkpoints": (lambda t: plot_nodes(NODES, checkpoints=t), lambda: SAMPLES),
@@ -132,8 +136,8 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_waterfall": {"spans": (lambda t: plot_waterfall(t, _spans()["trace_id"][0]), _spans)},
     "plot_flame": {"statements": (plot_flame, _statements)},
     "plot_heat_map": {"statements": (plot_heat_map, _statements)},
-    "plot_plan": {"nodes": (plots.plot_plan, lambda: measure_nodes(table_of("scan.txt")))},
-    "plot_tasks": {"tasks": (plots.plot_tasks, lambda: measure_tasks(table_of("scan.txt")))},
+    "plot_plan": {"nodes": (plot_plan, lambda: measure_nodes(table_of("scan.txt")))},
+    "plot_tasks": {"tasks": (plot_tasks, lambda: measure_tasks(table_of("scan.txt")))},
     "plot_profile": {"statements": (plot_profile, _statements)},
     "plot_percentile_profile": {
         "profile": (plot_percentile_profile, lambda: percentile_profile(_statements()).filter(executed="remote"))
@@ -144,7 +148,9 @@ RESULTS = {"plot_tail"}
 
 
 def test_every_figure_is_tried() -> None:
-    assert set(CASES) | RESULTS == {name for name in plots.__all__ if name.startswith("plot_")}
+    modules = [import_module(f"{plots.__name__}.{found.name}") for found in iter_modules(plots.__path__)]
+    figures = {name for module in modules for name in getattr(module, "__all__", ()) if name.startswith("plot_")}
+    assert set(CASES) | RESULTS == figures
 
 
 @pytest.mark.parametrize(("function", "argument"), [(f, a) for f, arguments in CASES.items() for a in arguments])

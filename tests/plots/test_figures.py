@@ -3,16 +3,13 @@
 import numpy as np
 import polars as pl
 
-from citus_analysis.plots import (
-    plot_cpu,
-    plot_device,
-    plot_distribution,
-    plot_measured_rates,
-    plot_ratios,
-    plot_spans,
-    plot_symbols,
-)
-from citus_analysis.published import audit, measured_rates, published
+from citus_analysis.plots import plot_device, plot_ratios, plot_spans
+from citus_analysis.plots.perf_figures import plot_symbols
+from citus_analysis.plots.profile_figures import plot_distribution
+from citus_analysis.plots.published_figures import plot_measured_rates
+from citus_analysis.plots.resource_figures import plot_cpu
+from citus_analysis.published import audit, published
+from citus_analysis.published._overview import measured_rates
 
 
 def test_ratios_without_interval_are_hollow() -> None:

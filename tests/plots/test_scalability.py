@@ -8,7 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from citus_analysis.plots import plot_latency_load, plot_relative, plot_series
+from citus_analysis.plots import plot_series
+from citus_analysis.plots.scalability_figures import plot_latency_load, plot_relative
 
 MEANS = pl.DataFrame(
     {

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from citus_analysis.plots import plot_counts_over_time, plot_measure_over_time, plot_shares
+from citus_analysis.plots.server_figures import plot_counts_over_time, plot_measure_over_time, plot_shares
 
 TIMES = [datetime(2026, 3, 1, 10, tzinfo=UTC) + timedelta(hours=hour) for hour in range(3)]
 

@@ -4,15 +4,10 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.plots import (
-    plot_flame,
-    plot_heat_map,
-    plot_percentile_profile,
-    plot_profile,
-    plot_tail,
-    plot_waterfall,
-)
-from citus_analysis.spans import percentile_profile, tail_profile
+from citus_analysis.plots import plot_profile, plot_waterfall
+from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_percentile_profile, plot_tail
+from citus_analysis.spans import tail_profile
+from citus_analysis.spans.analyse.composition import percentile_profile
 from tests.spans.recordings import traces_of
 
 RESOURCE = "w2-t4-insert"

@@ -18,8 +18,9 @@ from citus_analysis.cli import commands
 from citus_analysis.core.column_types import HASH
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import DatasetError, InputError, UnknownNameError, UsageError
-from citus_analysis.publish import Published, publish_dataset
+from citus_analysis.publish import publish_dataset
 from citus_analysis.publish.definitions import DERIVED, DISTRIBUTED_BY, base_name
+from citus_analysis.publish.publishing import Published
 from citus_analysis.runner.systems.programs import copy_for_account, find_programs
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port
 from citus_analysis.schema import TABLES

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import citus_analysis as ca
 from citus_analysis.core.frames import as_polars
 from citus_analysis.errors import PublishedDataError
-from citus_analysis.published import AuditResult, audit, published
+from citus_analysis.published import audit, published
+from citus_analysis.published._audit import AuditResult
 from citus_analysis.published.checks import CHECKS
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval

@@ -20,7 +20,8 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from citus_analysis.published import AuditResult, audit
+from citus_analysis.published import audit
+from citus_analysis.published._audit import AuditResult
 
 TABLES_PER_KIND = 60
 RIGHT_TABLES = 600

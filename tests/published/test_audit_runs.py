@@ -7,7 +7,8 @@ import pytest
 
 from citus_analysis.core.frames import as_polars
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.published import AuditResult, audit_runs
+from citus_analysis.published import audit_runs
+from citus_analysis.published._audit import AuditResult
 from citus_analysis.published.checks.run_checks import RUN_CHECKS
 from citus_analysis.report.blocks.audit_block import (
     ADVICE,

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.published import published, published_summaries, read_published, runs_like
+from citus_analysis.published import published, read_published
+from citus_analysis.published._summaries import published_summaries, runs_like
 
 
 def test_table_5_7_with_the_n_its_intervals_imply() -> None:

@@ -8,7 +8,7 @@ import pytest
 from citus_analysis.bottleneck import BottleneckStudy, study_bottleneck
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.plots import plot_percentages, plot_variance, plot_waits
+from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
 from citus_analysis.report.bottleneck.bottleneck_text import (
     bottleneck_sentences,
     connection_sentences,

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.published import published, published_numbers, published_systems
+from citus_analysis.published import published, published_systems
+from citus_analysis.published._overview import published_numbers
 from citus_analysis.report.comparison_sentences import comparison_sentences, order_warnings
 from citus_analysis.report.comparison_text import comparison_panels, ratio_rows
 from citus_analysis.runs.run_selection import Selection, select_runs

@@ -9,6 +9,7 @@ import citus_analysis as ca
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.published import audit_runs
 from citus_analysis.report.blocks.audit_block import runs_by_severity, shared_doubts
+from citus_analysis.report.server_text import server_sentences
 
 FAULTS = Path(__file__).parents[2] / "data" / "recorded-faults"
 
@@ -40,4 +41,4 @@ def test_the_servers_say_what_happened(faults: Dataset) -> None:
     messages = " ".join(found.errors["message"].drop_nulls().to_list())
     assert "duplicate key value violates unique constraint" in messages
     assert "too many clients already" in messages
-    assert ca.report.server_sentences(found)
+    assert server_sentences(found)

@@ -14,7 +14,7 @@ from citus_analysis.report.engine.html import export_html
 from citus_analysis.report.engine.notebook_document import Cell, Output
 from citus_analysis.report.engine.page import Page
 from citus_analysis.report.engine.render import ReportResult, _write_index
-from citus_analysis.serverlogs import LogRuns
+from citus_analysis.serverlogs.log_runs import LogRuns
 from tests.recordings import RECORDED
 
 SAID = (

@@ -9,9 +9,10 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.plots import plot_fits, plot_measured_rates, plot_stated_intervals
-from citus_analysis.plots.published_figures import model_name
-from citus_analysis.published import measured_rates, published, rates_not_measured
+from citus_analysis.plots import plot_fits
+from citus_analysis.plots.published_figures import model_name, plot_measured_rates, plot_stated_intervals
+from citus_analysis.published import published
+from citus_analysis.published._overview import measured_rates, rates_not_measured
 from citus_analysis.published.published_study import (
     PublishedStudy,
     monitoring_comparison,

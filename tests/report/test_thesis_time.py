@@ -12,7 +12,7 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset
-from citus_analysis.report import ReportResult
+from citus_analysis.report.engine.render import ReportResult
 from tests.recordings import RECORDED, ROOT
 
 CONNECTIONS = ROOT / "tests" / "data" / "connections" / "connections-over-time-w2-t6-load"
@@ -107,7 +107,7 @@ def test_the_report_shows_it(name: str, reports: dict[str, ReportResult]) -> Non
 
 
 def test_defaults_are_those_of_the_library() -> None:
-    from citus_analysis.core import defaults
+    from citus_analysis import defaults
 
     parameters = {p.name: p.default for p in ca.report.report_parameters("profile")}
     shown = {name: parameters[name] for name in ("level", "margin", "skip_first")}

@@ -7,8 +7,10 @@ import pytest
 import yaml
 
 from citus_analysis.errors import InputError, NotReadyError
-from citus_analysis.runner import RunnerSummary, parse_experiment, restore_cluster, run_experiment
+from citus_analysis.runner import restore_cluster, run_experiment
+from citus_analysis.runner.execution.execute import RunnerSummary
 from citus_analysis.runner.execution.preflight import check_all
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.embedded import Embedded
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.runner import make_plan, parse_experiment
+from citus_analysis.runner import make_plan
 from citus_analysis.runner.drivers.balancing import choose_client, spreads_connections
 from citus_analysis.runner.drivers.driver import Work
 from citus_analysis.runner.drivers.pgbench_driver import Pgbench
 from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.planning.keys import KeyRange
 from citus_analysis.runner.systems.programs import find_programs
 from citus_analysis.runner.systems.system import ConnectionInfo, Node

@@ -8,9 +8,12 @@ import yaml
 
 from citus_analysis.cli import main
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.runner import Choice, RunnerEvent, RunnerSummary, parse_experiment, read_overview, run_experiment
+from citus_analysis.runner import read_overview, run_experiment
+from citus_analysis.runner.execution.execute import RunnerEvent, RunnerSummary
 from citus_analysis.runner.execution.forecast import forecast
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
+from citus_analysis.runner.planning.choice import Choice
 
 QUICK: dict[str, Any] = {
     "name": "quick",

@@ -18,7 +18,9 @@ import yaml
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
 from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
+from citus_analysis.runner import make_plan, run_experiment
+from citus_analysis.runner.execution.execute import RunnerSummary
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.experiment_file.measuring import Samplers
 from citus_analysis.runner.hosts.processes import Processes
 from citus_analysis.runner.hosts.shells import LocalShell, SshShell, open_ssh

@@ -14,14 +14,15 @@ import yaml
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import InputError, RunnerError
 from citus_analysis.formats.clients.command_output import Heading
-from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
+from citus_analysis.runner import make_plan, run_experiment
 from citus_analysis.runner.drivers.command_driver import CommandLine
 from citus_analysis.runner.drivers.driver import Work
 from citus_analysis.runner.drivers.pgbench_driver import Pgbench
 from citus_analysis.runner.drivers.placeholder_values import Toolbox
+from citus_analysis.runner.execution.execute import RunnerSummary
 from citus_analysis.runner.execution.preflight import check_all
 from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
-from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.experiment import Experiment, parse_experiment
 from citus_analysis.runner.experiment_file.own_workloads import CommandDriver
 from citus_analysis.runner.planning.keys import KeyRange
 from citus_analysis.runner.systems.system import ConnectionInfo, Node

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
+from citus_analysis.runner import make_plan, run_experiment
+from citus_analysis.runner.execution.execute import RunnerSummary
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.embedded import Embedded

@@ -24,8 +24,10 @@ from citus_analysis.report import render_reports
 from citus_analysis.report.comparison_text import comparison_panels
 from citus_analysis.report.scalability import scaling_panels
 from citus_analysis.report.scalability_text import opening_sentences
-from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
+from citus_analysis.runner import run_experiment
+from citus_analysis.runner.execution.execute import RunnerSummary
 from citus_analysis.runner.execution.measure import Measurement
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.records.run_results import read_client
 from citus_analysis.runner.systems.embedded import Embedded

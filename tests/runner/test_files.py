@@ -5,10 +5,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from citus_analysis.errors import InputError, RunnerError, UsageError
-from citus_analysis.runner import parse_experiment, run_experiment
+from citus_analysis.runner import run_experiment
 from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.execution.measure import publish
 from citus_analysis.runner.execution.run_lifecycle import RunLifecycle
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.plan import make_plan
 from citus_analysis.runner.systems import embedded

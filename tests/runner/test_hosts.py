@@ -11,11 +11,12 @@ import psutil
 import pytest
 
 from citus_analysis.dataset.discover.identity import name_facts
-from citus_analysis.runner import make_plan, parse_experiment
+from citus_analysis.runner import make_plan
 from citus_analysis.runner.drivers.driver import Command, Work
 from citus_analysis.runner.drivers.ycsb_driver import Ycsb
 from citus_analysis.runner.execution.driver_hosts import DriverHosts, host_name, host_problem
 from citus_analysis.runner.experiment_file.driver_fields import DriverHost, YcsbDriver
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.hosts.processes import Processes
 from citus_analysis.runner.planning.keys import KeyRange
 from citus_analysis.runner.records.artefacts import sampler_output

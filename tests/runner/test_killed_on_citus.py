@@ -13,7 +13,9 @@ import psutil
 import pytest
 import yaml
 
-from citus_analysis.runner import RunnerSummary, parse_experiment, run_experiment
+from citus_analysis.runner import run_experiment
+from citus_analysis.runner.execution.execute import RunnerSummary
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.embedded import Embedded

@@ -11,8 +11,9 @@ from zipfile import ZipFile
 import pytest
 
 from citus_analysis.errors import NotReadyError
-from citus_analysis.runner import Experiment, parse_experiment, run_experiment
+from citus_analysis.runner import Experiment, run_experiment
 from citus_analysis.runner.execution import preflight
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.programs import find_programs
 from citus_analysis.runner.systems.server import LOOPBACK, SUPERUSER, OwnServer, free_port

@@ -9,7 +9,8 @@ import yaml
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner import parse_experiment, read_overview, run_experiment
+from citus_analysis.runner import read_overview, run_experiment
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.observe.reached_nodes import Reached
 from citus_analysis.runner.observe.snapshots import Counters, start_activity
 from citus_analysis.runner.systems.connections import Connecting

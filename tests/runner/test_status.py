@@ -7,7 +7,8 @@ import pytest
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.discover.identity import plain_name
-from citus_analysis.runner import make_plan, parse_experiment
+from citus_analysis.runner import make_plan
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.planning.plan import Configuration, PlannedRun
 from citus_analysis.runner.records.artefacts import client_log
 from citus_analysis.runner.records.description import write_description

@@ -13,9 +13,11 @@ import yaml
 
 from citus_analysis.errors import RunnerError, UsageError
 from citus_analysis.formats import Content, Hints, detect_format
-from citus_analysis.runner import RunnerSummary, parse_experiment, restore_cluster, run_experiment
+from citus_analysis.runner import restore_cluster, run_experiment
 from citus_analysis.runner.drivers.driver import LOGIN_FILE
+from citus_analysis.runner.execution.execute import RunnerSummary
 from citus_analysis.runner.execution.run_lifecycle import RunLifecycle
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.systems import connections as sql

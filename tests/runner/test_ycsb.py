@@ -9,10 +9,12 @@ import pytest
 
 from citus_analysis.dataset import ingest, open_dataset
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner import RunnerSummary, make_plan, parse_experiment, run_experiment
+from citus_analysis.runner import make_plan, run_experiment
 from citus_analysis.runner.drivers.driver import Work
 from citus_analysis.runner.drivers.ycsb_driver import Ycsb, jdbc_url
+from citus_analysis.runner.execution.execute import RunnerSummary
 from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.planning.keys import KeyRange
 from citus_analysis.runner.systems.system import ConnectionInfo, Node
 

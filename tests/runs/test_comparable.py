@@ -3,7 +3,8 @@
 import polars as pl
 import pytest
 
-from citus_analysis.runs import Comparability, closest_difference, comparability, differing, pooled
+from citus_analysis.runs import comparability
+from citus_analysis.runs.comparable import Comparability, closest_difference, differing, pooled
 from citus_analysis.runs.run_selection import Selection, select_runs
 from tests.report.conftest import Tables
 

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from citus_analysis.runs import within_measured
-from citus_analysis.runs.measured_windows import CLOCKS_APART_S
+from citus_analysis.runs.measured_windows import CLOCKS_APART_S, within_measured
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-from citus_analysis.runs import described, family_of, operation_of, setting_text, with_operations
 from citus_analysis.runs.comparable import comparability
 from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runs.setups import described, family_of, operation_of, setting_text, with_operations
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import compare_runs
 from tests.report.conftest import Tables

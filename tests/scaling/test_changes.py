@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from citus_analysis import scaling
-from citus_analysis.scaling import Placement, Predicted, RunTimes, WhatIf
+from citus_analysis.scaling.queueing.system_changes import Predicted, change_table
+from citus_analysis.scaling.queueing.whatif_results import Placement, RunTimes, WhatIf
 from tests.scaling.closed_networks import SYSTEMS, Measured, System, simulate
 
 THREADS = (1, 4, 16, 32, 64)
@@ -107,7 +108,7 @@ def test_where_no_network_is_validated_only_blocked_time_is_left() -> None:
     network = curves.filter(pl.col("model") == "mva")
     assert network["threads"].to_list() == [None]
     assert "at least 3 are needed" in network["refused"].item()
-    assert scaling.change_table([parent, child])["throughput_low"].to_list() == pytest.approx([4_000 / 3, 8_000 / 7])
+    assert change_table([parent, child])["throughput_low"].to_list() == pytest.approx([4_000 / 3, 8_000 / 7])
 
 
 def test_statements_slower_than_the_client_say_nothing_of_throughput() -> None:

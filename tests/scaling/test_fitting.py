@@ -13,6 +13,9 @@ from scipy.optimize import curve_fit
 from citus_analysis import scaling
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.scaling._solve import solve, solve_many
+from citus_analysis.scaling.fits import ModelFit
+from citus_analysis.scaling.fitting import fit_model
+from citus_analysis.scaling.models import AMDAHL, GUSTAFSON, LINEAR, MODELS, USL, Model
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -30,17 +33,17 @@ MISRA_Y = [10.07, 14.73, 17.94, 23.93, 29.61, 35.18, 40.02, 44.82, 50.76, 55.05,
 
 
 @pytest.fixture(scope="module")
-def sdm91() -> scaling.ModelFit:
+def sdm91() -> ModelFit:
     return scaling.fit_usl(LOAD, SDM91)
 
 
-def test_usl_has_the_coefficients_of_r(sdm91: scaling.ModelFit) -> None:
+def test_usl_has_the_coefficients_of_r(sdm91: ModelFit) -> None:
     assert sdm91.parameters["alpha"] == pytest.approx(0.0277285, abs=5e-8)
     assert sdm91.parameters["beta"] == pytest.approx(0.0001044, abs=5e-8)
     assert sdm91.parameters["gamma"] == pytest.approx(89.9952, abs=5e-5)
 
 
-def test_usl_has_the_standard_errors_and_residuals_of_r(sdm91: scaling.ModelFit) -> None:
+def test_usl_has_the_standard_errors_and_residuals_of_r(sdm91: ModelFit) -> None:
     assert sdm91.standard_errors["alpha"] == pytest.approx(9.122e-03, rel=1e-3)
     assert sdm91.standard_errors["beta"] == pytest.approx(1.988e-05, rel=1e-3)
     assert sdm91.standard_errors["gamma"] == pytest.approx(14.21, rel=1e-3)
@@ -49,7 +52,7 @@ def test_usl_has_the_standard_errors_and_residuals_of_r(sdm91: scaling.ModelFit)
     assert sdm91.predict(LOAD).round() == pytest.approx([90, 1078, 1541, 1850, 1879, 1822, 1646])
 
 
-def test_usl_peaks_where_r_says(sdm91: scaling.ModelFit) -> None:
+def test_usl_peaks_where_r_says(sdm91: ModelFit) -> None:
     assert sdm91.peak is not None
     assert sdm91.peak.size.estimate == pytest.approx(96.52, abs=5e-3)
     # The curve misses the smallest size by 28 %; with one run per size that may be the spread of all of them.
@@ -60,7 +63,7 @@ def test_usl_peaks_where_r_says(sdm91: scaling.ModelFit) -> None:
 
 def test_amdahls_form_solves_nist_misra1d() -> None:
     # Misra1d is y = b1 b2 x / (1 + b2 x); with b2 = alpha / (1 - alpha) it is Amdahl's curve.
-    fitted = scaling.fit_model(scaling.AMDAHL, MISRA_X, MISRA_Y)
+    fitted = fit_model(AMDAHL, MISRA_X, MISRA_Y)
     alpha, gamma = fitted.parameters["alpha"], fitted.parameters["gamma"]
     b2 = alpha / (1 - alpha)
     assert b2 == pytest.approx(3.0227324449e-04, rel=1e-8)
@@ -81,7 +84,7 @@ def test_the_solver_certifies_on_nist_misra1a() -> None:
         b1, b2 = np.moveaxis(p, -1, 0)[..., None]
         return np.stack([1 - np.exp(-b2 * n), b1 * n * np.exp(-b2 * n)], axis=-1)
 
-    misra = scaling.Model(
+    misra = Model(
         "misra1a",
         "b1 (1 - exp(-b2 x))",
         ("b1", "b2"),
@@ -91,7 +94,7 @@ def test_the_solver_certifies_on_nist_misra1a() -> None:
         jacobian,
         lambda *_: np.array([500.0, 0.0001]),  # NIST's harder start
     )
-    fitted = scaling.fit_model(misra, MISRA_X, MISRA_Y, resamples=20)
+    fitted = fit_model(misra, MISRA_X, MISRA_Y, resamples=20)
     assert fitted.parameters["b1"] == pytest.approx(2.3894212918e02, rel=1e-8)
     assert fitted.parameters["b2"] == pytest.approx(5.5015643181e-04, rel=1e-8)
     assert fitted.standard_errors["b1"] == pytest.approx(2.7070075241, rel=1e-6)
@@ -99,7 +102,7 @@ def test_the_solver_certifies_on_nist_misra1a() -> None:
 
 
 def test_the_linear_model_solves_nist_noint1() -> None:
-    fitted = scaling.fit_model(scaling.LINEAR, range(60, 71), range(130, 141))
+    fitted = fit_model(LINEAR, range(60, 71), range(130, 141))
     assert fitted.parameters["gamma"] == pytest.approx(2.07438016528926, rel=1e-12)
     assert fitted.standard_errors["gamma"] == pytest.approx(0.165289256198347e-01, rel=1e-10)
     assert fitted.sigma == pytest.approx(3.56753034006338, rel=1e-10)
@@ -108,7 +111,7 @@ def test_the_linear_model_solves_nist_noint1() -> None:
 def test_gustafson_is_a_straight_line() -> None:
     n, x = np.array([1.0, 2, 4, 8, 16]), np.array([100.0, 184, 350, 700, 1360])
     slope, intercept = np.polyfit(n, x, 1)
-    fitted = scaling.fit_model(scaling.GUSTAFSON, n, x)
+    fitted = fit_model(GUSTAFSON, n, x)
     gamma, alpha = fitted.parameters["gamma"], fitted.parameters["alpha"]
     assert gamma == pytest.approx(slope + intercept)
     assert gamma * (1 - alpha) == pytest.approx(slope)
@@ -117,7 +120,7 @@ def test_gustafson_is_a_straight_line() -> None:
 def test_many_refits_equal_single_fits() -> None:
     n, x = np.array(LOAD, float), np.array(SDM91)
     noisy = x * (1 + 0.05 * np.random.default_rng(1).normal(size=(40, 7)))
-    for model in scaling.MODELS.values():
+    for model in MODELS.values():
         together = solve_many(model, n, noisy, solve(model, n, x))
         single = np.array([solve(model, n, row) for row in noisy])
         np.testing.assert_allclose(together, single, rtol=1e-6, atol=1e-12)
@@ -148,7 +151,7 @@ def test_flat_throughput_is_not_reported_as_growth() -> None:
 def test_the_true_model_wins() -> None:
     rng = np.random.default_rng(7)
     n = np.repeat([1.0, 2, 4, 8, 16, 32], 5)
-    truth = scaling.USL.curve(n, np.array([1_000, 0.05, 0.002]))
+    truth = USL.curve(n, np.array([1_000, 0.05, 0.002]))
     fitted = scaling.fit(n, truth * rng.normal(1, 0.02, n.size))
     assert fitted.best.model == "usl"
     assert sum(fitted.weights.values()) == pytest.approx(1)
@@ -157,7 +160,7 @@ def test_the_true_model_wins() -> None:
     assert peak.supported
     assert math.sqrt(0.95 / 0.002) in peak.size
     at_its_own_peak = [
-        float(scaling.USL.curve(np.array([math.sqrt((1 - a) / b)]), np.array([g, a, b]))[0])
+        float(USL.curve(np.array([math.sqrt((1 - a) / b)]), np.array([g, a, b]))[0])
         for g, a, b in fitted.best.replicates
     ]
     assert (peak.throughput.low, peak.throughput.high) == pytest.approx(np.quantile(at_its_own_peak, [0.025, 0.975]))
@@ -171,11 +174,11 @@ def test_bands_cover_the_truth_as_often_as_they_state() -> None:
     rng = np.random.default_rng(11)
     n = np.repeat([1.0, 2, 4, 8, 16, 32], 3)
     truth = np.array([1_000, 0.05, 0.002])
-    exact = scaling.USL.curve(np.unique(n), truth)
+    exact = USL.curve(np.unique(n), truth)
     covered = []
     for seed in range(60):
-        noisy = scaling.USL.curve(n, truth) * rng.normal(1, 0.02, n.size)
-        band = scaling.fit_model(scaling.USL, n, noisy, resamples=200, seed=seed).band(np.unique(n))
+        noisy = USL.curve(n, truth) * rng.normal(1, 0.02, n.size)
+        band = fit_model(USL, n, noisy, resamples=200, seed=seed).band(np.unique(n))
         covered.append((band.low <= exact) & (exact <= band.high))
     assert 0.91 < np.mean(covered) < 0.98
 
@@ -194,7 +197,7 @@ def test_usl_on_the_studys_table() -> None:
     assert "one run per size" in fitted["usl"].warnings[-1]
 
 
-def test_no_extrapolation_beyond_twice_the_range_unless_forced(sdm91: scaling.ModelFit) -> None:
+def test_no_extrapolation_beyond_twice_the_range_unless_forced(sdm91: ModelFit) -> None:
     assert sdm91.predict(432).size == 1
     with pytest.raises(UsageError, match="beyond twice the largest measured size"):
         sdm91.predict(433)
@@ -208,7 +211,7 @@ def test_no_extrapolation_beyond_twice_the_range_unless_forced(sdm91: scaling.Mo
 @settings(max_examples=25, deadline=None)
 @given(st.floats(1e-3, 1e6), st.sampled_from(["amdahl", "gustafson", "usl"]))
 def test_units_change_gamma_alone(factor: float, name: str) -> None:
-    model = scaling.MODELS[name]
+    model = MODELS[name]
     plain, scaled = (solve(model, np.array(WORKERS, float), np.array(THESIS, float) * unit) for unit in (1.0, factor))
     assert scaled[0] == pytest.approx(plain[0] * factor, rel=1e-6)
     assert scaled[1:] == pytest.approx(plain[1:], rel=1e-5, abs=1e-12)

@@ -7,6 +7,10 @@ import pytest
 
 from citus_analysis import scaling, stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.scaling.curves import ScalingStudy
+from citus_analysis.scaling.queueing.laws import little_runs
+from citus_analysis.scaling.study_text import format_scaling
+from citus_analysis.stats.compare.verdict_text import format_comparison
 
 DATA = Path(__file__).parents[1] / "data" / "scaling"
 
@@ -22,11 +26,11 @@ def latencies() -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def by_workers(runs: pl.DataFrame) -> scaling.ScalingStudy:
+def by_workers(runs: pl.DataFrame) -> ScalingStudy:
     return scaling.scale_runs(runs, "workers", resamples=300)
 
 
-def test_throughput_does_not_grow_with_workers_on_one_machine(by_workers: scaling.ScalingStudy) -> None:
+def test_throughput_does_not_grow_with_workers_on_one_machine(by_workers: ScalingStudy) -> None:
     # All nodes of the recordings share two cores: a study that reports growth is wrong.
     grid = [curve for curve in by_workers if curve.stratum["records"] == 60_000]
     assert len(grid) == 6
@@ -38,9 +42,7 @@ def test_throughput_does_not_grow_with_workers_on_one_machine(by_workers: scalin
         assert curve.fits["amdahl"].parameters["alpha"] > 0.95
 
 
-def test_a_curve_is_the_runs_that_agree_in_everything_else(
-    by_workers: scaling.ScalingStudy, runs: pl.DataFrame
-) -> None:
+def test_a_curve_is_the_runs_that_agree_in_everything_else(by_workers: ScalingStudy, runs: pl.DataFrame) -> None:
     table = by_workers.to_polars().filter(
         (pl.col("phase") == "load") & (pl.col("threads") == 16) & (pl.col("records") == 60_000)
     )
@@ -52,7 +54,7 @@ def test_a_curve_is_the_runs_that_agree_in_everything_else(
     assert table["psi"][2] == pytest.approx(4391.405562 / 4032.455118 / 2)
 
 
-def test_what_cannot_be_held_equal_is_named(by_workers: scaling.ScalingStudy, runs: pl.DataFrame) -> None:
+def test_what_cannot_be_held_equal_is_named(by_workers: ScalingStudy, runs: pl.DataFrame) -> None:
     assert "3 runs left out: status failed" in by_workers.warnings
     own = runs.filter(pl.col("resource").str.contains(r"^w\d-t16-insert$")).with_columns(
         resource=pl.format("cluster-of-{}-nodes", "workers")
@@ -62,7 +64,7 @@ def test_what_cannot_be_held_equal_is_named(by_workers: scaling.ScalingStudy, ru
     assert study.warnings == ("family differs along with workers: the curve is over both",)
 
 
-def test_different_set_ups_are_never_one_curve(by_workers: scaling.ScalingStudy, runs: pl.DataFrame) -> None:
+def test_different_set_ups_are_never_one_curve(by_workers: ScalingStudy, runs: pl.DataFrame) -> None:
     # Once pooled: w2-binary-t16-insert with w2-coord-t16-insert, against w1-local-t16-insert.
     assert not any("pools" in note for curve in by_workers for note in curve.warnings)
     assert {curve.stratum["family"] for curve in by_workers} == {""}
@@ -71,7 +73,7 @@ def test_different_set_ups_are_never_one_curve(by_workers: scaling.ScalingStudy,
     assert any("pools several values of resource: w2-binary-t16-insert, w2-coord-t16-insert" in note for note in notes)
 
 
-def test_what_is_selected_does_not_change_the_answer(by_workers: scaling.ScalingStudy, runs: pl.DataFrame) -> None:
+def test_what_is_selected_does_not_change_the_answer(by_workers: ScalingStudy, runs: pl.DataFrame) -> None:
     whole = {tuple(curve.stratum.values()): curve.growth for curve in by_workers}
     for only in ({"threads": 16}, {"phase": "load"}, {"phase": "load", "threads": 64}):
         chosen = scaling.scale_runs(runs, "workers", only=only, resamples=50)
@@ -92,8 +94,8 @@ def test_threads_over_one_cluster(runs: pl.DataFrame) -> None:
     assert set(rows["model"]) == {"linear", "amdahl", "gustafson", "usl"}
 
 
-def test_text_names_every_curve_and_note(by_workers: scaling.ScalingStudy) -> None:
-    text = scaling.format_scaling(by_workers)
+def test_text_names_every_curve_and_note(by_workers: ScalingStudy) -> None:
+    text = format_scaling(by_workers)
     assert text.count("throughput [operations/s] over workers") == len(by_workers)
     assert "note: verdicts use p adjusted by Holm over all comparisons of one operation" in text
     assert "the curve falls from the smallest measured size on" in text
@@ -120,7 +122,7 @@ def test_a_single_size_is_left_out_and_said(runs: pl.DataFrame) -> None:
 
 
 def test_littles_law_holds_on_every_recorded_run(runs: pl.DataFrame, latencies: pl.DataFrame) -> None:
-    table = scaling.little_runs({"runs": runs, "operation_latencies": latencies})
+    table = little_runs({"runs": runs, "operation_latencies": latencies})
     assert not table["contradicts"].any()
     shares = dict(zip(table["resource"], table["share_in_system"], strict=True))
     # A throttled client leaves most of its threads waiting; an unthrottled one keeps nearly all in the system.
@@ -129,7 +131,7 @@ def test_littles_law_holds_on_every_recorded_run(runs: pl.DataFrame, latencies: 
     # READ-MODIFY-WRITE contains its read and update: counting it too would exceed the threads.
     assert 0.9 < shares["w2-all-f"] < 1
     with pytest.raises(UsageError, match="pass a dataset"):
-        scaling.little_runs(runs)  # type: ignore[arg-type]  # no such source, on purpose
+        little_runs(runs)  # type: ignore[arg-type]  # no such source, on purpose
 
 
 def test_recorded_configurations_compare_as_they_should(runs: pl.DataFrame) -> None:
@@ -138,5 +140,5 @@ def test_recorded_configurations_compare_as_they_should(runs: pl.DataFrame) -> N
     assert verdicts["load", 16, "2"] == "slower"
     assert verdicts["run", 4, "4"] == "slower"
     assert "faster" not in verdicts.values()
-    text = stats.format_comparison(result)
+    text = format_comparison(result)
     assert "slower on its own, but not after Holm's adjustment" in text

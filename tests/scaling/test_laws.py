@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from citus_analysis import scaling
 from citus_analysis.errors import UsageError
-from citus_analysis.stats import mean_interval_from_summary
+from citus_analysis.scaling.cost import cost_figures
+from citus_analysis.scaling.queueing.laws import service_demand
+from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
 
 #: Jain (1991), table 34.1: N, response times per visit of CPU and disks A and B, R, X, queue lengths.
 JAIN_34_1 = [
@@ -112,7 +114,7 @@ def test_little_accounts_for_every_thread() -> None:
 
 
 def test_utilisation_and_demand_are_inverse() -> None:
-    demand = scaling.service_demand([0.5, 0.25], 1_000, [1, 4])
+    demand = service_demand([0.5, 0.25], 1_000, [1, 4])
     assert demand == pytest.approx([500, 1_000])
     assert scaling.utilisation(1_000, demand, [1, 4]) == pytest.approx([0.5, 0.25])
 
@@ -130,17 +132,15 @@ def test_bounds_of_jains_example() -> None:
 
 def test_cost_figures() -> None:
     mean = mean_interval_from_summary(100_000, 2_000, 5)
-    figures = scaling.cost_figures(mean, nodes=17, vcpus_per_node=16, price_per_node_hour=1.2, currency="EUR")
+    figures = cost_figures(mean, nodes=17, vcpus_per_node=16, price_per_node_hour=1.2, currency="EUR")
     assert figures.vcpus == 272
     assert figures.ops_s_per_vcpu.estimate == pytest.approx(100_000 / 272)
     price = figures.price_per_million_ops
     assert price is not None
     assert price.estimate == pytest.approx(17 * 1.2 / 3_600 * 10)
     assert price.low == pytest.approx(17 * 1.2 / 3_600 * 1e6 / mean.high)
-    assert scaling.cost_figures(mean, nodes=1, vcpus_per_node=2).price_per_million_ops is None
+    assert cost_figures(mean, nodes=1, vcpus_per_node=2).price_per_million_ops is None
     unsure = mean_interval_from_summary(10, 20, 3)
-    assert (
-        scaling.cost_figures(unsure, nodes=1, vcpus_per_node=1, price_per_node_hour=1).price_per_million_ops is not None
-    )
+    assert cost_figures(unsure, nodes=1, vcpus_per_node=1, price_per_node_hour=1).price_per_million_ops is not None
     with pytest.raises(UsageError):
-        scaling.cost_figures(mean, nodes=0, vcpus_per_node=1)
+        cost_figures(mean, nodes=0, vcpus_per_node=1)

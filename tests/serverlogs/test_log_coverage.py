@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
-from citus_analysis.report import coverage_table, server_sentences
-from citus_analysis.serverlogs import ServerProfile
+from citus_analysis.dataset import IngestSummary
+from citus_analysis.report.server_text import coverage_table, server_sentences
+from citus_analysis.serverlogs.server_profile import ServerProfile
 
 HEAD = "2026-11-20 21:03:47.877 UTC [7] "
 TIMELESS = "2026-11-20 21:03:47.877 UTC "
@@ -53,7 +54,7 @@ READ = {
 }
 
 
-def ingested(lines: list[str], tmp_path: Path) -> tuple[ca.IngestSummary, ServerProfile]:
+def ingested(lines: list[str], tmp_path: Path) -> tuple[IngestSummary, ServerProfile]:
     path = tmp_path / "postgresql.log"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     summary = ca.ingest(path, tmp_path / "dataset", jobs=1)

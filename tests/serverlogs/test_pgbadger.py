@@ -16,7 +16,7 @@ import zstandard
 
 import citus_analysis as ca
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.serverlogs import ServerProfile
+from citus_analysis.serverlogs.server_profile import ServerProfile
 from citus_analysis.serverlogs.statement_records import CLIENT, NODE
 from tests.recordings import RECORDED
 

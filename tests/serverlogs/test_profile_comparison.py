@@ -10,7 +10,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.core.array_types import Floats
 from citus_analysis.dataset import Dataset
-from citus_analysis.serverlogs.profile_comparison import FEWEST, block_means, compare_servers
+from citus_analysis.serverlogs.profile_comparison import FEWEST, ServerComparison, block_means, compare_servers
 
 BEGIN = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
@@ -27,7 +27,7 @@ def write_log(path: Path, *statements: tuple[str, Floats]) -> None:
     path.write_text("".join(sorted(lines)), encoding="utf-8")
 
 
-def halves(folder: Path) -> ca.serverlogs.ServerComparison:
+def halves(folder: Path) -> ServerComparison:
     dataset: Dataset = ca.open_dataset(folder)
     before = ca.server_profile(dataset, until="2026-03-01 12:00")
     return ca.compare_servers(ca.server_profile(dataset, since="2026-03-01 12:00"), before)

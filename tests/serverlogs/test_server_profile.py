@@ -9,8 +9,8 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
-from citus_analysis.serverlogs import ServerProfile
 from citus_analysis.serverlogs.activity_tables import summarise_lock_waits
+from citus_analysis.serverlogs.server_profile import ServerProfile
 from citus_analysis.serverlogs.session_tables import summarise_sessions
 from tests.recordings import RECORDED
 

@@ -11,7 +11,8 @@ import polars as pl
 
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
-from citus_analysis.spans import Traces, build_traces
+from citus_analysis.spans import build_traces
+from citus_analysis.spans.traces import Traces
 from tests.recordings import RECORDED
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,9 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.dataset import Dataset
 from citus_analysis.plots import plot_histograms
-from citus_analysis.spans import ProfileStudy, beside_clients, parts_by_configuration, time_histogram
-from citus_analysis.spans.analyse.beside_clients import sampled_percent
+from citus_analysis.spans import beside_clients, time_histogram
+from citus_analysis.spans.analyse.beside_clients import parts_by_configuration, sampled_percent
+from citus_analysis.spans.analyse.profile import ProfileStudy
 from tests.recordings import RECORDED
 
 RESOURCES = ("w1-t16-insert", "w2-t16-insert", "w2-binary-t16-insert")

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.schema import TABLES
-from citus_analysis.spans import Traces, build_traces, coarse_profile, log_line_profile
+from citus_analysis.spans import build_traces, coarse_profile, log_line_profile
+from citus_analysis.spans.traces import Traces
 
 START = datetime(2026, 11, 20, 21, 1, 26, tzinfo=UTC)
 NODES = pl.DataFrame(

@@ -11,7 +11,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from citus_analysis.dataset import ingest, open_dataset
-from citus_analysis.runner import make_plan, parse_experiment
+from citus_analysis.runner import make_plan
+from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.experiment_file.target_fields import EmbeddedTarget
 from citus_analysis.runner.systems.embedded import Embedded
 from citus_analysis.spans.export.trace_files import export_traces

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from citus_analysis.spans import Traces, build_traces
+from citus_analysis.spans import build_traces
 from citus_analysis.spans.match.clocks import (
     MAX_DRIFT,
     Bounds,
@@ -19,6 +19,7 @@ from citus_analysis.spans.match.clocks import (
     fit_clock,
     most_agreed_offset,
 )
+from citus_analysis.spans.traces import Traces
 from tests.spans.recordings import load, traces_of
 
 PPM = 1e-6

@@ -7,7 +7,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from citus_analysis.spans import Traces, build_traces
+from citus_analysis.spans import build_traces
+from citus_analysis.spans.traces import Traces
 from tests.spans.recordings import Recording, key_of, load, pairs_with_keys
 from tests.spans.test_damaged_logs import wrong
 from tests.spans.writing import Node, insert, record

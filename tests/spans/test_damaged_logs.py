@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.schema import TABLES
-from citus_analysis.spans import Traces, build_traces
+from citus_analysis.spans import build_traces
+from citus_analysis.spans.traces import Traces
 from tests.spans.recordings import Recording, load, pairs_with_keys, parse_log
 from tests.spans.writing import Node, begin, end, insert, record, run_child
 

@@ -6,17 +6,10 @@ import polars as pl
 import pytest
 
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.spans import (
-    autovacuum_intervals,
-    coarse_profile,
-    critical_path,
-    fan_out_profile,
-    log_line_profile,
-    percentile_profile,
-    tail_profile,
-)
-from citus_analysis.spans.analyse.composition import COMPONENTS
+from citus_analysis.spans import coarse_profile, critical_path, log_line_profile, tail_profile
+from citus_analysis.spans.analyse.composition import COMPONENTS, fan_out_profile, percentile_profile
 from citus_analysis.spans.analyse.profile_percentiles import profile_percentiles
+from citus_analysis.spans.analyse.tail import autovacuum_intervals
 from citus_analysis.stats import mean_interval
 from citus_analysis.stats.estimate.nested import run_percentile
 from tests.spans.recordings import load, traces_of

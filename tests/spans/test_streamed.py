@@ -7,12 +7,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from citus_analysis.schema import TABLES
-from citus_analysis.spans import Traces
 from citus_analysis.spans.read import streamed
 from citus_analysis.spans.read.divided import held
 from citus_analysis.spans.read.records import USED, number_files
 from citus_analysis.spans.read.streamed import Columns, NotInOrder, Pass
-from citus_analysis.spans.traces import trace_pass
+from citus_analysis.spans.traces import Traces, trace_pass
 from tests.spans.recordings import Cut, Recording, load, traces_of
 from tests.spans.test_damaged_logs import DAMAGES, in_pieces
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from citus_analysis.core.defaults import CHANGE_ALPHA
+from citus_analysis.defaults import CHANGE_ALPHA
 from citus_analysis.errors import UsageError
-from citus_analysis.stats import cusum_p_value, find_changes, newest_shift, rank_cusum
+from citus_analysis.stats import find_changes
+from citus_analysis.stats.series.change_points import cusum_p_value, rank_cusum
+from citus_analysis.stats.series.newest_runs import newest_shift
 
 Rows = NDArray[np.float64]
 

@@ -12,7 +12,9 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.stats.compare.verdicts import PLANNED
+from citus_analysis.stats.compare.families import holm
+from citus_analysis.stats.compare.ranks import mann_whitney_p
+from citus_analysis.stats.compare.verdicts import PLANNED, compare_summaries
 
 #: Permeability of chorioamnion, Hollander and Wolfe (1973), page 69; also the example of R's wilcox.test.
 AT_TERM = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
@@ -73,12 +75,12 @@ def test_rank_p_with_ties_is_that_of_all_divisions(seed: int) -> None:
     sums = np.array([sum(chosen) for chosen in itertools.combinations(ranks, first)])
     seen = ranks[:first].sum()
     expected = min(1.0, 2 * min((sums <= seen).mean(), (sums >= seen).mean()))
-    assert stats.mann_whitney_p(values[:first], values[first:]) == pytest.approx(expected)
+    assert mann_whitney_p(values[:first], values[first:]) == pytest.approx(expected)
 
 
 def test_overhead_of_monitoring_in_the_study_is_inconclusive() -> None:
     # Two sets of four runs with a spread of 15 %: the claim of no overhead is not supported.
-    comparison = stats.compare_summaries((102.0, 15.0, 4), (100.0, 15.0, 4), label_a="monitored", label_b="plain")
+    comparison = compare_summaries((102.0, 15.0, 4), (100.0, 15.0, 4), label_a="monitored", label_b="plain")
     assert comparison.verdict == "inconclusive"
     assert comparison.runs_missing is not None
     assert comparison.runs_missing > 100
@@ -86,11 +88,11 @@ def test_overhead_of_monitoring_in_the_study_is_inconclusive() -> None:
 
 
 def test_runs_needed_is_enough_in_a_simulation() -> None:
-    needed = stats.compare_summaries((110.0, 10.0, 4), (100.0, 10.0, 4)).runs_needed
+    needed = compare_summaries((110.0, 10.0, 4), (100.0, 10.0, 4)).runs_needed
     assert needed is not None
     rng = np.random.default_rng(6)
     verdicts = [
-        stats.compare_summaries(_moments(rng.normal(110, 10, needed)), _moments(rng.normal(100, 10, needed))).verdict
+        compare_summaries(_moments(rng.normal(110, 10, needed)), _moments(rng.normal(100, 10, needed))).verdict
         for _ in range(200)
     ]
     # The spread of four runs is known badly, and is taken at its upper limit: for the true one that is too many.
@@ -103,7 +105,7 @@ def test_planned_comparisons_decide_as_often_as_assured(truth: float) -> None:
     rng, powers = np.random.default_rng(7), []
     for _ in range(150):
         a, b = rng.normal(0, 6, 5).std(ddof=1), rng.normal(0, 6, 5).std(ddof=1)
-        runs = stats.compare_summaries((truth, float(a), 5), (100.0, float(b), 5)).runs_needed
+        runs = compare_summaries((truth, float(a), 5), (100.0, float(b), 5)).runs_needed
         assert runs is not None
         error = math.hypot(6 / truth, 6 / 100) / math.sqrt(runs)
         powers.append(power(abs(math.log(truth / 100)), math.log(1.05), error, 2 * runs - 2))
@@ -131,7 +133,7 @@ def test_a_planned_family_decides_as_often_as_assured() -> None:
     for _ in range(300):
         # The plan takes the ratio for right, so each pilot has the true one; its spread is that of five runs.
         pilots = [rng.normal(0, 6, 5).std(ddof=1) for _ in range(2)]
-        one = stats.compare_summaries((110.0, float(pilots[0]), 5), (100.0, float(pilots[1]), 5))
+        one = compare_summaries((110.0, float(pilots[0]), 5), (100.0, float(pilots[1]), 5))
         plans = {"alone": one.runs_needed, "family": stats.compare_many([one] * size)[0].runs_needed}
         for name, runs in plans.items():
             assert runs is not None
@@ -179,13 +181,13 @@ def test_holm_is_statsmodels() -> None:
     rng = np.random.default_rng(3)
     for size in (1, 2, 7, 40):
         p = rng.beta(0.5, 3, size).round(2)
-        np.testing.assert_allclose(stats.holm(p), multipletests(p, method="holm")[1])
+        np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
 
 
 def test_holm_steps_down() -> None:
     # 5 x 0.001, 4 x 0.01, 3 x 0.03, then no less than the one before; worked by hand.
-    np.testing.assert_allclose(stats.holm([0.01, 0.001, 0.04, 0.03, 0.2]), [0.04, 0.005, 0.09, 0.09, 0.2])
-    assert stats.holm([]).size == 0
+    np.testing.assert_allclose(holm([0.01, 0.001, 0.04, 0.03, 0.2]), [0.04, 0.005, 0.09, 0.09, 0.2])
+    assert holm([]).size == 0
 
 
 def test_many_comparisons_are_adjusted_and_say_so() -> None:

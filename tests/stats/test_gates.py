@@ -8,8 +8,10 @@ import pytest
 from scipy import stats
 
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats import compare, format_gate, gate, render_gate
+from citus_analysis.stats import compare, gate
 from citus_analysis.stats.compare.evidence import Evidence, moments
+from citus_analysis.stats.compare.exchange import render_gate
+from citus_analysis.stats.compare.gate_results import format_gate
 
 
 def runs(*values: float, **columns: object) -> pl.DataFrame:

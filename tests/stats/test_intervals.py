@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from citus_analysis import stats
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats.estimate import intervals
+from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
 
 #: Table 5.7 of the study: mean, standard deviation, stated ends, and the n that these ends imply.
 TABLE_5_7 = [
@@ -26,7 +27,7 @@ TABLE_5_7 = [
 def test_normal_formula_of_the_study_gives_its_stated_intervals(
     mean: float, sd: float, low: float, high: float, n: int
 ) -> None:
-    interval = stats.mean_interval_from_summary(mean, sd, n, method="normal")
+    interval = mean_interval_from_summary(mean, sd, n, method="normal")
     assert interval.low == pytest.approx(low, abs=1.5)
     assert interval.high == pytest.approx(high, abs=1.5)
     assert interval.warnings == (f"a normal quantile at n = {n} is too small; Student's t widens the interval",)
@@ -82,7 +83,7 @@ def test_the_interval_of_a_rate_or_time_is_positive_and_finite(values: list[floa
 
 def test_on_the_log_scale_the_ends_are_equally_far_in_proportion() -> None:
     # t(0.975, 2) = 4.302653; s / (mean √n) = 0.5 / √3 with mean 2 and s 1: the delta method's error of log(mean).
-    interval = stats.mean_interval_from_summary(2.0, 1.0, 3, method="log-t")
+    interval = mean_interval_from_summary(2.0, 1.0, 3, method="log-t")
     factor = math.exp(4.302653 * 0.5 / math.sqrt(3))
     assert (interval.low, interval.high) == pytest.approx((2 / factor, 2 * factor), rel=1e-6)
     with pytest.raises(UsageError, match="an interval on the log scale needs positive means"):

@@ -11,6 +11,7 @@ import scipy.stats
 
 from citus_analysis import schema, stats
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.stats.compare.verdict_text import format_comparison
 
 #: Said of every table whose sets are small.
 FEW = (
@@ -300,7 +301,7 @@ def test_raw_and_adjusted_p_stand_side_by_side() -> None:
     table = found.to_polars()
     assert {"p_difference", "p_difference_adjusted", "family", "family_size"} <= set(table.columns)
     assert table.filter(threads=1)["p_difference"].to_list() == [None]
-    assert "p      p adjusted  verdict" in stats.format_comparison(found)
+    assert "p      p adjusted  verdict" in format_comparison(found)
 
 
 def test_what_is_shown_does_not_change_the_answer() -> None:
@@ -342,9 +343,7 @@ def test_a_summary_of_single_runs_has_no_ends() -> None:
 
 
 def test_the_printed_table_marks_what_was_not_detected() -> None:
-    text = stats.format_comparison(
-        stats.compare_runs(runs(*grid(x=[100, 140, 80], y=[90, 130, 85], z=[300, 301, 299])))
-    )
+    text = format_comparison(stats.compare_runs(runs(*grid(x=[100, 140, 80], y=[90, 130, 85], z=[300, 301, 299]))))
     lines = text.splitlines()
     assert lines[0] == "throughput [operations/s]"
     assert [line.split()[0] for line in lines[2:5]] == ["x", "y", "z"]

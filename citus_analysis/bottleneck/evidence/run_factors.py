@@ -8,8 +8,8 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.defaults import LEVEL
 from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.spans.analyse.tail import autovacuum_intervals
 

@@ -24,9 +24,9 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import ASSURANCE, LEVEL, POWER
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import as_polars
+from citus_analysis.defaults import ASSURANCE, LEVEL, POWER
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.estimate._student import chi2_quantile, f_quantile, f_tail, smallest, t_quantile

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.array_types import Bools
-from citus_analysis.core.defaults import SEED
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.defaults import SEED
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.compare.ranks import cliffs_delta, mann_whitney_p
 

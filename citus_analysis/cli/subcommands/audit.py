@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
-    from citus_analysis.published import AuditResult
+    from citus_analysis.published._audit import AuditResult
 
 __all__ = ["command"]
 

@@ -9,7 +9,7 @@ import click
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import METRIC_OPTION, Chosen, over_configurations
-from citus_analysis.core.defaults import EXCHANGE_FORMATS
+from citus_analysis.defaults import EXCHANGE_FORMATS
 
 __all__ = ["command"]
 
@@ -48,7 +48,9 @@ def command(
     including those that --only hides. Runs with the status ok are compared; --allow degraded adds those.
     """
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.stats import compare_runs, format_comparison, render_comparison
+    from citus_analysis.stats import compare_runs
+    from citus_analysis.stats.compare.exchange import render_comparison
+    from citus_analysis.stats.compare.verdict_text import format_comparison
 
     found = compare_runs(open_dataset(dataset_of(folder)), metric, by, base, **chosen)
     if as_json or form == "json":

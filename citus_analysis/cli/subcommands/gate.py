@@ -15,7 +15,7 @@ from citus_analysis.errors import InputError, InsufficientDataError, UsageError
 from citus_analysis.texts.urls import resolved_place
 
 if TYPE_CHECKING:
-    from citus_analysis.stats import Gate
+    from citus_analysis.stats.compare.gate_results import Gate
 
 __all__ = ["command"]
 
@@ -60,7 +60,8 @@ def command(
 
 
 def _print(found: Gate, form: str) -> None:
-    from citus_analysis.stats import format_gate, render_gate
+    from citus_analysis.stats.compare.exchange import render_gate
+    from citus_analysis.stats.compare.gate_results import format_gate
 
     if form == "json":
         print_json(found.to_dict())

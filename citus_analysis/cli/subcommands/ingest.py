@@ -10,7 +10,7 @@ from citus_analysis.cli.completed_values import PLACE, SOURCE
 from citus_analysis.cli.output import key_values, print_json
 from citus_analysis.cli.reading import read_sources
 from citus_analysis.dataset.discover.identity import FACTS
-from citus_analysis.formats import BUILT_IN_OPTIONS
+from citus_analysis.formats.api.options import BUILT_IN_OPTIONS
 
 __all__ = ["command"]
 

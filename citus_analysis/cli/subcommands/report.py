@@ -18,7 +18,7 @@ from citus_analysis.cli.reading import dataset_of
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from citus_analysis.report import ProgressCallback
+    from citus_analysis.report.engine.render import ProgressCallback
 
 __all__ = ["command"]
 

@@ -18,7 +18,9 @@ from citus_analysis.cli.output import key_values, print_frame, print_json, print
 if TYPE_CHECKING:
     from types import FrameType
 
-    from citus_analysis.runner import Choice, Experiment, RunnerSummary
+    from citus_analysis.runner import Experiment
+    from citus_analysis.runner.execution.execute import RunnerSummary
+    from citus_analysis.runner.planning.choice import Choice
 
 __all__ = ["command"]
 
@@ -80,7 +82,9 @@ def command(
     PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
     from citus_analysis.errors import UsageError
-    from citus_analysis.runner import Choice, experiment_schema, load_experiment, run_experiment
+    from citus_analysis.runner import load_experiment, run_experiment
+    from citus_analysis.runner.experiment_file.experiment import experiment_schema
+    from citus_analysis.runner.planning.choice import Choice
 
     if schema:
         print_json(experiment_schema())
@@ -92,8 +96,7 @@ def command(
     loaded = load_experiment(experiment, changes)
     choice = Choice((*cells, *only), retry_failed, more or 0)
     if dry_run:
-        _print_plan(loaded, choice, out, as_json=as_json)
-        return 0
+        return _print_plan(loaded, choice, out, as_json=as_json)
     if check:
         return _print_checks(loaded, out, as_json=as_json)
     if out is None:
@@ -115,7 +118,7 @@ def _restore(out: Path) -> int:
     return 1 if problems else 0
 
 
-def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_json: bool) -> None:
+def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_json: bool) -> int:
     import polars as pl
 
     from citus_analysis.runner.execution.forecast import forecast
@@ -142,6 +145,7 @@ def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_
     ]
     print_frame(pl.DataFrame(rows), "json" if as_json else "table")
     click.echo(f"{len(rows)} runs: {estimate}", err=as_json)
+    return 0
 
 
 def _print_checks(experiment: Experiment, out: Path | None, *, as_json: bool) -> int:

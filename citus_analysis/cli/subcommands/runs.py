@@ -9,7 +9,7 @@ import click
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import ALLOW, AS_JSON, SHARE
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.texts.urls import place_of
 
 __all__ = ["command"]
@@ -27,7 +27,7 @@ def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: b
     that are ok (or allowed). Values that all configurations share are printed above the list.
     """
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.stats import format_configurations, list_configurations
+    from citus_analysis.stats.configurations import format_configurations, list_configurations
 
     found = list_configurations(open_dataset(dataset_of(folder)), level=level, allow=allow)
     if as_json:

@@ -9,7 +9,7 @@ import click
 from citus_analysis.cli.output import print_json
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import Chosen, over_configurations
-from citus_analysis.core.defaults import METRIC
+from citus_analysis.defaults import METRIC
 
 __all__ = ["command"]
 
@@ -26,7 +26,8 @@ def command(folder: Path | str, x: str, metric: str, base: float | None, chosen:
     Runs with the status ok are used; --allow degraded adds those.
     """
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.scaling import format_scaling, scale_runs
+    from citus_analysis.scaling import scale_runs
+    from citus_analysis.scaling.study_text import format_scaling
 
     study = scale_runs(open_dataset(dataset_of(folder)), x, metric, base, **chosen)
     if as_json:

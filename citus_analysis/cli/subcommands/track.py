@@ -20,7 +20,7 @@ from citus_analysis.cli.run_options import (
     column_names,
     column_values,
 )
-from citus_analysis.core.defaults import CHANGE_ALPHA
+from citus_analysis.defaults import CHANGE_ALPHA
 
 __all__ = ["command"]
 
@@ -56,7 +56,8 @@ def command(
     operation and balance that changed within two runs of a change are listed with it.
     """
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.tracking import format_track, track
+    from citus_analysis.tracking import track
+    from citus_analysis.tracking.track_results import format_track
 
     datasets = [open_dataset(dataset_of(folder)) for folder in folders]
     columns, values = column_names(pool), column_values(only)

@@ -1,7 +1,5 @@
 """Processes of Dask on this machine.
 
-Threads of this process work until the processes are ready, or alone if little work is left.
-
 The processes are forked by a server of :mod:`multiprocessing` that imports Dask once. It imports neither polars nor
 Arrow: both start threads, and a process with threads must not be forked. The server ends with this process; a further
 ingest finds it ready.
@@ -12,20 +10,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from multiprocessing import forkserver
 from typing import Final
 
-from citus_analysis.dataset.cluster.relieved_threads import RelievedThreads
 from citus_analysis.errors import InputError
 
 __all__ = ["local_processes"]
 
-#: Remaining work, in seconds, from which processes are started. Starting them, imports included, takes the processors
-#: of this machine more than a second, during which threads would do as much work. Logs whose reading takes three
-#: seconds take ten seconds in all.
-_WORTH_S: Final = 3.0
 _GUARD: Final = "guard the main part of a script with if __name__ == '__main__', or leave out the cluster"
 #: Environment of the server and of the processes.
 _ENVIRONMENT: Final = {
@@ -64,52 +57,41 @@ def _start_server() -> None:
 
 @contextmanager
 def local_processes(number: int, retries: int) -> Iterator[Executor]:
-    """An executor of tasks: threads of this process, and other processes if there is enough work for them.
+    """An executor of tasks in other processes.
 
     Args:
         number: number of processes.
         retries: retries of a task after a process died.
 
     Raises:
-        InputError: this process is one of them, and runs the script again because its main part has no guard.
+        InputError: no process starts, or this process is one of them, and runs the script again because its main part
+            has no guard.
     """
     # multiprocessing has no public name for this attribute.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise InputError("a process that was started for an ingest starts it again", path="__main__", way_out=_GUARD)
-    with ExitStack() as processes, ThreadPoolExecutor(1, "start") as starting:
-
-        def start() -> None:
-            starting.submit(_relieve, threads, processes, number, retries)
-
-        with RelievedThreads(min(number, _cores()), start, _WORTH_S) as threads:
-            yield threads
-
-
-def _relieve(threads: RelievedThreads, stack: ExitStack, number: int, retries: int) -> None:
-    try:
-        processes = stack.enter_context(_processes(number, retries))
-    # As Dask reports a process that has ended or does not answer.
-    except (OSError, RuntimeError, EOFError) as error:
-        problem = InputError(f"a process does not start: {error}", path=f"local:{number}", way_out=_GUARD)
-        problem.__cause__ = error
-        threads.fail(problem)
-    except Exception as defect:  # noqa: BLE001 - every waiting task raises it
-        threads.fail(defect)
-    else:
-        threads.relieve(processes)
-
-
-@contextmanager
-def _processes(number: int, retries: int) -> Iterator[Executor]:
     import dask
     import distributed
 
     _start_server()
     # Dask would replace the list of preloaded modules by its own, which contains pandas, and import pandas here.
     distributed.utils._forkserver_preload_set = True
-    environment = {**_ENVIRONMENT, "POLARS_MAX_THREADS": str(max(1, _cores() // number))}
+    with dask.config.set(_DASK), ExitStack() as stack:
+        try:
+            executor = stack.enter_context(_executor(number, retries))
+        # As Dask reports a process that has ended or does not answer.
+        except (OSError, RuntimeError, EOFError) as error:
+            problem = f"a process does not start: {error}"
+            raise InputError(problem, path=f"local:{number}", way_out=_GUARD) from error
+        yield executor
+
+
+@contextmanager
+def _executor(number: int, retries: int) -> Iterator[Executor]:
+    import distributed
+
+    environment = {**_ENVIRONMENT, "POLARS_MAX_THREADS": str(max(1, len(os.sched_getaffinity(0)) // number))}
     with (
-        dask.config.set(_DASK),
         distributed.LocalCluster(
             n_workers=number,
             threads_per_worker=1,
@@ -124,7 +106,3 @@ def _processes(number: int, retries: int) -> Iterator[Executor]:
         executor = client.get_executor(retries=retries, pure=False)
         yield executor
         executor.shutdown(wait=False)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))

@@ -217,7 +217,8 @@ def _time(name: str, text: str, where: str) -> str:
 
 def _option(name: str, text: str, where: str) -> str:
     # Imports every format, which facts do not need.
-    from citus_analysis.formats import LOG_LINE_PREFIX, TIMEZONE, known_options
+    from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE
+    from citus_analysis.formats.api.registry import known_options
     from citus_analysis.formats.times.zones import timezone_of
 
     known = known_options()

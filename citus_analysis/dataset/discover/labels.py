@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from citus_analysis.dataset.discover.identity import FACTS, Facts, convert_facts, plain_name
 from citus_analysis.errors import FormatError, InputError, UsageError
-from citus_analysis.formats import known_options
+from citus_analysis.formats.api.registry import known_options
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

@@ -89,7 +89,7 @@ def _heads(place: ObjectPlace, listed: Mapping[str, Stored]) -> Sequence[bytes]:
         for name, stored in listed.items()
     ]
     filled = [number for number, end in enumerate(ends) if end]
-    # One that was removed since it was listed is told as one that is not there.
+    # One that was removed since it was listed is reported as one that does not exist.
     with reaching(place.url):
         read = place.read_all([names[number] for number in filled], [ends[number] for number in filled])
     heads = [b""] * len(names)

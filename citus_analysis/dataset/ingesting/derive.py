@@ -26,8 +26,7 @@ from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
-    from citus_analysis.dataset.ingesting.records.log_passes import LogPasses
-    from citus_analysis.spans import Traces
+    from citus_analysis.spans.traces import Traces
 
 __all__ = [
     "DERIVATIONS",
@@ -54,13 +53,11 @@ class ResourceTables:
         folder: the dataset.
         resource: the resource.
         sources: its sources, ordered by path.
-        passes: passes over large logs, begun while these were read; only in the process that read them.
     """
 
     folder: Path
     resource: str
     sources: tuple[SourceState, ...]
-    passes: LogPasses | None = None
 
     def scan(self, name: str) -> pl.LazyFrame:
         """Rows of a table in order of their sources' paths."""
@@ -214,9 +211,10 @@ def _traces(tables: ResourceTables, jobs: int) -> Pieces:
     if not tables.parts("log_events"):
         return
     from citus_analysis.dataset.ingesting.records.log_records import take_in
-    from citus_analysis.spans import TRACED_COLUMNS, are_distributed, trace_iteration
+    from citus_analysis.spans.read.records import TRACED_COLUMNS
+    from citus_analysis.spans.read.sessions import are_distributed
     from citus_analysis.spans.read.streamed import NotInOrder
-    from citus_analysis.spans.traces import trace_pass
+    from citus_analysis.spans.traces import trace_iteration, trace_pass
 
     def scan(parts: Sequence[Part]) -> pl.LazyFrame:
         return scan_table(TABLES["log_events"], tables.folder, parts).select(TRACED_COLUMNS)
@@ -225,11 +223,6 @@ def _traces(tables: ResourceTables, jobs: int) -> Pieces:
     distributed = are_distributed(scan(tables.parts("log_events")), nodes)
     # Pids and sessions are valid within one iteration only.
     for iteration in tables.log_iterations():
-        if tables.passes is not None:
-            with tables.passes.taken(tables, iteration, distributed=distributed) as begun:
-                if begun is not None:
-                    yield from map(_named, trace_pass(begun, jobs))
-                    continue
         parts = tables.log_parts(iteration)
         with TemporaryDirectory(prefix="pieces-", dir=tables.folder / STAGING) as name:
             try:

@@ -19,12 +19,12 @@ __all__ = ["is_output", "with_design"]
 def with_design(files: Sequence[SourceFile], known: Iterable[SourceState] = ()) -> tuple[list[SourceFile], Design]:
     """Files with the identities of the design of their study or of what is beside them, and the design.
 
-    Files whose run is stated keep it, unless several claim to be the same load generator of it: these are told apart by
-    their names, so that they are never summed. Transaction logs follow the report whose run they have.
+    Files whose run is stated keep it, unless several claim to be the same load generator of it: these differ by their
+    names, so that they are never summed. Transaction logs follow the report whose run they have.
 
     Args:
         files: all files that are read.
-        known: sources that the dataset has; results of other folders among them are told apart from those of these.
+        known: sources that the dataset has; results of other folders among them are distinguished from those of these.
     """
     claims = Counter(_claim(file) for file in files if is_output(file))
     chosen = [

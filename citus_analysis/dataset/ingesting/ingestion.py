@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, compress
@@ -48,12 +48,10 @@ from citus_analysis.dataset.ingesting.recognise import (
     unrecognised_reason,
     without_summaries,
 )
-from citus_analysis.dataset.ingesting.records.log_passes import LogPasses, in_reading_order
 from citus_analysis.dataset.ingesting.records.session_groups import MOST_RECORDS
 from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, ProgressCallback
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import read_task, recognise_task
-from citus_analysis.dataset.ingesting.workers.early_hashes import BIG_BYTES
 from citus_analysis.dataset.ingesting.workers.pool import Pool, batches
 from citus_analysis.dataset.objects.object_store import store_at
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
@@ -69,6 +67,9 @@ __all__ = ["ingest"]
 
 #: Threads that read one file, and as many that write its rows: each holds tens of megabytes.
 _MOST_THREADS: Final = 8
+
+#: A file of at least this size on disk is read alone, with all threads.
+BIG_BYTES: Final = 32 * 2**20
 
 #: Interval between commits of finished sources, in seconds; a killed process loses at most this much work.
 _BATCH_SECONDS: Final = 1.0
@@ -136,8 +137,7 @@ def ingest(
     ):
         gauge = _Gauge(progress)
         known = store.load()
-        if pool.cluster is None:
-            pool.start_helpers(len(found.files) - len(known.sources))
+        pool.start_processes(len(found.files) - len(known.sources))
         files = [identifier.identify(file) for file in found.files]
         plan = _recognised(files, forced, known, pool, gauge)
         if not any(item.format for item in plan):
@@ -224,7 +224,7 @@ def _remembered(manifest: Manifest) -> Remembered:
 def _recognised(
     files: list[SourceFile], forced: Format | None, known: Manifest, pool: Pool, gauge: _Gauge
 ) -> list[SourceFile]:
-    """Hash and recognise all files: by helpers those that the dataset does not know, for many of which that pays."""
+    """Hash and recognise all files: by other processes those that the dataset does not know, if these are many."""
     gauge.start("scan", sum(file.bytes for file in files))
     named = None if forced is None else forced.name
     if pool.cluster is not None:
@@ -235,12 +235,13 @@ def _recognised(
         locations = {state.location for state in known.sources.values()}
         new = [file for file in files if file.recorded not in locations]
         old = [file for file in files if file.recorded in locations]
-        there = partial(recognise_task, named, None)
         if new:
             # Imported here, because several threads are about to need them.
             formats()
         at_once = _RECOGNISED_AT_ONCE
-        looked = chain(pool.each(here, old, at_once), pool.each_helped(here, there, new, at_once))
+        looked = chain(
+            pool.each(here, old, at_once), pool.each_of_many(partial(recognise_task, named, None), new, at_once)
+        )
     plan: list[SourceFile] = []
     for file, recognised in looked:
         plan += recognised
@@ -286,9 +287,6 @@ class _Ingest:
     _withheld: list[Part] = field(default_factory=list)
     _unread: list[SourceState] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.passes = LogPasses(self.manifest.folder, self.pool.jobs)
-
     def run(self, plan: list[SourceFile], *, strict: bool) -> IngestSummary:
         plan = [item for item in plan if self._has_a_place(item)]
         known = self.manifest.sources
@@ -300,9 +298,8 @@ class _Ingest:
             self.manifest.hold()
         self._check_files(plan)
         self._forget_renamed(plan)
-        with closing(self.passes):
-            self._read(plan)
-            self._derive()
+        self._read(plan)
+        self._derive()
         self._fetch("match_quality")
         summary = self._summary(plan)
         if strict and summary.exit_code:
@@ -380,23 +377,18 @@ class _Ingest:
         return read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
 
     def _read_large(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Read large sources, each with all threads of this process; records of logs are taken in meanwhile."""
-        big = in_reading_order([task for task in tasks if task.bytes >= BIG_BYTES])
-        if big and isinstance(self.store, FolderStore):
-            self.passes.begin(big, [self._readable(tables) for tables in by_resource(self.manifest)])
+        """Read large sources one after the other, each with all threads of this process."""
         threads = _threads_of_each(self.pool.jobs)
-        for task in big:
-            watch = self.passes.watcher(task)
-            outcome = read_task(self.store, task, threads, self.gauge.add, self.pool.stop, on_file=watch)
-            self.passes.read(task, outcome)
-            yield task, outcome
+        for task in tasks:
+            if task.bytes >= BIG_BYTES:
+                yield task, read_task(self.store, task, threads, self.gauge.add, self.pool.stop)
 
     def _read_small(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Read small sources in threads, and by helpers where there are many."""
+        """Read small sources."""
         small = [task for task in tasks if task.bytes < BIG_BYTES]
-        self.pool.start_helpers(len(small))
-        here, there = partial(read_tasks, self.store, stop=self.pool.stop), partial(read_tasks, self.store)
-        for group, outcomes in self.pool.each_helped(here, there, grouped_tasks(small), at_once=1):
+        self.pool.start_processes(len(small))
+        read = partial(read_tasks, self.store)
+        for group, outcomes in self.pool.each_of_many(read, grouped_tasks(small), at_once=1):
             for task, outcome in zip(group, outcomes, strict=True):
                 self.gauge.add(task.bytes)
                 yield task, outcome
@@ -495,17 +487,16 @@ class _Ingest:
     ) -> Iterator[tuple[DerivedState, list[Staged]]]:
         """Large ones alone: each uses several threads itself, and as much memory as a derivation may."""
         sized = [(derivation, tables, derivation.input_rows(tables)) for derivation, tables in outdated]
-        large = [rows > MOST_RECORDS or self.passes.of_resource(tables.resource) for _, tables, rows in sized]
+        large = [rows > MOST_RECORDS for _, _, rows in sized]
         tasks = [DeriveTask(one.name, tables, one.state_key(tables)) for one, tables, _ in sized]
         for task in compress(tasks, large):
-            own = replace(task, tables=replace(task.tables, passes=self.passes))
-            yield task.state_with(staged := derive_task(self.store, own, self.pool.jobs)), staged
+            yield task.state_with(staged := derive_task(self.store, task, self.pool.jobs)), staged
         small = [task for task, alone in zip(tasks, large, strict=True) if not alone]
-        self.pool.start_helpers(len(small))
+        self.pool.start_processes(len(small))
         # Each derivation's in a row; traces, which take longest, first.
         small.sort(key=attrgetter("derivation"), reverse=True)
         derive = partial(derive_tasks, self.store)
-        for group, computed in self.pool.each_helped(derive, derive, together(small), at_once=1):
+        for group, computed in self.pool.each_of_many(derive, together(small), at_once=1):
             for task, parts in zip(group, computed, strict=True):
                 yield task.state_with(parts), parts
 

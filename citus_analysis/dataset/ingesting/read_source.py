@@ -21,8 +21,9 @@ from citus_analysis.dataset.ingesting.workers.pool import Stopped
 from citus_analysis.dataset.storage.parts import PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import CitusAnalysisError, DatasetError, InputError
-from citus_analysis.formats import Content, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats import Content, Hints, Parsed, Reject
 from citus_analysis.formats.api.delivered import DeliveredParser, Parser
+from citus_analysis.formats.api.format import reject_rows
 from citus_analysis.formats.api.log_coverage import LogCoverage
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.redaction import redact

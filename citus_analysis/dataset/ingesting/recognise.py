@@ -17,8 +17,7 @@ from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.own_facts import own_facts
 from citus_analysis.dataset.discover.url_sources import local_copy
 from citus_analysis.dataset.discover.walk import file_at, unreadable
-from citus_analysis.dataset.ingesting.workers.early_hashes import hash_of
-from citus_analysis.dataset.storage.digests import digest
+from citus_analysis.dataset.storage.digests import content_hash, digest
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.errors import CitusAnalysisError, InputError
 from citus_analysis.formats import Content, Format, Hints, format_named
@@ -122,7 +121,7 @@ def looked_at(file: SourceFile) -> list[SourceFile]:
 def _recognised(file: SourceFile, path: Path, forced: Format | None, remembered: Remembered) -> list[SourceFile]:
     content = Content(path)
     try:
-        hash_ = hash_of(path)
+        hash_ = content_hash(path)
         known = remembered.get((path.name, hash_))
         if known is None:
             found = recognise_sources(content, forced)
@@ -184,7 +183,7 @@ def _as_client(file: SourceFile) -> SourceFile:
 
 def _hash_or_empty(path: Path) -> str:
     try:
-        return hash_of(path)
+        return content_hash(path)
     except OSError:
         return ""
 

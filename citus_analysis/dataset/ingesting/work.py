@@ -5,10 +5,10 @@ The same functions run in threads of this process and on the workers of a cluste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.url_sources import local_copy
@@ -19,9 +19,6 @@ from citus_analysis.dataset.storage.parts import PartWriter
 from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.formats.api.delivered import Parser
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["WHOLE", "Span", "read_task", "recognise_task", "stem_of"]
 
@@ -77,7 +74,6 @@ def read_task(
     parser: Parser | None = None,
     span: Span = WHOLE,
     name: str = "",
-    on_file: Callable[[str, Sequence[pa.RecordBatch]], None] | None = None,
 ) -> Outcome:
     """Read one source, or a stretch of it, into staged parts.
 
@@ -90,7 +86,6 @@ def read_task(
         parser: reads it; default: its format.
         span: the stretch.
         name: distinguishes the files of a stretch from those of others.
-        on_file: as for :class:`~citus_analysis.dataset.storage.parts.PartWriter`.
     """
     file = task.file
     assert file.format is not None  # noqa: S101 - a task without one is never made
@@ -98,7 +93,7 @@ def read_task(
     with (
         local_copy(file, span.begin, span.end) as path,
         store.workspace() as folder,
-        PartWriter(folder, file.identity.resource, stem_of(task) + name, threads, on_file) as writer,
+        PartWriter(folder, file.identity.resource, stem_of(task) + name, threads) as writer,
     ):
         tag, stopped = task.tagger.tagged, stop or Event()
         delivered = delivered_content(path, file.delivery, parser or file.format, span.begin, span.end)

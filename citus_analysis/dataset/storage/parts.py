@@ -7,7 +7,7 @@ contents of files depend on the source and its parser alone, not on the number o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -79,14 +79,12 @@ class PartWriter:
         resource: hive partition.
         stem: prefix of the parts' file names; different states must have different stems.
         threads: files that are written at the same time.
-        on_file: called with the table and the rows of each file, in order, before it is written.
     """
 
     folder: Path
     resource: str
     stem: str
     threads: int = 1
-    on_file: Callable[[str, Sequence[pa.RecordBatch]], None] | None = None
     _held: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     _staged: dict[str, list[Staged]] = field(default_factory=dict)
     _executor: ThreadPoolExecutor | None = None
@@ -154,8 +152,6 @@ class PartWriter:
         path = part_path(name, self.resource, self.stem, len(items))
         file = self.folder / STAGING / f"{name}-{path.rpartition('/')[2]}"
         items.append(Staged(file, Part(name, path, sum(map(len, pieces)))))
-        if self.on_file is not None:
-            self.on_file(name, pieces)
         return len(items) - 1, name, pieces
 
     def _write_file(self, number: int, name: str, pieces: list[pa.RecordBatch]) -> None:

@@ -1,4 +1,4 @@
-"""Lines with which outputs of a tool begin, by which several outputs in one text are told apart.
+"""Lines with which outputs of a tool begin, by which several outputs in one text are distinguished.
 
 A load generator or a sampler prints some lines once in each output, in an order, and not all of them in each version
 and with each option. A line that goes back in this order, or occurs again, is the next output's: after the report of

@@ -314,15 +314,15 @@ def _notes(numbers: Mapping[str, float], requests: float | None) -> str | None:
     if not rate or not seconds:
         return None
     rounding = 1 + _ROUNDED * (requests or 0)
-    told = contradictions([("Measured Requests", requests, [rate * seconds], rounding)])
+    found = contradictions([("Measured Requests", requests, [rate * seconds], rounding)])
     # Requests of the warm-up are good, too, but there cannot be many more of them than its time allows.
     more = (good - rate) * seconds
     if not begin or more <= rounding + _WARM_UP_FACTOR * rate * max(end - begin - seconds, 0.0):
-        return told
+        return found
     words = (
         f"Goodput: {readable(good)}/s printed, but Throughput is {readable(rate)}/s, and there was no time to warm up"
     )
-    return f"{told}; {words}" if told else words
+    return f"{found}; {words}" if found else words
 
 
 def _failed(rate: float | None, good: float | None, requests: float | None) -> int | None:

@@ -90,7 +90,7 @@ def seen_in_order(texts: Iterator[Lines], *, timed: bool) -> Iterator[Lines]:
 def sorted_by_time(texts: Iterator[Lines], *, newest_first: bool) -> Iterator[Lines]:
     """All lines sorted by time; those of one time stay in the order of the file (from its end if newest first).
 
-    A line without a time stays behind the one before it.
+    A line without a time stays after the one before it.
 
     Raises:
         InputError: there are more than 1 GiB of them.

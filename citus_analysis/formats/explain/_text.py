@@ -44,7 +44,7 @@ _TIMES: Final = {
     **dict.fromkeys(("Planning Time", "Planning time"), PLAN_FACTS[0]),
     **dict.fromkeys(("Execution Time", "Execution time", "Total runtime"), PLAN_FACTS[1]),
 }
-#: Greenplum: the part of a plan that several segments execute, behind the name of a motion.
+#: Greenplum: the part of a plan that several segments execute, after the name of a motion.
 _SLICE: Final = re.compile(r"  \(slice[0-9]+(?:; [^()]*)?\)$")
 _KEY: Final = re.compile(r"([A-Z][A-Za-z/ -]{0,40}): (.*)$")
 _SECTION: Final = re.compile(r"(?:Planning|JIT|Worker [0-9]+|Serialization):")

@@ -1,4 +1,4 @@
-"""Outputs of two tools that wrote to one text at the same time, told by lines within one that the other would print."""
+"""Outputs of two tools that wrote to one text at the same time: lines within one that the other would print."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def mingled(text: bytes, first: Format, second: Stretch) -> FormatError:
     """
     line = text.count(b"\n", 0, second.begin) + 1
     name = second.format.name
-    told = f"lines of {first.name} and {name} alternate: {name} begins here, and lines of {first.name} follow"
+    problem = f"lines of {first.name} and {name} alternate: {name} begins here, and lines of {first.name} follow"
     if first is second.format:
-        told = f"lines of several outputs of {name} alternate from here on"
-    return FormatError(told, place=f"line {line}", way_out="write each tool's output to a file of its own")
+        problem = f"lines of several outputs of {name} alternate from here on"
+    return FormatError(problem, place=f"line {line}", way_out="write each tool's output to a file of its own")

@@ -1,4 +1,4 @@
-"""What a format rejects of an output, by reading it: how transcripts and mingled lines are told from its own."""
+"""What a format rejects of an output, by reading it: how transcripts and mingled lines are found."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from citus_analysis.core.array_types import Floats, Integers
-from citus_analysis.core.arrow_arrays import arrow_numbers, own_words, texts_of
+from citus_analysis.core.array_types import Floats
+from citus_analysis.core.arrow_arrays import own_words, texts_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["SINCE", "Snapshot", "growth", "growth_of_each"]
+__all__ = ["SINCE", "Snapshot", "growth"]
 
 #: Type of the column `since`.
 SINCE: Final = pl.Datetime("us", "UTC")
@@ -67,54 +67,25 @@ def growth(
         return _TABLE.no_rows(), before
     whole = rows if before is None else pl.concat([before.rows.select(rows.columns), rows])
     first = 0 if before is None else before.sample
-    numbered = _numbered(whole.with_columns(source=pl.lit(0)), first)
+    numbered = _numbered(whole, first)
     newest = int(numbered.select(pl.col("sample").max()).item())
     has_first = before is None and alone and newest == first
     grown = _grown(view, numbered, [] if has_first else [first])
-    return grown, Snapshot(newest, numbered.filter(sample=newest).drop("sample", "source"))
-
-
-def growth_of_each(view: str, rows: pl.DataFrame) -> tuple[pa.RecordBatch, Integers]:
-    """:func:`growth` for several sources, each of which is whole.
-
-    Args:
-        view: name of the view.
-        rows: as of :func:`growth`, and `source`: the number of the source, which increases.
-
-    Returns:
-        the rows, in the order of the sources, and the number of the source of each.
-    """
-    if rows.is_empty():
-        return _TABLE.no_rows(), np.zeros(0, np.int64)
-    numbered = _numbered(rows, 0)
-    sources = numbered.group_by("source", maintain_order=True).agg(
-        first=pl.col("sample").min(), newest=pl.col("sample").max()
-    )
-    grown = _grown(view, numbered, sources.filter(pl.col("first") < pl.col("newest"))["first"].to_list())
-    firsts, sample = sources["first"].to_numpy(), grown.column("sample").to_numpy()
-    place = np.searchsorted(firsts, sample, side="right") - 1
-    number = grown.schema.get_field_index("sample")
-    own = grown.set_column(number, grown.schema.field(number), arrow_numbers(sample - firsts[place]))
-    return own, sources["source"].to_numpy()[place]
+    return grown, Snapshot(newest, numbered.filter(sample=newest).drop("sample"))
 
 
 def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:
-    """The last row of each entry, and the number `sample` of its snapshot; no two sources have successive numbers."""
-    entry = ["source", "sample_time", "key"]
+    """The last row of each entry, and the number `sample` of its snapshot."""
+    entry = ["sample_time", "key"]
     if rows.select(pl.struct(entry).is_duplicated().any()).item():
         rows = rows.unique(entry, keep="last", maintain_order=True)
-    source, time = rows["source"].to_numpy(), rows["sample_time"].to_physical().to_numpy()
-    order = np.lexsort((time, source))
-    is_next = np.diff(source[order]) != 0
-    number = np.empty(len(rows), np.int32)
-    number[order] = np.cumsum(np.append(0, is_next + (is_next | (np.diff(time[order]) != 0))))
-    return rows.with_columns(sample=pl.Series(number + first, dtype=pl.Int32))
+    return rows.with_columns(sample=pl.col("sample_time").rank("dense").cast(pl.Int32) + (first - 1))
 
 
 def _grown(view: str, numbered: pl.DataFrame, left_out: Sequence[int]) -> pa.RecordBatch:
     """Rows of all snapshots but those that are left out."""
-    counters = [name for name in numbered.columns if name not in (*_BESIDE, "source", "sample")]
-    compared = _compared(numbered.drop("source", *counters)).filter(~pl.col("sample").is_in(left_out))
+    counters = [name for name in numbered.columns if name not in (*_BESIDE, "sample")]
+    compared = _compared(numbered.drop(counters)).filter(~pl.col("sample").is_in(left_out))
     return _long(view, compared, numbered.select(sorted(counters)))
 
 

@@ -26,7 +26,7 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_fram
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
 
-__all__ = ["Header", "Records", "closed_header", "header_of", "read_records", "records_of"]
+__all__ = ["Records", "header_of", "read_records"]
 
 _FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _QUOTE: Final = ord('"')
@@ -66,10 +66,6 @@ class Records:
         noise = int(clean.filter("noise")["length"].sum())
         return Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
 
-    def all_read(self, reasons: pl.Series) -> bool:
-        """Whether no record is rejected, neither here nor for one of these reasons."""
-        return all(texts.null_count() == len(texts) for texts in (self.lines["reason"], reasons))
-
 
 def header_of(head: bytes) -> list[str]:
     """Names of the columns in lower case; empty if the first line is not CSV."""
@@ -81,13 +77,8 @@ def header_of(head: bytes) -> list[str]:
     return [name.strip().lower() for name in names]
 
 
-def closed_header(data: bytes) -> bytes | None:
-    """The first line of a source after which another may follow; None if quotes are not closed at its end."""
-    return None if data.count(b'"') % 2 else data[: data.find(b"\n") + 1]
-
-
 @dataclass(frozen=True)
-class Header:
+class _Header:
     """What the first line of a file says about the others.
 
     Attributes:
@@ -99,7 +90,7 @@ class Header:
     schema: pl.Schema
 
     @classmethod
-    def of(cls, head: bytes, numbers: Collection[str] = ()) -> Header:
+    def of(cls, head: bytes, numbers: Collection[str] = ()) -> _Header:
         """The header of a file that begins like this.
 
         Args:
@@ -126,9 +117,9 @@ def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Re
     Raises:
         FormatError: the header is invalid: a name is missing or occurs twice.
     """
-    header = Header.of(content.head, numbers)
+    header = _Header.of(content.head, numbers)
     for block in chunks(content, _complete):
-        yield reject_oversized(block) if block.oversized else records_of(block, header)
+        yield reject_oversized(block) if block.oversized else _records_of(block, header)
 
 
 def _complete(data: bytes, _offset: int) -> int:
@@ -144,7 +135,7 @@ def _schema(names: Sequence[str], numbers: Collection[str]) -> pl.Schema:
     return pl.Schema({name: pl.Float64() if name in numbers else pl.String() for name in names})
 
 
-def records_of(block: Block, header: Header) -> Records:
+def _records_of(block: Block, header: _Header) -> Records:
     """The records of a block that begins where a record begins and ends where one ends, or the file."""
     schema = header.schema
     lines = line_frame(block.data, block.offset)

@@ -17,7 +17,7 @@ from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.times.sampler_clock import DATE, TIME, date_order
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["MARKERS", "Style", "classified", "complete_bytes", "headers", "kind_of", "with_starts"]
+__all__ = ["MARKERS", "Style", "classified", "complete_bytes", "kind_of", "with_starts"]
 
 #: Kinds of lines that can begin a sample.
 MARKERS: Final = ("time", "cpu_header", "device_header")
@@ -34,10 +34,6 @@ _KINDS: Final = (
     ("time", rf"^(?:Time:\s+{TIME}|{DATE}\s+{TIME}|{_ISO_TIME})$"),
     ("banner", _BANNER_DATE),
 )
-#: Quick tests of bytes for lines that may have a date, be headers, or be a header and values of the CPU.
-_MAY_BE_DATED: Final = re.compile(rb"^(?:[0-9]|\w+ \S+ \().*", re.MULTILINE)
-_MAY_BE_HEADER: Final = re.compile(rb"^(?:avg-cpu:.*|Device.*|[ \t].*Device[ \t\r]*$)", re.MULTILINE)
-_MAY_HAVE_COMMAS: Final = re.compile(rb"^(avg-cpu:.*)\n(?=(.*[0-9],[0-9].*))", re.MULTILINE)
 
 
 def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFrame:
@@ -55,35 +51,6 @@ def kind_of(text: str) -> str:
         'cpu_header'
     """
     return next((name for name, pattern in _KINDS if contains([text], pattern)[0]), "row")
-
-
-def _dated_texts(data: bytes) -> list[str]:
-    r"""The banners and times of a text of ASCII, except for times without a date.
-
-    Example:
-        >>> _dated_texts(b"Linux 6.1.0 (vm) \t11/20/26 \n\n11/20/26 21:10:57\nvda  1.00\n")
-        ['Linux 6.1.0 (vm) \t11/20/26', '11/20/26 21:10:57']
-    """
-    texts = map(_text, _MAY_BE_DATED.findall(data))
-    return [text for text in texts if kind_of(text) in {"banner", "time"}]
-
-
-def _has_decimal_commas(data: bytes) -> bool:
-    r"""Whether a text of ASCII has values of the CPU with commas.
-
-    Example:
-        >>> _has_decimal_commas(b"avg-cpu:  %user   %nice\n           1,25    0,00\n")
-        True
-    """
-    found = (map(_text, lines) for lines in _MAY_HAVE_COMMAS.findall(data))
-    return any(
-        kind_of(header) == "cpu_header" and kind_of(values) == "row" and contains([values], _NUMBERS)[0]
-        for header, values in found
-    )
-
-
-def _text(line: bytes) -> str:
-    return line.rstrip().decode()
 
 
 @dataclass(frozen=True)
@@ -121,21 +88,6 @@ class Style:
         values = lines.filter(pl.col("kind") == "cpu_values")["text"]
         comma = bool(values.str.contains(r"[0-9],[0-9]").any())
         return cls.of(dated, hints, stamped="stamp" in lines.columns, decimal_comma=comma)
-
-    @classmethod
-    def of_plain(cls, head: bytes, hints: Hints) -> Style:
-        """The same without queries, if the beginning is ASCII, no line is stamped, and no time lacks its date."""
-        return cls.of(_dated_texts(head), hints, stamped=False, decimal_comma=_has_decimal_commas(head))
-
-
-def headers(data: bytes) -> frozenset[bytes]:
-    r"""The headers of a text, and few other lines.
-
-    Example:
-        >>> sorted(headers(b"avg-cpu:  %user\n  1.00\nDevice  tps\nvda  1.00\nDevice  tps\n"))
-        [b'Device  tps', b'avg-cpu:  %user']
-    """
-    return frozenset(_MAY_BE_HEADER.findall(data))
 
 
 @cache

@@ -20,14 +20,13 @@ If the last line of a sample is cut, that line is rejected; the rest of the samp
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 
-from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
 from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
 from citus_analysis.formats.samplers._pressure_lines import (
@@ -74,10 +73,10 @@ _NET_FIELDS: Final = {
     "transmit_errors_per_s": (11, 1),
     "transmit_drops_per_s": (12, 1),
 }
-_SHARED: Final = ["source", "sample", "sample_time"]
+_SHARED: Final = ["sample", "sample_time"]
 
 
-class HostCounters(JoinableFormat):
+class HostCounters(Format):
     """Snapshots of `/proc` and control groups: pressure, network and throttling of a host."""
 
     name: ClassVar[str] = "host_counters"
@@ -110,26 +109,11 @@ class HostCounters(JoinableFormat):
             noise = int(clean.filter(kind="noise")["length"].sum())
             yield Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(fresh))
 
-    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
-        """One kind for all sources that begin with a sample."""
-        return True if _BEGINS.match(data) else None
-
-    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
-        """The samples of each source; None if a line is rejected."""
-        lines = _lines(joined.block, 0)
-        if lines["reason"].null_count() < lines.height:
-            return None
-        offsets = lines["offset"].to_numpy()
-        lines = lines.with_columns(source=pl.Series(joined.sources(offsets)))
-        begins = offsets[(lines["kind"] == "begins").to_numpy()]
-        samples = {name: joined.own_samples(read(lines), begins) for name, read in _READERS.items()}
-        return joined.divided(samples, lines.with_columns(noise=pl.col("kind") == "noise"))
-
 
 def _lines(block: Block, samples: int) -> pl.DataFrame:
-    """The lines of a block after so many samples, all of them of one source and `fresh`."""
+    """The lines of a block after so many samples, all of them `fresh`."""
     lines = _judged(_placed(compact_lines(block.data, block.offset), samples))
-    return lines.with_columns(fresh=pl.lit(value=True), source=pl.lit(0))
+    return lines.with_columns(fresh=pl.lit(value=True))
 
 
 def _whole_samples(data: bytes, _offset: int) -> int:
@@ -193,7 +177,7 @@ def _finished(name: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
-    series = ["source", "pressure", "scope"]
+    series = ["pressure", "scope"]
     rows = _of_kind(lines, "pressure")
     parts = rows["text"].str.strip_prefix("/proc/pressure/").str.splitn(":", 2).struct
     fields = pressure_fields(parts.field("field_1"))
@@ -203,7 +187,7 @@ def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _net(lines: pl.DataFrame) -> pl.DataFrame:
-    series = ["source", "interface"]
+    series = ["interface"]
     rows = _of_kind(lines, "net")
     counters = split_columns(rows["text"].str.replace("^.*: ?", ""), _NET_NUMBERS, frozenset(range(_NET_NUMBERS)))
     rows = rows.select(
@@ -230,7 +214,7 @@ def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
         pl.col("fresh").any(), pl.col("byte_offset").first(), **by_name
     )
     rows = rows.with_columns(throttled=pl.coalesce("throttled_usec", pl.col("throttled_time") / 1000))
-    series = ["source", "control_group"]
+    series = ["control_group"]
     return _finished(
         "throttle_samples",
         rows.with_columns(

@@ -20,7 +20,7 @@ A last line without line end is rejected: a truncated number is still a valid nu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -28,8 +28,7 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
@@ -39,8 +38,8 @@ from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_lines import Style
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
-from citus_analysis.formats.sources.content import HEAD_BYTES, Block, Content
-from citus_analysis.formats.times.sampler_clock import may_have_far_years, parse_times
+from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.sampler_clock import parse_times
 
 __all__ = ["FORMAT", "Iostat"]
 
@@ -65,7 +64,7 @@ class _Position:
     last_time: datetime | None = None
 
 
-class Iostat(JoinableFormat):
+class Iostat(Format):
     """Text output of `iostat` (sysstat)."""
 
     name: ClassVar[str] = "iostat"
@@ -105,27 +104,6 @@ class Iostat(JoinableFormat):
                 lines = iostat_lines.classified(line_frame(block.data, block.offset), stamped=style.stamped)
             parsed, position = _parse_chunk(block, lines, style, position)
             yield parsed
-
-    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
-        """The facts about the file and its headers; None if lines before it could change how it is read."""
-        # A line of sysstat 9 (`Time:`) has the date of a line before, and all times after it may be moved by days.
-        if b"Time:" in data or may_be_stamped(data) or may_have_far_years(data):
-            return None
-        kinds = _first_kinds(data)[:2]
-        if kinds[:1] != ["banner"] or kinds[-1] not in iostat_lines.MARKERS:
-            return None
-        return Style.of_plain(data[:HEAD_BYTES], source[1]), iostat_lines.headers(data)
-
-    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
-        """The samples of each source; None if a line cannot be read."""
-        style = Style.of_plain(first[0].head, first[1])
-        lines = iostat_lines.classified(line_frame(joined.data), stamped=False)
-        tables, lines, _ = _reports(joined.data, lines, style, _Position())
-        if lines["reason"].null_count() < lines.height:
-            return None
-        begins = lines.filter("starts")["offset"].to_numpy()
-        samples = {name: joined.own_samples(rows, begins) for name, rows in tables.items() if rows.height}
-        return joined.divided(samples, lines.with_columns(noise=_IS_NOISE))
 
 
 def _first_kinds(head: bytes) -> list[str]:

@@ -26,24 +26,22 @@ they are recognised and rejected with a reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 
-from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
 from citus_analysis.formats.reading.compact_lines import compact_lines
 from citus_analysis.formats.reading.lines import beginning, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.sampler_lines import is_stamped, may_be_stamped, split_stamp
-from citus_analysis.formats.reading.signs import contains, first_texts
-from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of, split_header
+from citus_analysis.formats.reading.signs import contains
+from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.formats.times.sampler_clock import may_have_far_years
 
 __all__ = ["FORMAT", "Vmstat"]
 
@@ -68,7 +66,7 @@ _OTHERS: Final = (
 )
 
 
-class Vmstat(JoinableFormat):
+class Vmstat(Format):
     """Reports of `vmstat` (procps)."""
 
     name: ClassVar[str] = "vmstat"
@@ -109,37 +107,10 @@ class Vmstat(JoinableFormat):
             parsed, style = _parse_block(block, style)
             yield parsed
 
-    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
-        """The header, if it is the same for all samples, and the options; None with lines that may be stamped."""
-        content, hints = source
-        header = None if may_be_stamped(data) or may_have_far_years(data) else _only_header(data)
-        if header is None:
-            return None
-        style = Style.of(content.path, hints, stamped=False)
-        style.local.check([split_header(header)[1]])
-        return header, style.local.zone, style.first_report, style.memory_kb
-
-    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
-        """The samples of each source; None if a line cannot be read."""
-        style = Style.of(first[0].path, first[1], stamped=False)
-        lines, samples = _read(joined.block, style)
-        if samples is None or lines["reason"].null_count() < lines.height:
-            return None
-        own, bounds = joined.own_samples(samples, samples["byte_offset"].to_numpy())
-        return joined.divided({name: (rows, bounds) for name, rows in _tables(own, style).items()}, lines)
-
 
 def _is_clocked(head: bytes) -> bool:
     """Whether ExaWatcher put a time of day before each line."""
     return _CLOCKED.search(head) is not None
-
-
-def _only_header(data: bytes) -> str | None:
-    """The header of all samples; None if there are several, or if something else precedes it than its title."""
-    titled = first_texts(data, 2) or []
-    first = [text for text in titled if not contains([text], _TITLE)[0]][:1]
-    headers = {line.rstrip() for line in data.split(b"\n") if b"swpd" in line}
-    return first[0] if any(contains(first, _HEADER)) and headers == {first[0].encode()} else None
 
 
 def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:

@@ -49,7 +49,7 @@ from citus_analysis.formats.times.zones import LocalTime
 __all__ = ["FIELD", "FORMAT", "ROW_END", "SAID", "SEVERITY_FIELD", "PgCsvLog", "RowHeads"]
 
 _CHUNK: Final = 16 * 2**20
-#: Microseconds behind milliseconds.
+#: Microseconds after milliseconds.
 _FINER: Final = r"(\.[0-9]{3})[0-9]+"
 #: A doubled quote ends one stretch and begins the next: the match never has to backtrack, which makes it fast.
 FIELD: Final = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'

@@ -20,10 +20,9 @@ gpid=20000030999`) names the session of its parent.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from itertools import pairwise
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -31,16 +30,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.csv_records import (
-    Header,
     Records,
-    closed_header,
     header_of,
     read_records,
-    records_of,
 )
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
@@ -62,7 +57,7 @@ _NAMED: Final[Mapping[str, str]] = {
 CHILD_APPLICATION: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})(?:[^0-9]|$)"
 
 
-class Activity(JoinableFormat):
+class Activity(Format):
     """Snapshots of `pg_stat_activity`: sessions and their wait events."""
 
     name: ClassVar[str] = "activity"
@@ -100,26 +95,6 @@ class Activity(JoinableFormat):
                 snapshots, last = int(numbers[-1]) + 1, good["sample_time"].item(-1)
             table = good.drop("offset", "reason").with_columns(pl.Series("sample", numbers))
             yield piece.parsed({"activity_samples": table}, rows)
-
-    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
-        """The header as it is written, and the zone; None without the columns that are needed."""
-        content, hints = source
-        header = closed_header(data)
-        if not header or not self.detect(content.path.name, header):
-            return None
-        return header, LocalTime.of(content.path, hints.options).zone
-
-    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
-        """The snapshots of each source; None if a record cannot be read."""
-        header, zone = header_of(joined.data), LocalTime.of(first[0].path, first[1].options).zone
-        records = records_of(joined.block, Header.of(joined.data))
-        rows = _rows(records, _columns(tuple(header), str(time_column(header)), zone.key if zone else "UTC"))
-        if not records.all_read(rows["reason"]):
-            return None
-        bounds = joined.bounds(rows["offset"].to_numpy())
-        numbers = [_numbers(rows["sample_time"][begin:end], None) - 1 for begin, end in pairwise(bounds)]
-        table = rows.drop("offset", "reason").with_columns(pl.Series("sample", np.concatenate(numbers)))
-        return joined.divided({"activity_samples": (table, bounds)}, records.lines)
 
 
 def _all_null(values: pl.Series) -> bool:

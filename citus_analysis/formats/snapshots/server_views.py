@@ -24,25 +24,20 @@ whose time or one of whose counters cannot be read is rejected.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar
 
-import numpy as np
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.counter_growth import SINCE, Snapshot, growth, growth_of_each
+from citus_analysis.formats.reading.counter_growth import SINCE, Snapshot, growth
 from citus_analysis.formats.reading.csv_records import (
-    Header,
     Records,
-    closed_header,
     header_of,
     read_records,
-    records_of,
 )
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
@@ -111,7 +106,7 @@ class _Layout:
         return [key for key in self.view.keys if key in self.header]
 
 
-class ServerViews(JoinableFormat):
+class ServerViews(Format):
     """Snapshots of a server's statistics views: cumulative counters."""
 
     name: ClassVar[str] = "server_views"
@@ -147,32 +142,6 @@ class ServerViews(JoinableFormat):
             yield piece.parsed({"server_counters": grown}, rows)
         if held is not None and held.height:
             yield Parsed({"server_counters": growth(layout.view.name, held, before)[0]}, 0)
-
-    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
-        """The header as it is written, and the zone; None if the header is of no view."""
-        content, hints = source
-        header = closed_header(data)
-        if not header or not _layout(header):
-            return None
-        return header, LocalTime.of(content.path, hints.options).zone
-
-    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
-        """The growth between the snapshots of each source; None if a record is rejected or times are not in order."""
-        layout, zone = _layout(joined.data), LocalTime.of(first[0].path, first[1].options).zone
-        if layout is None:
-            return None
-        records = records_of(joined.block, Header.of(joined.data, layout.counters))
-        rows = _rows(records, layout, zone.key if zone else "UTC")
-        if not records.all_read(rows["reason"]):
-            return None
-        source = joined.sources(rows["offset"].to_numpy())
-        times = rows["sample_time"].to_physical().to_numpy()
-        if ((np.diff(times) < 0) & (np.diff(source) == 0)).any():
-            return None
-        entries = rows.drop("offset", "reason").with_columns(source=pl.Series(source))
-        grown, of = growth_of_each(layout.view.name, entries)
-        bounds = np.searchsorted(of, np.arange(len(joined.lengths) + 1))
-        return joined.divided({"server_counters": (grown, bounds)}, records.lines)
 
 
 def _layout(head: bytes) -> _Layout | None:

@@ -5,7 +5,7 @@ iostat prints dates and times in the recorder's locale (`11/20/26 21:10:57`, `20
 locale, so the order of day and month is decided from evidence, in this sequence: a leading year of four digits;
 the option `date_order`; a number above 12 in one of the two places; dots or dashes between the numbers, or a
 decimal comma elsewhere in the file (locales with the month first use neither). Otherwise, the month is first. The
-abbreviation of a zone behind AM or PM (English in India) does not count: the zone is that of the option `timezone`.
+abbreviation of a zone after AM or PM (English in India) does not count: the zone is that of the option `timezone`.
 
 Example:
     >>> import polars as pl
@@ -27,7 +27,7 @@ import polars as pl
 
 from citus_analysis.formats.api.options import DATE_ORDER
 
-__all__ = ["DATE", "TIME", "date_order", "may_have_far_years", "parse_times"]
+__all__ = ["DATE", "TIME", "date_order", "parse_times"]
 
 #: A date of three numbers, and a time of day; capture groups as :func:`parse_times` uses them.
 DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
@@ -39,7 +39,6 @@ _CENTURY: Final = 2000
 #: Years of the Buddhist era, which Thai locales print, begin this many before those of the common era.
 _BUDDHIST: Final = 543
 _MOST_YEAR: Final = 2400
-_FAR_YEAR: Final = re.compile(rb"(?:2[4-9]|[3-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}")
 
 #: Pattern -> form of times that need no evidence.
 _PLAIN: Final = {
@@ -73,16 +72,6 @@ def date_order(dates: Iterable[str], options: Mapping[str, str], *, decimal_comm
         return "mdy"
     separators = {match[0][len(match[1])] for match in matches}
     return "dmy" if decimal_comma or separators & {".", "-"} else "mdy"
-
-
-def may_have_far_years(data: bytes) -> bool:
-    """Whether a date may be of a year from 2400 on: how :func:`parse_times` reads it depends on the other times.
-
-    Example:
-        >>> may_have_far_years(b"2026-11-20 10:00:00"), may_have_far_years(b"2569-11-20 10:00:00")
-        (False, True)
-    """
-    return _FAR_YEAR.search(data) is not None
 
 
 def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> pl.Series:

@@ -10,8 +10,7 @@ from typing import Final
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, check, finding
-from citus_analysis.stats import mean_interval_from_summary
-from citus_analysis.stats.estimate.intervals import MeanMethod
+from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval_from_summary
 from citus_analysis.texts.metric_names import level_in
 from citus_analysis.texts.number_text import percent, readable
 

@@ -22,8 +22,8 @@ from citus_analysis.published.checks.ycsb_traps import (
     measurement_interval,
     percentile_label,
 )
-from citus_analysis.runs import CONFIGURATION, with_operations
 from citus_analysis.runs.concurrency import concurrency
+from citus_analysis.runs.setups import CONFIGURATION, with_operations
 from citus_analysis.schema import TABLES
 from citus_analysis.stats import mean_interval
 from citus_analysis.texts.counted_words import counted
@@ -272,7 +272,7 @@ def series_add_up(tables: RunTables) -> Iterator[Weighted]:
 def run_length(tables: RunTables) -> Iterator[Weighted]:
     """Run time × sampling rate is the number of samples of iostat and of the status lines."""
     for run in tables.finished().iter_rows(named=True):
-        # A client that is told to run for 30 s ends a few milliseconds earlier or later.
+        # A client that is to run for 30 s ends a few milliseconds earlier or later.
         samples = round(run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ)
         stated = f"{readable(run['runtime_ms'] / 1e3)} s"
         expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"

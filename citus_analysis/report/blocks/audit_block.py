@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.published import AuditResult
+from citus_analysis.published._audit import AuditResult
 from citus_analysis.texts.counted_words import counted, noun_for
 
 __all__ = ["ADVICE", "audit_block", "latency_warnings", "runs_by_severity", "shared_doubts"]

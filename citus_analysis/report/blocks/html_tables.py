@@ -21,7 +21,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.runs import CONFIGURATION
+from citus_analysis.runs.setups import CONFIGURATION
 from citus_analysis.texts.number_text import (
     MISSING,
     aligned,

@@ -11,7 +11,8 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.node_loads import MEASURES
 from citus_analysis.bottleneck.first_limits import Verdict
 from citus_analysis.bottleneck.study import BottleneckStudy
-from citus_analysis.plots import plot_nodes, plot_throughput_curves
+from citus_analysis.plots import plot_nodes
+from citus_analysis.plots.bottleneck_figures import plot_throughput_curves
 from citus_analysis.runs.setups import USUAL_SET_UP
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
@@ -124,8 +125,8 @@ def generator_sentence(study: BottleneckStudy) -> str:
 def _names_of_system(configuration: Mapping[str, object]) -> list[str]:
     """The resource, and the set-up where it is not in its name."""
     resource, set_up = str(configuration["resource"]), configuration.get("set_up")
-    told = set_up is None or set_up == USUAL_SET_UP or str(set_up) in resource
-    return [resource] if told else [resource, str(set_up)]
+    is_named = set_up is None or set_up == USUAL_SET_UP or str(set_up) in resource
+    return [resource] if is_named else [resource, str(set_up)]
 
 
 def demand_sentences(first: pl.DataFrame) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, UNTIL_TIME_IS_UP
 from citus_analysis.dataset import open_dataset
+from citus_analysis.defaults import LEVEL, UNTIL_TIME_IS_UP
 from citus_analysis.runs.setups import operation_name, repeats_system, setting_text, stratum_text
 from citus_analysis.scaling.queueing.resource_demands import predictions
 from citus_analysis.scaling.queueing.system_changes import (
@@ -72,8 +72,6 @@ def network_predictions(
     allow: str = "",
 ) -> Predictions:
     """Predictions for the set-ups of a dataset, as far as a page shows them.
-
-    They need nothing but the dataset, so that they can be computed :func:`~citus_analysis.report.meanwhile`.
 
     Args:
         dataset: folder of the dataset.

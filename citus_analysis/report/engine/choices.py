@@ -22,7 +22,8 @@ from citus_analysis.report.over_time.track_text import column_values, tracked_da
 from citus_analysis.report.scalability import Axis, check_base
 from citus_analysis.runs.run_selection import Selection, check_known, select_runs
 from citus_analysis.runs.run_status import allowed_statuses
-from citus_analysis.serverlogs import LogWindow, WindowedLogs, with_log_runs
+from citus_analysis.serverlogs import with_log_runs
+from citus_analysis.serverlogs.log_window import LogWindow, WindowedLogs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
 
 __all__ = ["check_choices"]

@@ -2,10 +2,10 @@
 
 A report notebook has one cell tagged `parameters` that contains only annotated assignments of typed scalars, each
 followed by its meaning, which ends with the choices if there are any. A value is a literal or, for defaults of the
-whole library, a name that the cell imports from :mod:`citus_analysis.core.defaults`. papermill's own inspection
+whole library, a name that the cell imports from :mod:`citus_analysis.defaults`. papermill's own inspection
 (`papermill --help-notebook`) reads the same lines, and knows types of this form only::
 
-    from citus_analysis.core.defaults import LEVEL
+    from citus_analysis.defaults import LEVEL
 
     x: str = "workers"  # quantity that grows along the series (workers | threads)
     base: int = 0  # value of x that speedup refers to; 0 = the smallest measured
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from citus_analysis.core import defaults
+from citus_analysis import defaults
 from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import InputError, UnknownNameError, UsageError
 from citus_analysis.report.engine.notebook_document import Cell, Notebook, text_of
@@ -38,7 +38,6 @@ __all__ = [
     "Parameter",
     "Scalar",
     "check_parameters",
-    "computes_meanwhile",
     "find_notebook",
     "load_notebook",
     "parameters_in",
@@ -162,18 +161,6 @@ def find_notebook(name: str) -> Path:
     return paths[name]
 
 
-def computes_meanwhile(name: str) -> bool:
-    """Whether the notebook of a report begins results that a second process can compute (`ca.report.meanwhile`).
-
-    Starting that process takes two seconds of a core, which the other reports need themselves.
-
-    Example:
-        >>> computes_meanwhile("scalability"), computes_meanwhile("published")
-        (True, False)
-    """
-    return b"meanwhile(" in find_notebook(name).read_bytes()
-
-
 def load_notebook(path: Path) -> Notebook:
     """A notebook as its JSON document."""
     document: Notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -203,7 +190,7 @@ def parameters_in(source: str) -> tuple[Parameter, ...]:
     Raises:
         ValueError: the cell contains other code than annotated assignments of scalars, or a default is not among its
             choices.
-        AttributeError: a default's name is not in :mod:`citus_analysis.core.defaults`.
+        AttributeError: a default's name is not in :mod:`citus_analysis.defaults`.
     """
     lines = source.splitlines()
     found = []

@@ -10,7 +10,7 @@ from queue import Queue
 from typing import TYPE_CHECKING
 
 from citus_analysis.dataset.discover.walk import MANIFEST_NAME
-from citus_analysis.errors import CitusAnalysisError, InsufficientDataError, OutdatedDatasetWarning
+from citus_analysis.errors import InsufficientDataError, OutdatedDatasetWarning
 from citus_analysis.report.engine.notebooks import Scalar
 from citus_analysis.texts.urls import is_url
 
@@ -53,20 +53,14 @@ def _open_in(kernels: Queue[Kernel], dataset: Path | str) -> None:
     Raises:
         DatasetError: there is no dataset in the folder.
     """
-    from citus_analysis.dataset.ingesting.workers.helper_process import NoAnswerError
     from citus_analysis.report.engine.execution.notebook_work import open_ahead
 
     every = [kernels.get() for _ in range(kernels.qsize())]
     try:
         with ThreadPoolExecutor(len(every)) as pool:
             found, *_ = pool.map(lambda kernel: kernel.call(open_ahead, dataset), every)
-    except NoAnswerError:
-        # A process that cannot be started raises its error when a report is made.
-        return
     finally:
         for kernel in every:
             kernels.put(kernel)
-    if isinstance(found, CitusAnalysisError):
-        raise found
     for message in found:
         warnings.warn(OutdatedDatasetWarning(message), stacklevel=4)

@@ -31,7 +31,6 @@ from citus_analysis.report.engine.notebooks import (
     DATASETS,
     Scalar,
     check_parameters,
-    computes_meanwhile,
     find_notebook,
     load_notebook,
     report_label,
@@ -121,7 +120,7 @@ def render_report(
     given = _with_absolute_datasets(check_parameters(name, parameters or {}))
     source, target = _resolved(dataset, out)
     _spare_notebooks([name], target)
-    with _kernels(1, [name]) as kernels, _packing(html=html) as library:
+    with _kernels(1) as kernels, _packing(html=html) as library:
         if reason := obstacles(source, {name: given}, kernels).get(name):
             raise NothingToReportError(reason, path=source)
         result = _render(name, source, target, given, _Manner(kernels, library, html, index_of(target)))
@@ -163,7 +162,7 @@ def render_reports(
     source, target = _resolved(dataset, out)
     _spare_notebooks(wanted, target)
     at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(wanted)))
-    with _kernels(at_once, wanted) as kernels, _packing(html=html) as library, ThreadPoolExecutor(at_once) as pool:
+    with _kernels(at_once) as kernels, _packing(html=html) as library, ThreadPoolExecutor(at_once) as pool:
         left_out = obstacles(source, given, kernels)
         shown = [name for name in wanted if name not in left_out]
         index = "index.html" if len(wanted) > 1 else index_of(target)
@@ -287,16 +286,15 @@ class _Manner:
 
 
 @contextmanager
-def _kernels(number: int, names: Sequence[str]) -> Iterator[Queue[Kernel]]:
-    """Kernels for `number` of some reports at once; they import their libraries while parameters are checked here."""
+def _kernels(number: int) -> Iterator[Queue[Kernel]]:
+    """Kernels for `number` reports at once; they import their libraries while parameters are checked here."""
     from citus_analysis.report.engine.execution.kernel import Kernel
 
     alone = number == 1
-    seconded = alone and any(map(computes_meanwhile, names))
     with ExitStack() as stack:
         waiting: Queue[Kernel] = Queue()
         for _ in range(number):
-            waiting.put(stack.enter_context(Kernel(alone=alone, seconded=seconded)))
+            waiting.put(stack.enter_context(Kernel(alone=alone)))
         yield waiting
 
 
@@ -349,17 +347,10 @@ def _execute(
 
 
 def _finish(executed: Path, name: str, manner: _Manner, kernel: Kernel) -> Finished:
-    from citus_analysis.dataset.ingesting.workers.helper_process import NoAnswerError
     from citus_analysis.report.engine.execution.notebook_work import finish
 
-    try:
-        index = manner.index if manner.html else None
-        finished = kernel.call(finish, executed, name, index, manner.library.result())
-    except NoAnswerError as error:
-        raise ReportError("the process that makes its page ended", path=executed.name) from error
-    if isinstance(finished, Exception):
-        raise finished
-    return finished
+    index = manner.index if manner.html else None
+    return kernel.call(finish, executed, name, index, manner.library.result())
 
 
 @contextmanager

@@ -146,7 +146,7 @@ def facts_of(notebook: Notebook) -> dict[str, str]:
 def with_systems_in_words(notebook: Notebook) -> Notebook:
     """An executed notebook whose sentences, tables and figures call systems what they are (:meth:`Page.footer`).
 
-    The runner's names of folders are for files: a reader is told `SELECT, binary protocol, 4 workers`. Names within
+    The runner's names of folders are for files: a reader sees `SELECT, binary protocol, 4 workers`. Names within
     paths and other words stay.
     """
     names: dict[str, str] = {}

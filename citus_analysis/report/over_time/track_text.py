@@ -10,11 +10,12 @@ import polars as pl
 
 from citus_analysis.dataset import Dataset, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.plots import plot_track
+from citus_analysis.plots.server_figures import plot_track
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import p_text, with_interval
 from citus_analysis.texts.urls import place_of, resolved_place
-from citus_analysis.tracking import Track, TrackedChange, TrackedSeries
+from citus_analysis.tracking import Track
+from citus_analysis.tracking.track_results import TrackedChange, TrackedSeries
 
 __all__ = [
     "changes_table",

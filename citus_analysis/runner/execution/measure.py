@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
-from citus_analysis.core.defaults import UNTIL_TIME_IS_UP
+from citus_analysis.defaults import UNTIL_TIME_IS_UP
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.driver import Driver, Work
 from citus_analysis.runner.execution.driver_hosts import DriverHosts
@@ -43,11 +43,11 @@ from citus_analysis.runner.systems.system import LogMark, Target
 __all__ = ["Measured", "Measurement", "publish"]
 
 _POLL_S: Final = 0.05  # so long the samplers may outlast the main clients
-_TELL_S: Final = 0.5
+_PROGRESS_S: Final = 0.5
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses
 _LONGEST_PROBE_S: Final = 15  # of the load that measures how fast the monitor must be
 _PROBE_INTERVALS: Final = 4
-_STILL_RISING: Final = 1.2
+_MOST_GROWTH: Final = 1.2
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class Measurement:
         while client.running and time.monotonic() < deadline:
             if until_steady and time.monotonic() > least and rises_no_more(read_rates(output)):
                 break
-            time.sleep(_TELL_S)
+            time.sleep(_PROGRESS_S)
         self.processes.stop(client)
         return steady_rate(read_rates(output))
 
@@ -366,7 +366,7 @@ class Measurement:
             if time.monotonic() > deadline:
                 measured.problems.append(f"stopped after limits.timeout_s = {self.experiment.limits.timeout_s} s")
                 return ended
-            if time.monotonic() - reported_s >= _TELL_S:
+            if time.monotonic() - reported_s >= _PROGRESS_S:
                 self._tell(clients)
                 reported_s = time.monotonic()
             time.sleep(_POLL_S)
@@ -403,7 +403,7 @@ def rises_no_more(rates_ops_s: Sequence[float]) -> bool:
         (False, True)
     """
     before, last = sum(rates_ops_s[-4:-2]), sum(rates_ops_s[-2:])
-    return len(rates_ops_s) >= _PROBE_INTERVALS and 0 < last <= before * _STILL_RISING
+    return len(rates_ops_s) >= _PROBE_INTERVALS and 0 < last <= before * _MOST_GROWTH
 
 
 def steady_rate(rates_ops_s: Sequence[float]) -> float | None:

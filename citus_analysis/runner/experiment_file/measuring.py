@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.runner.experiment_file.fields import LocalPath, Part, Positive
 
 __all__ = ["Limits", "Monitor", "Samplers", "StopRule"]

@@ -13,19 +13,21 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck import resource_utilization
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.frames import Frame, TableSource, as_polars, tables_of
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs import comparability, described, within_measured
+from citus_analysis.runs import comparability
+from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_status import allowed_statuses
+from citus_analysis.runs.setups import described
 from citus_analysis.scaling.queueing._structures import PARTS
 from citus_analysis.scaling.queueing.laws import little_runs
 from citus_analysis.scaling.queueing.whatif import TOLERATED_PERCENT, what_if
 from citus_analysis.scaling.queueing.whatif_results import Placement, RunTimes, WhatIf
 from citus_analysis.schema import DATA_STATEMENTS
-from citus_analysis.stats import DEFAULT_SKIP
 from citus_analysis.stats.run_means import strata_of
+from citus_analysis.stats.series.sequences import DEFAULT_SKIP
 from citus_analysis.texts.counted_words import counted
 
 __all__ = ["BLOCKED_FROM", "blocked_time"]

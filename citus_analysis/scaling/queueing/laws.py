@@ -130,7 +130,7 @@ class Bounds:
 
     Attributes:
         threads: concurrencies N.
-        throughput_low_ops_s: N / (N D + Z): every request queues behind all others.
+        throughput_low_ops_s: N / (N D + Z): every request waits for all others.
         throughput_high_ops_s: min(1 / D_max, N / (D + Z)).
         response_low_us: max(D, N D_max - Z).
         response_high_us: N D.

@@ -14,8 +14,8 @@ import polars as pl
 
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs
 from citus_analysis.bottleneck.study import CONFIGURATION, BottleneckStudy, configured_runs
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind, lazy_table
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.run_selection import matching
 from citus_analysis.scaling.queueing.blocked import BLOCKED_FROM, blocked_time

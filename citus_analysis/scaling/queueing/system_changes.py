@@ -17,7 +17,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling.fitting import fit
 from citus_analysis.scaling.queueing._gains import gain_of

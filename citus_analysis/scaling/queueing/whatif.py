@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling.queueing._gains import gain_of
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, fit_network, relative_errors

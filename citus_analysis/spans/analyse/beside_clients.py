@@ -10,9 +10,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
-from citus_analysis.runs import setting_text
+from citus_analysis.defaults import LEVEL
+from citus_analysis.runs.setups import setting_text
 from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
 from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
 from citus_analysis.spans.analyse.profile_percentiles import IN_ORDER, profile_percentiles

@@ -13,11 +13,11 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
+from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs import Windowed, within_measured
+from citus_analysis.runs.measured_windows import Windowed, within_measured
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised

@@ -12,13 +12,13 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.analyse.coarse import QUANTITIES, after_warm_up
-from citus_analysis.stats import Interval, mean_interval, run_percentile_interval
+from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.estimate.intervals import mean_method
-from citus_analysis.stats.estimate.run_percentiles import RunValues
+from citus_analysis.stats.estimate.run_percentiles import RunValues, run_percentile_interval
 from citus_analysis.stats.run_means import strata_of, values_of
 
 __all__ = ["ESTIMATES", "client_percentiles", "percentile_columns", "profile_percentiles"]

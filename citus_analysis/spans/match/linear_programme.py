@@ -57,7 +57,7 @@ def least_cost(
     matrix = programme.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kColwise
     matrix.start_, matrix.index_, matrix.value_ = columns.starts, columns.rows, columns.values
-    # `Highs`, which inherits from it, prints a line before it can be told not to.
+    # `Highs`, which inherits from it, prints a line before that can be switched off.
     solver = highspy._core._Highs()
     solver.setOptionValue("output_flag", False)
     solver.passModel(programme)

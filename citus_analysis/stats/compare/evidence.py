@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import ASSURANCE, POWER
+from citus_analysis.defaults import ASSURANCE, POWER
 from citus_analysis.errors import UsageError
 from citus_analysis.stats.compare.mixed import IterationEffect
 from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile, t_tail

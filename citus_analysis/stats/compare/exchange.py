@@ -26,9 +26,9 @@ from xml.etree import ElementTree as Xml
 
 import polars as pl
 
-from citus_analysis.core.defaults import EXCHANGE_FORMATS, LEVEL, METRIC
+from citus_analysis.defaults import EXCHANGE_FORMATS, LEVEL, METRIC
 from citus_analysis.errors import UnknownNameError, UsageError
-from citus_analysis.runs import setting_text, stratum_text
+from citus_analysis.runs.setups import setting_text, stratum_text
 from citus_analysis.stats.compare.gate_results import Gate
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.compare.verdict_text import change_text

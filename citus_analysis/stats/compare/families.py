@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.stats._validate import as_sample, check_level, unique
 from citus_analysis.stats.compare.verdicts import Comparison, decide
 from citus_analysis.stats.estimate.intervals import log_ratio_interval

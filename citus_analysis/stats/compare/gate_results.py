@@ -9,7 +9,7 @@ from typing import Final, Literal
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.runs import stratum_text
+from citus_analysis.runs.setups import stratum_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.verdict_text import change_text, p_text
 from citus_analysis.stats.compare.verdicts import PLANNED, Comparison

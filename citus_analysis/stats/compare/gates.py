@@ -19,11 +19,12 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.core.frames import Frame, TableSource, as_polars
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.runs import change_words, setting_changes, stratum_text
 from citus_analysis.runs.run_status import allowed_statuses
+from citus_analysis.runs.setting_changes import change_words, setting_changes
+from citus_analysis.runs.setups import stratum_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.gate_results import Gate, GateCheck, GateVerdict

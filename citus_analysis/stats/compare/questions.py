@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN
-from citus_analysis.runs import differing, operation_of, pooled, setting_text
+from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.runs.comparable import differing, pooled
+from citus_analysis.runs.setups import operation_of, setting_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.verdicts import MADE_APART, Comparison, compare

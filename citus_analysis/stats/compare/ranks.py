@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats, Integers
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.stats._validate import as_sample, check_level
 from citus_analysis.stats.estimate._student import normal_quantile, normal_tail
 from citus_analysis.stats.results import Interval

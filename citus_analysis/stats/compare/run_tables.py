@@ -12,17 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
+from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
-from citus_analysis.runs import (
-    closest_difference,
-    comparability,
-    setting_text,
-    stratum_text,
-)
+from citus_analysis.runs import comparability
+from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import refuse_unknown
+from citus_analysis.runs.setups import setting_text, stratum_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.questions import Question, compare_levels
 from citus_analysis.stats.compare.verdicts import Comparison

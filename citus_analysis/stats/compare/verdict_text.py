@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
-from citus_analysis.runs import stratum_text
+from citus_analysis.runs.setups import stratum_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.compare.verdicts import PLANNED, Comparison

@@ -18,8 +18,8 @@ from typing import Final, Literal
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import ASSURANCE, LEVEL, MARGIN, POWER
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import ASSURANCE, LEVEL, MARGIN, POWER
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level, unique
 from citus_analysis.stats.compare.evidence import Evidence, Summary, moments, worth

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL, RESAMPLES, SEED
+from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.stats._validate import Seed, as_sample, check_level, generator
 from citus_analysis.stats.results import Interval
 

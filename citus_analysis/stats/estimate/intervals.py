@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL, RESAMPLES, SEED
+from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._validate import Seed, as_sample, check_level, unique
 from citus_analysis.stats.estimate._student import normal_quantile, t_quantile

@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.defaults import LEVEL
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats.estimate.histograms import merge_histograms
 from citus_analysis.stats.estimate.percentiles import histogram_percentile_interval

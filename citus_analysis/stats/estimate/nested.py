@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL
+from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats._validate import as_sample
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method

@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import CHANGE_ALPHA, SEED
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import CHANGE_ALPHA, SEED
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample
 from citus_analysis.texts.counted_words import counted

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import LEVEL, POWER, SEED
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import LEVEL, POWER, SEED
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level
 from citus_analysis.texts.counted_words import counted

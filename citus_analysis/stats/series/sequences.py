@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.defaults import SKIP_FIRST
 from citus_analysis.core.displays import Shown
+from citus_analysis.defaults import SKIP_FIRST
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats._validate import as_sample
 from citus_analysis.texts.counted_words import counted

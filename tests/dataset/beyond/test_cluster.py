@@ -9,11 +9,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from multiprocessing import current_process
 from pathlib import Path
-from threading import Event, current_thread
 from types import SimpleNamespace
 from typing import Never
 
@@ -26,7 +24,6 @@ from citus_analysis.cli import commands
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.cluster import dask_cluster, local_processes
 from citus_analysis.dataset.cluster.dask_cluster import cluster_at
-from citus_analysis.dataset.cluster.relieved_threads import RelievedThreads
 from citus_analysis.dataset.ingesting.workers.pool import grouped
 from citus_analysis.dataset.objects import object_lease
 from citus_analysis.errors import InputError, UsageError
@@ -58,8 +55,6 @@ def test_processes_of_this_machine_give_the_same_rows(
     raw: Path, local: Dataset, tmp_path: Path, stretches: Callable[[Dataset], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first line of the page."""
-    # No processes are started for small logs.
-    monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
     (tmp_path / "raw").symlink_to(raw)
     monkeypatch.chdir(tmp_path)
     # Somebody else uses the port of Dask's pages: us, or whoever has it already.
@@ -75,65 +70,6 @@ def test_processes_of_this_machine_give_the_same_rows(
     assert (again.read, again.derived) == (0, 0)
 
 
-def test_threads_work_until_they_are_relieved() -> None:
-    begun, held = Event(), Event()
-
-    def hold() -> str:
-        begun.set()
-        held.wait()
-        return current_thread().name
-
-    def name() -> str:
-        return current_thread().name
-
-    with RelievedThreads(1, str, worth_s=60) as threads, ThreadPoolExecutor(1, "other") as others:
-        first, second, cancelled = threads.submit(hold), threads.submit(name), threads.submit(name)
-        assert begun.wait(30)
-        assert cancelled.cancel()
-        threads.relieve(others)
-        assert second.result().startswith("other")
-        assert threads.submit(name).result().startswith("other")
-        with pytest.raises(ZeroDivisionError):
-            threads.submit(divmod, 1, 0).result()
-        held.set()
-        assert first.result().startswith("meanwhile")
-
-
-def test_tasks_that_the_other_executor_does_not_accept_raise_its_error() -> None:
-    begun, held = Event(), Event()
-
-    def hold() -> None:
-        begun.set()
-        held.wait()
-
-    ended = ThreadPoolExecutor(1)
-    ended.shutdown()
-    with RelievedThreads(1, str, worth_s=60) as threads:
-        first = threads.submit(hold)
-        assert begun.wait(30)
-        waiting = [threads.submit(abs, -number) for number in range(3)]
-        threads.relieve(ended)
-        held.set()
-        first.result()
-        for answer in waiting:
-            with pytest.raises(RuntimeError, match="after shutdown"):
-                answer.result(timeout=30)
-        with pytest.raises(RuntimeError, match="after shutdown"):
-            threads.submit(abs, -1)
-
-
-@pytest.mark.parametrize(("tasks", "worth_s", "calls"), [(4, 0.0, 1), (4, 60.0, 0), (2, 0.0, 0)])
-def test_others_are_called_once_where_much_is_left(tasks: int, worth_s: float, calls: int) -> None:
-    """When the first of so many tasks is done, all but two wait: one thread takes the next one."""
-    called: list[None] = []
-    held = Event()
-    with RelievedThreads(1, lambda: called.append(None), worth_s) as threads:
-        answers = [threads.submit(held.wait) for _ in range(tasks)]
-        held.set()
-        assert all(answer.result() for answer in answers)
-    assert len(called) == calls
-
-
 def test_a_process_that_runs_its_script_again_is_told_so(
     few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,16 +78,13 @@ def test_a_process_that_runs_its_script_again_is_told_so(
         ingest([few], tmp_path / "out", cluster="local:1")
 
 
-def test_processes_that_do_not_start_are_told_with_what_was_not_begun(
-    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_that_do_not_start_are_an_error(few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = RuntimeError("Nanny failed to start")
 
     def failing(*_given: object) -> Never:
         raise ended
 
-    monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
-    monkeypatch.setattr(local_processes, "_processes", failing)
+    monkeypatch.setattr(local_processes, "_executor", failing)
     message = r"local:1: a process does not start: Nanny failed to start .*__main__"
     with pytest.raises(InputError, match=message) as told:
         ingest([few], tmp_path / "out", cluster="local:1")
@@ -164,8 +97,7 @@ def test_a_defect_while_processes_start_is_not_blamed_on_the_input(
     def failing(*_given: object) -> Never:
         raise AttributeError("no such name")
 
-    monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
-    monkeypatch.setattr(local_processes, "_processes", failing)
+    monkeypatch.setattr(local_processes, "_executor", failing)
     with pytest.raises(AttributeError, match="no such name"):
         ingest([few], tmp_path / "out", cluster="local:1")
 

@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks._hour import SHAPES, write_hour
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.cluster.relieved_threads import RelievedThreads
 from tests.dataset.beyond.running_cluster import RunningCluster, ended, started
 from tests.dataset.beyond.s3_servers import Store
 from tests.dataset.beyond.same_rows import digests, parts_of
@@ -52,10 +51,7 @@ def test_processes_of_this_machine(
     logs: Path,
     expected: dict[str, tuple[int, int]],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Threads alone would read most of this.
-    monkeypatch.setattr(RelievedThreads, "_work", RelievedThreads.call_others)
     out = tmp_path / "out"
     ingest([logs], out, cluster=cluster)
     assert digests(open_dataset(out), out) == expected

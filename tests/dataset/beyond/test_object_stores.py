@@ -30,7 +30,7 @@ from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
 from citus_analysis.formats.serverlog.pglog import _stretches
-from citus_analysis.report import tracked_datasets
+from citus_analysis.report.over_time.track_text import tracked_datasets
 from citus_analysis.schema import TABLES
 from tests.dataset.beyond.s3_servers import SECRET, Fault, Store
 from tests.dataset.beyond.same_rows import assert_same_rows, sorted_rows

@@ -10,7 +10,6 @@ from typing import Never
 
 import pytest
 
-from citus_analysis.dataset.ingesting.workers import pool as worker_pool
 from citus_analysis.dataset.ingesting.workers.pool import Pool, all_or_silence
 from citus_analysis.dataset.objects import object_place
 from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError, reaching
@@ -43,29 +42,6 @@ def test_a_store_that_is_silent_is_given_up(call: str, silent_store: ObjectPlace
         getattr(silent_store, call)(*given[call])
 
 
-class SilentHelper:
-    """A helper process that finds a store silent."""
-
-    def is_ready(self) -> bool:
-        return True
-
-    def call(self, _function: object, *_arguments: object) -> SilentStoreError:
-        return SilentStoreError("does not answer")
-
-    def end(self) -> None:
-        """There is no process."""
-
-
-def test_what_a_helper_found_silent_is_not_asked_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_pool, "Helper", SilentHelper)
-    asked: list[int] = []
-    with Pool(2) as pool:
-        pool.start_helpers(worker_pool.HELPED_ITEMS)
-        with pytest.raises(SilentStoreError, match="does not answer"):
-            list(pool.each_helped(asked.append, asked.append, [1], at_once=1))
-    assert asked == []
-
-
 def test_a_task_that_finds_a_store_silent_is_not_tried_again() -> None:
     def failing(_item: int) -> Never:
         raise SilentStoreError("does not answer")
@@ -73,7 +49,7 @@ def test_a_task_that_finds_a_store_silent_is_not_tried_again() -> None:
     with ThreadPoolExecutor(1) as cluster, Pool(1, cluster) as pool:
         assert isinstance(cluster.submit(all_or_silence, failing, [1]).result(), SilentStoreError)
         with pytest.raises(SilentStoreError, match="does not answer"):
-            list(pool.spread(failing, [1]))
+            list(pool.spread(failing, [1], abs))
 
 
 def test_an_object_is_fetched_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

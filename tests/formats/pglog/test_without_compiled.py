@@ -17,7 +17,8 @@ from citus_analysis.errors import SlowReaderWarning
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.formats.serverlog.pglog.compiled import library
 from citus_analysis.formats.serverlog.pglog.fallback import chosen_reader
-from citus_analysis.spans import Traces, build_traces
+from citus_analysis.spans import build_traces
+from citus_analysis.spans.traces import Traces
 from tests.formats.pglog.logs import Read, gathered
 from tests.recordings import RECORDED
 from tests.spans.recordings import Cut, load

@@ -158,7 +158,7 @@ def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str], *, 
     Args:
         files: outputs of load generators whose run nobody states.
         run_name: gives the name of the run of a file by its key.
-        beside_others: there are results of other folders, from which those of these files must be told apart.
+        beside_others: there are results of other folders, from which those of these files must be distinguished.
     """
     several = beside_others or len({file.root for file in files}) > 1
     readings = [

@@ -20,7 +20,7 @@ import polars as pl
 from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.core.column_types import TEXT
 from citus_analysis.core.threads import in_order, work_ahead
-from citus_analysis.dataset.ingesting.records.room import room_for
+from citus_analysis.dataset.ingesting.records.memory_budget import budget_for
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
@@ -34,31 +34,20 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-__all__ = [
-    "NAMED",
-    "PAIRED_RECORDS",
-    "Log",
-    "columns_of_logs",
-    "file_records",
-    "known_logs",
-    "laid_aside",
-    "one_batch",
-    "slices",
-    "take_in",
-]
+__all__ = ["laid_aside", "take_in"]
 
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
 
 #: Records that are taken in at once.
-TAKEN_AT_ONCE: Final = 2**15
+_TAKEN_AT_ONCE: Final = 2**15
 #: Records whose tasks and children are paired at once: up to 200 MB. Two such groups are paired at a time.
 PAIRED_RECORDS: Final = 1_000_000
 
 _TABLE: Final = TABLES["log_events"]
 _NEVER: Final = np.iinfo(np.int64).max
 #: Columns of records that name their file.
-NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
+_NAMED: Final = tuple(name for name in FILE_COLUMNS if name not in (PARTITION_KEY, "log_time"))
 
 
 def take_in(
@@ -85,27 +74,27 @@ def take_in(
     Raises:
         NotInOrder: the records must be sorted by session.
     """
-    logs = known_logs(parts, dataset, chosen)
+    logs = _known_logs(parts, dataset, chosen)
     files = files_in_order(log.of for log in logs)
     rows = sum(log.part.rows for log in logs)
     is_large = rows > IN_MEMORY
     if is_large:
         # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
         give_back()
-    keep = room_for(rows).keeping(partial(laid_aside, folder, count())) if is_large else held
+    keep = budget_for(rows).keeping(partial(laid_aside, folder, count())) if is_large else held
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
     # A few records are taken in sooner than threads start.
-    ahead = int(rows > TAKEN_AT_ONCE)
+    ahead = int(rows > _TAKEN_AT_ONCE)
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
     own = sorted(((numbers[log.of.source_id], log) for log in logs), key=itemgetter(0))
-    with closing(work_ahead(columns_of_logs(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
+    with closing(work_ahead(_columns_of_logs(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
         records.take_in(batches, ahead)
     if is_large:
         give_back()
     return records
 
 
-class Log(NamedTuple):
+class _Log(NamedTuple):
     """A part that holds records of the iteration, the file that they come from, and these records if they are few."""
 
     part: Part
@@ -113,48 +102,34 @@ class Log(NamedTuple):
     rows: pa.RecordBatch | None
 
 
-def known_logs(parts: Sequence[Part], dataset: Path, chosen: tuple[str, int | None]) -> list[Log]:
+def _known_logs(parts: Sequence[Part], dataset: Path, chosen: tuple[str, int | None]) -> list[_Log]:
     """The parts that hold records of the iteration."""
-    few = sum(part.rows for part in parts) <= TAKEN_AT_ONCE
+    few = sum(part.rows for part in parts) <= _TAKEN_AT_ONCE
     found = (_with_records(dataset, part, chosen) if few else _without(dataset, part, chosen) for part in parts)
     return [log for log in found if log is not None]
 
 
-def _with_records(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> Log | None:
-    rows = _of_iteration(_read(dataset, part, [*NAMED, *USED]), chosen[1])
+def _with_records(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
+    rows = _of_iteration(_read(dataset, part, [*_NAMED, *USED]), chosen[1])
     return _log(part, chosen[0], rows, _first_time(rows))._replace(rows=rows) if rows.num_rows else None
 
 
-def _without(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> Log | None:
+def _without(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
     """The log whose records are read later."""
     resource, iteration = chosen
-    names = [*NAMED, "log_time"]
+    names = [*_NAMED, "log_time"]
     with _opened(dataset, part, names) as file:
         first_time = _first_time_by_statistics(file, iteration)
-        rows = next(file.iter_batches(1, columns=names)) if first_time is not None else one_batch(file.read(names))
+        rows = next(file.iter_batches(1, columns=names)) if first_time is not None else _one_batch(file.read(names))
     own = _of_iteration(rows, iteration)
     if not own.num_rows:
         return None
     return _log(part, resource, own, _first_time(own) if first_time is None else first_time)
 
 
-def _log(part: Part, resource: str, rows: pa.RecordBatch, first_time: int | None) -> Log:
-    return Log(part, _named(rows, resource)._replace(first_time=first_time), None)
-
-
-def _named(rows: pa.RecordBatch, resource: str) -> FileRecords:
-    named = {name: rows.column(name)[0].as_py() for name in NAMED}
-    return FileRecords(**named, resource=resource, first_time=None)
-
-
-def file_records(rows: pa.RecordBatch, resource: str) -> FileRecords:
-    """What identifies the file of some records (at least one), with the first of their times.
-
-    Args:
-        rows: records of one file.
-        resource: the resource.
-    """
-    return _named(rows, resource)._replace(first_time=_first_time(rows))
+def _log(part: Part, resource: str, rows: pa.RecordBatch, first_time: int | None) -> _Log:
+    named = {name: rows.column(name)[0].as_py() for name in _NAMED}
+    return _Log(part, FileRecords(**named, resource=resource, first_time=first_time), None)
 
 
 def _first_time(rows: pa.RecordBatch) -> int | None:
@@ -177,8 +152,8 @@ def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> in
     return min(begins, default=None)
 
 
-def columns_of_logs(
-    dataset: Path, logs: Sequence[tuple[int, Log]], iteration: int | None, jobs: int
+def _columns_of_logs(
+    dataset: Path, logs: Sequence[tuple[int, _Log]], iteration: int | None, jobs: int
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
     """Number of the source and columns of the records of some parts, some records at a time.
 
@@ -189,7 +164,7 @@ def columns_of_logs(
         jobs: parts that are read at the same time.
     """
 
-    def read(one: tuple[int, Log]) -> tuple[int, pa.RecordBatch]:
+    def read(one: tuple[int, _Log]) -> tuple[int, pa.RecordBatch]:
         source, log = one
         if log.rows is not None:
             return source, log.rows
@@ -197,15 +172,10 @@ def columns_of_logs(
 
     with closing(in_order(iter(logs), read, jobs, "parts")) as pieces:
         for source, rows in pieces:
-            yield from slices(source, rows)
-
-
-def slices(source: int, rows: pa.RecordBatch) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Number of the source and columns of the records of a file, some records at a time."""
-    # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
-    for begin in range(0, rows.num_rows, TAKEN_AT_ONCE):
-        some = rows.slice(begin, TAKEN_AT_ONCE)
-        yield source, {name: some.column(name) for name in USED}
+            # Pieces of sessions end where rows do: small ones are as large as they are meant to be.
+            for begin in range(0, rows.num_rows, _TAKEN_AT_ONCE):
+                some = rows.slice(begin, _TAKEN_AT_ONCE)
+                yield source, {name: some.column(name) for name in USED}
 
 
 @contextmanager
@@ -214,7 +184,7 @@ def _opened(dataset: Path, part: Part, names: Sequence[str]) -> Iterator[pq.Parq
 
     # Texts that name the file are the same in all rows, and dictionaries of them take a fraction of the time.
     categories = [name for name in names if _TABLE[name].type.is_category]
-    texts = [name for name in names if name in NAMED and _TABLE[name].type == TEXT]
+    texts = [name for name in names if name in _NAMED and _TABLE[name].type == TEXT]
     with pq.ParquetFile(location(dataset, part), read_dictionary=[*categories, *texts]) as file:
         columns = file.schema_arrow
         typed = set(names) <= set(columns.names) and all(
@@ -229,10 +199,10 @@ def _opened(dataset: Path, part: Part, names: Sequence[str]) -> Iterator[pq.Parq
 
 def _read(dataset: Path, part: Part, names: Sequence[str]) -> pa.RecordBatch:
     with _opened(dataset, part, names) as file:
-        return one_batch(file.read(columns=list(names), use_threads=False))
+        return _one_batch(file.read(columns=list(names), use_threads=False))
 
 
-def one_batch(table: pa.Table) -> pa.RecordBatch:
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
     """All rows of a table in one piece."""
     import pyarrow as pa
 

@@ -76,7 +76,7 @@ def records_by_group(
         yield Groups([events.collect])
         return
     # Imported late, so that reading does not wait for the import of traces.
-    from citus_analysis.spans import group_sessions
+    from citus_analysis.spans.read.groups import group_sessions
 
     backends = events.group_by(_NODE.alias("node"), "pid", "gpid").agg(records=pl.len()).collect()
     groups = group_sessions(backends.drop_nulls("pid"), nodes, MOST_RECORDS)

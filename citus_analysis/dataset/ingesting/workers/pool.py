@@ -1,28 +1,33 @@
-"""Workers of an ingest that end promptly when it is stopped: threads, processes beside them, or those of a cluster."""
+"""Workers of an ingest that end promptly when it is stopped: the one place that decides what runs where.
+
+Large work and few items are for threads of this process; many small items, whose parsers spend their time in the
+interpreter, for other processes of this machine; with `--cluster`, everything that can be is for the workers of Dask.
+All of them are executors of :mod:`concurrent.futures`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from queue import Empty, SimpleQueue
 from threading import Event
 from time import monotonic
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
-from citus_analysis.dataset.ingesting.workers.early_helpers import HELPED_ITEMS, taken
-from citus_analysis.dataset.ingesting.workers.helper_process import Helper, NoAnswerError
+from citus_analysis.core.worker_processes import processes
 from citus_analysis.dataset.objects.object_place import SilentStoreError
 
-__all__ = ["HELPED_ITEMS", "Pool", "Stopped", "batches", "grouped"]
+__all__ = ["MANY_ITEMS", "Pool", "Stopped", "batches", "grouped"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Bytes of the files of one task: less is grouped, so that a task takes longer than handing it out.
+#: Starting a process takes half a second of processor time, as much as reading about this many small files.
+MANY_ITEMS: Final = 64
+#: Bytes of the files of one task of a cluster: less is grouped, so that a task takes longer than handing it out.
 _TASK_BYTES: Final = 32 * 2**20
 _LEAST_BYTES: Final = 2**20
 _MOST_ITEMS: Final = 100
@@ -41,13 +46,9 @@ class _Cancellable(Protocol):
         """Give it up, unless it is running."""
 
 
-def _one(_item: object) -> int:
-    return 1
-
-
 @dataclass
 class Pool:
-    """A bounded number of workers; all threads but one can have a helper process that works for them.
+    """A bounded number of workers.
 
     Attributes:
         jobs: number of workers.
@@ -61,13 +62,11 @@ class Pool:
     is_here: bool = False
     stop: Event = field(default_factory=Event)
     _pending: set[_Cancellable] = field(default_factory=set)
-    _helpers: list[Helper] = field(default_factory=list)
-    _idle: SimpleQueue[Helper] = field(default_factory=SimpleQueue)
+    _started: ExitStack = field(default_factory=ExitStack)
+    _processes: Executor | None = None
 
     def __post_init__(self) -> None:
-        self._executor = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
-        for helper in taken():
-            self._add(helper)
+        self._threads = ThreadPoolExecutor(self.jobs, thread_name_prefix="ingest")
 
     def each(
         self, function: Callable[[Item], Result], items: Iterable[Item], at_once: int = 1
@@ -77,14 +76,51 @@ class Pool:
         Args:
             function: for an item.
             items: what to work on.
-            at_once: how many a thread takes at a time; handing over costs as much as looking at a small file.
+            at_once: how many a worker takes at a time; handing over costs as much as looking at a small file.
         """
-        futures = {self._executor.submit(all_of, function, group): group for group in _groups(items, at_once)}
-        for future in as_completed(futures):
-            yield from zip(futures[future], future.result(), strict=True)
+        groups = _groups(items, at_once)
+        for group, future in _completed({self._threads.submit(all_of, function, group): group for group in groups}):
+            yield from zip(group, future.result(), strict=True)
+
+    def each_of_many(
+        self, function: Callable[[Item], Result], items: Sequence[Item], at_once: int
+    ) -> Iterator[tuple[Item, Result]]:
+        """Like :meth:`each`, by other processes if there are many items.
+
+        Args:
+            function: of a module, so that it can be sent to another process, with its arguments and results.
+            items: what to work on.
+            at_once: how many a worker takes at a time.
+        """
+        self.start_processes(len(items))
+        if self._processes is None:
+            yield from self.each(function, items, at_once)
+            return
+        again: list[Item] = []
+        groups = {_handed(self._processes, function, group): group for group in _groups(items, at_once)}
+        for group, future in _completed(groups):
+            try:
+                results = future.result()
+            except RuntimeError as error:
+                if self.stop.is_set():
+                    raise Stopped from None
+                if not isinstance(error, BrokenExecutor):
+                    raise
+                # A process ended, for lack of memory most likely.
+                again += group
+            else:
+                yield from zip(group, results, strict=True)
+        yield from self.each(function, again, at_once)
+
+    def start_processes(self, items: int) -> None:
+        """Start the processes if there are enough items for them; they get ready meanwhile."""
+        if self._processes is None and self.cluster is None and self.jobs > 1 and items >= MANY_ITEMS:
+            # Where no process can be started, threads do the work.
+            with suppress(OSError):
+                self._processes = self._started.enter_context(processes(self.jobs, prepare=_prepare))
 
     def spread(
-        self, function: Callable[[Item], Result], items: Iterable[Item], size: Callable[[Item], int] = _one
+        self, function: Callable[[Item], Result], items: Iterable[Item], size: Callable[[Item], int]
     ) -> Iterator[tuple[Item, Result]]:
         """Like :meth:`each`, by the cluster where there is one; small items are then grouped.
 
@@ -101,64 +137,9 @@ class Pool:
             for group in grouped(list(items), size, self.jobs)
         }
         self._pending.update(groups)
-        for future in as_completed(groups):
+        for group, future in _completed(groups):
             self._pending.discard(future)
-            yield from zip(groups[future], _unless_silent(future.result()), strict=True)
-
-    def start_helpers(self, items: int) -> None:
-        """Start the helper processes if there are enough items for them; they get ready meanwhile."""
-        if items < HELPED_ITEMS or self._helpers:
-            return
-        with suppress(NoAnswerError):
-            for _ in range(self.jobs - 1):
-                self._add(Helper())
-
-    def _add(self, helper: Helper) -> None:
-        self._helpers.append(helper)
-        self._idle.put(helper)
-
-    def each_helped(
-        self,
-        here: Callable[[Item], Result],
-        there: Callable[[Item], Result],
-        items: Sequence[Item],
-        at_once: int,
-    ) -> Iterator[tuple[Item, Result]]:
-        """Like :meth:`each`, with the help of other processes.
-
-        Args:
-            here: function for an item, in a thread.
-            there: the same as a function of a module, for a helper, with the same results.
-            items: what to work on; a helper gets several at once.
-            at_once: how many.
-        """
-        self.start_helpers(len(items))
-        if not self._helpers:
-            yield from self.each(here, items)
-            return
-        for group, results in self.each(lambda group: self._helped(here, there, group), _groups(items, at_once)):
-            yield from zip(group, results, strict=True)
-
-    def _helped(
-        self, here: Callable[[Item], Result], there: Callable[[Item], Result], group: list[Item]
-    ) -> list[Result]:
-        try:
-            helper = self._idle.get_nowait()
-        except Empty:
-            return [here(item) for item in group]
-        if not helper.is_ready():
-            self._idle.put(helper)
-            return [here(item) for item in group]
-        try:
-            results = _unless_silent(helper.call(all_or_silence, there, group))
-        except NoAnswerError:
-            if self.stop.is_set():
-                raise Stopped from None
-            # Where the process ended, each further call fails at once and is done here.
-            results = [here(item) for item in group]
-        finally:
-            self._idle.put(helper)
-        return results
+            yield from zip(group, _unless_silent(future.result()), strict=True)
 
     def halt(self) -> None:
         """Cancel work that has not begun, and wait for running work to end; a cluster's may go on for a moment."""
@@ -176,15 +157,33 @@ class Pool:
         self._end()
 
     def _end(self) -> None:
-        if self.stop.is_set():
-            self._end_helpers()
-        self._executor.shutdown(cancel_futures=True)
-        self._end_helpers()
+        self._started.close()
+        self._threads.shutdown(cancel_futures=True)
 
-    def _end_helpers(self) -> None:
-        for helper in self._helpers:
-            helper.end()
-        self._helpers.clear()
+
+def _prepare() -> None:
+    """Import what the first items need in another process, while this one still looks for files."""
+    import pyarrow.parquet  # noqa: F401
+
+    import citus_analysis.dataset.ingesting.derive
+    import citus_analysis.formats
+
+    citus_analysis.formats.formats()
+
+
+def _handed(executor: Executor, function: Callable[[Item], Result], group: Sequence[Item]) -> Future[list[Result]]:
+    """The results of a group; an executor whose process ended before says so at once."""
+    try:
+        return executor.submit(all_of, function, group)
+    except BrokenExecutor as error:
+        refused: Future[list[Result]] = Future()
+        refused.set_exception(error)
+        return refused
+
+
+def _completed(groups: dict[Future[Result], list[Item]]) -> Iterator[tuple[list[Item], Future[Result]]]:
+    for future in as_completed(groups):
+        yield groups[future], future
 
 
 def _groups(items: Iterable[Item], at_once: int) -> Iterator[list[Item]]:
@@ -193,7 +192,7 @@ def _groups(items: Iterable[Item], at_once: int) -> Iterator[list[Item]]:
 
 
 def all_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The results for all items; what a helper is asked for.
+    """The results for all items.
 
     Example:
         >>> all_of(abs, [-1, 2])
@@ -205,7 +204,7 @@ def all_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
 def all_or_silence(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result] | SilentStoreError:
     """The results for all items, or that a store is silent, which nobody is to ask again.
 
-    What raises an error is tried again: by a cluster, and by the process that asked a helper.
+    A cluster tries again what raises an error.
 
     Example:
         >>> all_or_silence(abs, [-1, 2])

@@ -176,7 +176,7 @@ def decimal_mark(cells: Iterable[str], separator: str) -> str:
         raise FormatError(f"both {examples['.']!r} and {examples[',']!r} are numbers", way_out=_WAY_OUT)
     if proofs:
         return next(iter(proofs))
-    # In values that are separated by commas, a point is the decimal mark: 12.345 ms has three digits behind it.
+    # In values that are separated by commas, a point is the decimal mark: 12.345 ms has three digits after it.
     if open_ and (separator != "," and (open_[","] or separator == ";")):
         example = next(text for key, text in examples.items() if key.startswith("open"))
         raise FormatError(f"{example!r} may have a decimal mark or one of thousands", way_out=_WAY_OUT)

@@ -25,15 +25,13 @@ after the first, because the numbers of both would be mixed.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.joinable import JoinableFormat, Joined
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.clients.ycsb._joined import is_usual, joined_pieces
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.clients.ycsb._parser import Parser
 from citus_analysis.formats.reading.signs import Signs
@@ -76,7 +74,7 @@ _LAUNCHED: Final = (
 _USAGE: Final = Signs(re.compile(rb"^Usage: java \S*ycsb\.\w*Client \[options\]", re.MULTILINE), (b"Usage: java ",))
 
 
-class Ycsb(JoinableFormat):
+class Ycsb(Format):
     """Output of YCSB clients, versions 0.1 to 0.18."""
 
     name: ClassVar[str] = "ycsb"
@@ -118,16 +116,6 @@ class Ycsb(JoinableFormat):
         if not parser.recognised:
             raise FormatError("contains no line of a YCSB client", path=content.path, way_out="choose another --format")
         yield parser.finish()
-
-    def kind(self, data: bytes, source: tuple[Content, Hints]) -> Hashable | None:
-        """The zone; None where some line may be rejected, or says something other than usual."""
-        content, hints = source
-        usual = self.detect(content.path.name, data) and is_usual(data)
-        return timezone_of(hints.options) if usual else None
-
-    def parse_joined(self, joined: Joined, first: tuple[Content, Hints]) -> list[Parsed] | None:
-        """The tables of each client; None if a line is not usual."""
-        return joined_pieces(joined, timezone_of(first[1].options))
 
 
 FORMAT: Final = Ycsb()

@@ -24,7 +24,7 @@ __all__ = [
     "classified_lines",
     "glued_head",
     "may_be_glued",
-    "told",
+    "telling_lines",
 ]
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
@@ -150,7 +150,7 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     return pl.concat([lines.filter(known), _with_seldom(others.select(lines.columns))]).sort("offset")
 
 
-def told(lines: pl.DataFrame) -> pl.DataFrame:
+def telling_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """The classified lines that tell what was launched, and by which the output of another client is recognised."""
     return lines.filter(_TOLD)
 

@@ -13,7 +13,7 @@ from citus_analysis.formats.clients._messages import add_messages, count_message
 from citus_analysis.formats.clients.ycsb import _status, _summary
 from citus_analysis.formats.clients.ycsb._client import Client, client_rows, totals
 from citus_analysis.formats.clients.ycsb._json import json_values
-from citus_analysis.formats.clients.ycsb._lines import ONCE, TELLING, classified_lines, told
+from citus_analysis.formats.clients.ycsb._lines import ONCE, TELLING, classified_lines, telling_lines
 from citus_analysis.formats.clients.ycsb._raw import latency_rows, raw_fields, uniform_fields
 from citus_analysis.formats.reading.lines import reject_runs
 from citus_analysis.formats.sources.content import Block
@@ -110,7 +110,7 @@ class Parser:
         """Offset from which lines are those of a second client; the banner before it is read."""
         if self._ended:
             return 0
-        for offset, kind, line in told(lines).select("offset", "kind", "text").iter_rows():
+        for offset, kind, line in telling_lines(lines).select("offset", "kind", "text").iter_rows():
             text = next((text for text in ONCE if line.startswith(text)), None)
             if text in self._once:
                 self._ended = True

@@ -89,14 +89,13 @@ def status_fields(lines: pl.DataFrame, timezone: str) -> pl.DataFrame:
     )
 
 
-def distinct_status(status: pl.DataFrame, *client: str) -> pl.DataFrame:
+def distinct_status(status: pl.DataFrame) -> pl.DataFrame:
     """Status lines without repetitions (on the other stream); those without a time are never taken for one.
 
     Args:
         status: a frame of :func:`status_fields`.
-        client: the column that names the client, if there are several.
     """
-    return status.filter(pl.struct(*client, *SHOWN).is_first_distinct() | pl.col("log_time").is_null())
+    return status.filter(pl.struct(SHOWN).is_first_distinct() | pl.col("log_time").is_null())
 
 
 def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:

@@ -94,7 +94,7 @@ class Vocabulary:
 
 
 def bounds_of(values: pa.Array) -> tuple[Bytes, Integers]:
-    """The bytes behind an array of bytes, and in them the offset of each value and the end of the last one."""
+    """The bytes of an array of bytes, and in them the offset of each value and the end of the last one."""
     _, offsets, data = values.buffers()
     found = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
     return np.frombuffer(data if data is not None else b"", np.uint8), found.astype(np.int64)

@@ -28,7 +28,7 @@ SURE: Final = 0.9
 #: Confidence in a text that is itself an export.
 _NESTED: Final = 0.95
 _DEEPEST: Final = 3
-#: Fields that are tried, and names of records that are told apart for it.
+#: Fields that are tried, and names of records that are distinguished for it.
 _TRIED, _NAMES_TRIED = 12, 8
 _DEEPEST_FIELD: Final = 8
 #: Share of a field's values that decide what it is; others are damaged, or of other programs.

@@ -59,7 +59,7 @@ class Lateness:
 def in_time_order(pieces: Iterator[Records], late_ns: int, *, newest_first: bool) -> Iterator[Records]:
     """The records sorted by time, those of one time in the order of the file (from its end if it is newest first).
 
-    A record without a time stays behind the one before it. A record is held until none can come that is earlier.
+    A record without a time stays after the one before it. A record is held until none can come that is earlier.
 
     Args:
         pieces: the records in the order of the file.

@@ -76,7 +76,7 @@ def is_server_log(head: bytes, prefix: Prefix) -> bool:
 
 
 def best_prefix(sample: bytes) -> Prefix | None:
-    """The prefix inferred from a sample; None if its records have none that can be told."""
+    """The prefix inferred from a sample; None if its records have none that can be inferred."""
     text = valid_utf8(sample[: sample.rfind(b"\n") + 1] or sample)
     if 0 < len(_STUDY_HEAD.findall(text)) == len(_MARK.findall(text)):
         # Its texts between fields are in no other prefix, so that nothing is left to infer.

@@ -65,12 +65,12 @@ def split_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
     return lines.hstack(shown.with_columns(text=pl.when(blank).then(pl.lit("")).otherwise("text"))), fields
 
 
-def _of_others(fields: Fields, bounds: Integers, lines: Integers, timed: Bools, behind: Integers) -> pl.DataFrame:
+def _of_others(fields: Fields, bounds: Integers, lines: Integers, timed: Bools, after: Integers) -> pl.DataFrame:
     """Columns of lines other than plain rows. Each text is read once: most are headers that differ only in their time.
 
     Lines that begin with a time have no `text`.
     """
-    begin = np.where(timed, fields.begin[np.minimum(behind, len(fields.begin) - 1)], bounds[lines])
+    begin = np.where(timed, fields.begin[np.minimum(after, len(fields.begin) - 1)], bounds[lines])
     end = bounds[lines + 1]
     end -= np.frombuffer(fields.data, np.uint8)[end - 1] == ord("\n")
     keys = pl.DataFrame({"timed": timed, "text": fields.stretches(begin, end - begin)}).with_row_index()
@@ -114,13 +114,13 @@ def _plain(fields: Fields) -> tuple[Bools, Bools, Floats, Integers]:
     least = 10.0 ** (np.minimum(fields.length[first], _MOST_EPOCH_DIGITS) - 1)
     # The text has as many digits as characters, so it has neither a sign nor a point.
     epoch = (fields.kind[first] == NUMBER) & (value >= np.maximum(least, _LEAST_EPOCH)) & (value < _LEAST_EPOCH * 1000)
-    behind = first + 1 + half
+    after = first + 1 + half
     numbers = np.append(0, np.cumsum(fields.kind == NUMBER))
     numeric = numbers[fields.first[1:]] - numbers[np.minimum(first + 1, fields.first[1:])] > 0
     # LINUX RESTART, COM
-    event = np.isin(_byte(fields, np.minimum(behind, len(fields.kind) - 1)), np.frombuffer(b"LC", np.uint8))
+    event = np.isin(_byte(fields, np.minimum(after, len(fields.kind) - 1)), np.frombuffer(b"LC", np.uint8))
     timed = (counts > 1 + half) & (clock | (epoch & ~half))
-    return timed, timed & numeric & ~event, np.where(half, value % _HALF_DAY_S + late * _HALF_DAY_S, value), behind
+    return timed, timed & numeric & ~event, np.where(half, value % _HALF_DAY_S + late * _HALF_DAY_S, value), after
 
 
 def _halves(fields: Fields, first: Integers, counts: Integers) -> tuple[Bools, Bools]:
@@ -147,11 +147,11 @@ def seconds_of_day(clocks: pl.Series) -> pl.Series:
     runs = clocks.rle().struct
     texts = runs.field("value").to_frame("text")
     part = texts.select(part=pl.col("text").str.extract_groups(rf"^{TIME}$"))["part"].struct
-    front, hour, minute, second, behind = (part.field(str(group)) for group in range(1, 6))
+    front, hour, minute, second, after = (part.field(str(group)) for group in range(1, 6))
     hours = hour.cast(pl.Int64)
-    late = front.is_in(["下午", "오후"]) | behind.is_in(["P", "p"])
+    late = front.is_in(["下午", "오후"]) | after.is_in(["P", "p"])
     halved = (
-        (front.is_not_null() | behind.is_not_null())
+        (front.is_not_null() | after.is_not_null())
         .to_frame("halved")
         .with_columns(hours=hours, late=late.fill_null(value=False))
     )

@@ -78,17 +78,17 @@ def _named(names: list[str], report: Report, first: Integers, fields: Fields) ->
     return {"item": fields.texts(first + names.index(report.key))} if report.key else {}
 
 
-def _commands(first: Integers, behind: Integers, fields: Fields) -> pl.Series | None:
+def _commands(first: Integers, after: Integers, fields: Fields) -> pl.Series | None:
     """The rest of each line; None if more than one blank separates its words."""
-    there = behind > first
-    last = np.maximum(behind - 1, 0)
+    present = after > first
+    last = np.maximum(after - 1, 0)
     begin = fields.begin[np.minimum(first, len(fields.begin) - 1)]
-    length = np.where(there, fields.begin[last] + fields.length[last] - begin, 0)
+    length = np.where(present, fields.begin[last] + fields.length[last] - begin, 0)
     ends = np.append(0, np.cumsum(fields.length, dtype=np.int64))
-    words = ends[behind] - ends[first]
-    if (length > words + np.maximum(behind - first - 1, 0)).any():
+    words = ends[after] - ends[first]
+    if (length > words + np.maximum(after - first - 1, 0)).any():
         return None
     texts = fields.stretches(begin, length).str.strip_prefix("|__")
-    if (behind - first > 1).any() and texts.str.contains(r"[\t\r\x0b\x0c]").any():
+    if (after - first > 1).any() and texts.str.contains(r"[\t\r\x0b\x0c]").any():
         return None
-    return texts if there.all() else texts.to_frame().select(pl.when(pl.Series(there)).then("text")).to_series()
+    return texts if present.all() else texts.to_frame().select(pl.when(pl.Series(present)).then("text")).to_series()

@@ -1,23 +1,22 @@
 """Execution of notebooks by papermill in another process of the same interpreter.
 
 A fresh virtual environment has no registered kernel, and a user's own `python3` kernel may belong to another
-interpreter. So notebooks are executed in a helper process of `sys.executable`, by an engine of papermill that needs no
+interpreter. So notebooks are executed in another process of `sys.executable`, by an engine of papermill that needs no
 kernel (`in_process.py`), with an IPython folder of its own: the user's configuration is neither read nor written.
 """
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from concurrent.futures import BrokenExecutor
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
-from citus_analysis.dataset.ingesting.workers.helper_process import ONE_THREAD, Helper, NoAnswerError
-from citus_analysis.errors import InsufficientDataError, NothingToReportError, ReportError
-from citus_analysis.report.engine.execution.notebook_work import Failure, execute
+from citus_analysis.core.worker_processes import ONE_THREAD, processes
+from citus_analysis.errors import ReportError
+from citus_analysis.report.engine.execution.notebook_work import execute, prepare
 from citus_analysis.report.engine.notebooks import Scalar
 
 __all__ = ["CellCallback", "Kernel", "execute_notebook"]
@@ -26,10 +25,6 @@ __all__ = ["CellCallback", "Kernel", "execute_notebook"]
 CellCallback = Callable[[int, int], None]
 
 _Result = TypeVar("_Result")
-#: Modules that prepare the process; the second one starts another process beside it.
-_AHEAD: Final = "citus_analysis.report.engine.execution.notebook_work"
-_AHEAD_SECONDED: Final = "citus_analysis.report.engine.execution.alone"
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Kernel:
@@ -40,8 +35,6 @@ class Kernel:
 
     Args:
         alone: whether no other process makes a report at the same time; polars then has a thread for each core.
-        seconded: whether the process has a second one beside it where there are two cores, for
-            :func:`citus_analysis.report.meanwhile`.
 
     In use::
 
@@ -49,21 +42,29 @@ class Kernel:
             kernel.execute(notebook, target, {"dataset": "out"}, folder=scratch)
     """
 
-    def __init__(self, *, alone: bool = False, seconded: bool = False) -> None:
-        self._ahead = _AHEAD_SECONDED if seconded and (os.cpu_count() or 1) > 1 else _AHEAD
+    def __init__(self, *, alone: bool = False) -> None:
         self._environment = {} if alone else ONE_THREAD
         self._home = TemporaryDirectory(prefix="citus-kernel-", ignore_cleanup_errors=True)
-        self._helper: Helper | None = None
+        self._watch: CellCallback | None = None
+        self._running = ExitStack()
 
     def __enter__(self) -> Self:
-        # If no process can be started, the first call raises the error.
-        with suppress(NoAnswerError):
-            self._helper = Helper(self._ahead, self._environment)
+        self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self._running.close()
         self._home.cleanup()
+
+    def _start(self) -> None:
+        # What ran before is ended: a failed notebook may have left variables and threads in the process.
+        self._running.close()
+        started = processes(1, prepare=prepare, environment=self._environment, heard=self._heard)
+        self._executor = self._running.enter_context(started)
+
+    def _heard(self, message: object) -> None:
+        if self._watch is not None:
+            self._watch(*cast(tuple[int, int], message))
 
     def execute(
         self,
@@ -75,48 +76,24 @@ class Kernel:
         watch: CellCallback | None = None,
     ) -> None:
         """Execute a notebook; see :func:`execute_notebook`."""
-
-        def heard(message: object) -> None:
-            if watch is not None:
-                watch(*cast(tuple[int, int], message))
-
-        places = (str(source), str(target), dict(parameters), str(folder), self._home.name)
+        self._watch = watch
         try:
-            failure = self.call(execute, *places, heard=heard)
-        except NoAnswerError as error:
-            raise ReportError("the process that executes it ended", path=source.name) from error
-        if failure is not None:
-            # A failed notebook may have left variables and threads in the process.
-            self._end()
-            raise _as_error(failure, source.name)
-
-    def call(
-        self, function: Callable[..., _Result], *arguments: object, heard: Callable[[object], None] | None = None
-    ) -> _Result:
-        """The result of a function in the process.
-
-        Raises:
-            NoAnswerError: the process ended, or the function raised an exception.
-        """
-        if self._helper is None:
-            self._helper = Helper(self._ahead, self._environment)
-        try:
-            return self._helper.call(function, *arguments, heard=heard)
-        except NoAnswerError:
-            self._end()
+            self.call(execute, str(source), str(target), dict(parameters), str(folder), self._home.name)
+        except ReportError:
+            self._start()
             raise
 
-    def _end(self) -> None:
-        helper, self._helper = self._helper, None
-        if helper is not None:
-            helper.end()
+    def call(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """The result of a function in the process; its exception is raised here.
 
-
-def _as_error(failure: Failure, name: str) -> ReportError:
-    if failure.kind == InsufficientDataError.__name__:
-        return NothingToReportError(_last_line(failure.message), path=name)
-    problem = f"{failure.kind}: {_last_line(failure.message)}"
-    return ReportError(problem, path=name, place=None if failure.cell is None else f"cell {failure.cell}")
+        Raises:
+            ReportError: the process ended.
+        """
+        try:
+            return self._executor.submit(function, *arguments).result()
+        except BrokenExecutor as error:
+            self._start()
+            raise ReportError("the process that makes the report ended") from error
 
 
 def execute_notebook(
@@ -144,8 +121,3 @@ def execute_notebook(
     """
     with nullcontext(kernel) if kernel else Kernel() as chosen:
         chosen.execute(source, target, parameters, folder=folder, watch=watch)
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in _ANSI.sub("", text).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no message"

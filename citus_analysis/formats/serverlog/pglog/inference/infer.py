@@ -50,7 +50,7 @@ class _Assessed:
 
 @lru_cache(maxsize=16)
 def infer_prefix(sample: str) -> Prefix | None:
-    r"""The prefix of the records in a sample; None if they have none that can be told from other text.
+    r"""The prefix of the records in a sample; None if they have none that can be distinguished from other text.
 
     Example:
         >>> inferred = infer_prefix("2026-11-20 21:03:47.877 UTC [7] db=a LOG:  ready\\n")
@@ -135,7 +135,7 @@ def _with_addresses(matched: Matched, records: Sequence[Record]) -> Matched:
 
 
 def _unsure(matched: Matched) -> int:
-    """Values of which it cannot be told where they end, or that are absent."""
+    """Values of which it is not known where they end, or that are absent."""
     return sum(value is None for column in matched.columns for value in column)
 
 

@@ -213,13 +213,13 @@ class _Slots:
         return found is not None and (b"\0" in found[1] or following[:1] not in _CLOSING)
 
     def _ends_bracket(self, slot: int) -> bool:
-        """Whether a bracket that began before another text is closed behind a slot: it may be part of that text."""
+        """Whether a bracket that began before another text is closed after a slot: it may be part of that text."""
         inside = not self._is_enclosed(slot) or self._elements[slot - 1].literal[-1:] not in _OPENING
         after = self._elements[slot + 1 : slot + 2]
         return slot > 1 and inside and any(element.literal[:1] in _CLOSING for element in after)
 
     def _is_open(self, slot: int, last: int) -> bool:
-        """Whether a bracket before a slot is not closed directly behind the last of several."""
+        """Whether a bracket before a slot is not closed directly after the last of several."""
         before, after = self._elements[slot - 1].literal, self._elements[last + 1 : last + 2]
         return before[-1:] in _OPENING and not any(element.literal[:1] in _CLOSING for element in after)
 

@@ -12,7 +12,7 @@ from citus_analysis.formats.serverlog.pglog._prefix import Element
 
 __all__ = ["Matched", "Template", "Values"]
 
-#: Value of a slot in each record; None: the record has none, or it cannot be told where the value ends.
+#: Value of a slot in each record; None: the record has none, or it is not known where the value ends.
 Values = list[str | None]
 #: Most elements and characters of literals among which the place of `%q` is searched.
 _MOST: Final = 150
@@ -74,7 +74,7 @@ class Template:
         return "".join(parts[: self.optional_from]) + (f"(?:{tail})?" if tail else "")
 
     def cut_for(self, heads: Sequence[str]) -> Template | None:
-        """The template with a `%q` behind which these texts end; None if they end at different places.
+        """The template with a `%q` after which these texts end; None if they end at different places.
 
         Processes other than clients' backends have no user, database, application and client.
         """

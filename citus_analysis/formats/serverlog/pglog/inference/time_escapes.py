@@ -105,14 +105,14 @@ def _goes_back(values: Values, processes: Values) -> bool:
     Times of records go back where lines are not in order, but not for each process to the time that it had.
     """
     latest = 0
-    behind: dict[tuple[str | None, str], bool] = {}
+    went_back: dict[tuple[str | None, str], bool] = {}
     for value, process in zip(values, processes, strict=True):
         if value is None:
             continue
         clock = _clock(value)
-        is_behind = clock < latest - _DISORDER_S
-        if is_behind and not behind.get((process, value), True):
+        goes_back = clock < latest - _DISORDER_S
+        if goes_back and not went_back.get((process, value), True):
             return True
         latest = max(latest, clock)
-        behind[process, value] = is_behind
+        went_back[process, value] = goes_back
     return False

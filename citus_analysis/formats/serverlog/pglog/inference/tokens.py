@@ -1,7 +1,7 @@
 """The text before a severity as literals and slots.
 
 A slot is a stretch that can be the value of a field: a time, a number, a word. Words before `=` are literals. Between
-delimiters with nothing between them, and behind a `=` that nothing follows, there is an empty slot.
+delimiters with nothing between them, and after a `=` that nothing follows, there is an empty slot.
 """
 
 from __future__ import annotations

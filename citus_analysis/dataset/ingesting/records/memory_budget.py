@@ -1,4 +1,4 @@
-"""Room in memory for what passes over records lay aside until their tasks are paired.
+"""Memory for what passes over records lay aside until their tasks are paired.
 
 Arrays in files are copied twice, and take as much memory of the system's cache as they would take here.
 """
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from citus_analysis.spans.read.divided import Arrays, Bring, Keep
 
-__all__ = ["Room", "room_for"]
+__all__ = ["MemoryBudget", "budget_for"]
 
 #: Bytes of arrays in memory, unless the records are so many that their pairing needs it.
-ROOM_BYTES: Final = 256 * 2**20
-ROOM_UP_TO: Final = 25_000_000
+BUDGET_BYTES: Final = 256 * 2**20
+BUDGET_UP_TO: Final = 25_000_000
 
 
-class Room:
-    """Room for arrays; those for which none is left are laid aside in another way.
+class MemoryBudget:
+    """Memory for arrays; those that exceed it are laid aside in another way.
 
     Args:
         most_bytes: bytes in memory, at most.
@@ -28,7 +28,7 @@ class Room:
     Example:
         >>> import numpy as np
         >>> from citus_analysis.spans.read.divided import held
-        >>> bring = Room(most_bytes=1000).keeping(beyond=held)({"numbers": np.arange(2)})
+        >>> bring = MemoryBudget(most_bytes=1000).keeping(beyond=held)({"numbers": np.arange(2)})
         >>> bring(again=True)["numbers"].tolist(), bring()["numbers"].tolist()
         ([0, 1], [0, 1])
     """
@@ -37,19 +37,19 @@ class Room:
         self._left, self._lock = most_bytes, Lock()
 
     def keeping(self, beyond: Keep) -> Keep:
-        """A way to lay arrays aside; several can share the room.
+        """A way to lay arrays aside; several can share the budget.
 
         Args:
-            beyond: lays aside the arrays for which there is no room.
+            beyond: lays aside the arrays that exceed the budget.
         """
 
         def keep(arrays: Arrays) -> Bring:
             size = sum(items.nbytes for items in arrays.values())
-            return partial(self._bring, [arrays], size) if self._taken(size) else beyond(arrays)
+            return partial(self._bring, [arrays], size) if self._reserve(size) else beyond(arrays)
 
         return keep
 
-    def _taken(self, size: int) -> bool:
+    def _reserve(self, size: int) -> bool:
         with self._lock:
             fits = size <= self._left
             self._left -= size if fits else 0
@@ -63,10 +63,10 @@ class Room:
         return kept.pop()
 
 
-def room_for(records: int) -> Room:
-    """The room for passes over some records.
+def budget_for(records: int) -> MemoryBudget:
+    """The budget for passes over some records.
 
     Args:
         records: about how many there are.
     """
-    return Room(ROOM_BYTES if records <= ROOM_UP_TO else 0)
+    return MemoryBudget(BUDGET_BYTES if records <= BUDGET_UP_TO else 0)
