@@ -20,7 +20,7 @@ LAYER = {
             "core",
             "schema",
             "formats",
-            "runs spans stats scaling serverlogs bottleneck plans published tracking",
+            "runs spans stats scaling serverlogs bottleneck plans published tracking accounts",
             "dataset",
             "publish plots report",
             "explorer runner",
@@ -50,6 +50,10 @@ WITHIN_LAYER = {
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
+    ("accounts", "runs"),
+    ("accounts", "stats"),
+    ("accounts", "spans"),
+    ("accounts", "bottleneck"),
     ("report", "plots"),
 }
 #: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in

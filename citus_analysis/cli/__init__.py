@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "spans": "Write traces for a trace viewer or collector.",
     "compare": "Compare runs: faster, slower, equivalent, inconclusive.",
     "gate": "Judge a dataset by a baseline: passed, failed, undecided.",
+    "why": "Explain a difference: statements, segments, nodes.",
     "track": "Find where metrics changed over many datasets.",
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",

@@ -38,18 +38,18 @@ SOURCE: Final = _Place("file")
 
 def reports(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of reports that begin with the typed text; files if there is none."""
-    from citus_analysis.report.engine.notebooks import report_names
+    from citus_analysis.report.engine.notebooks import NEEDS, report_names
 
-    return _begun(("all", *report_names(of_several=True)), incomplete)
+    return _begun(("all", *report_names(NEEDS.values())), incomplete)
 
 
 def report_parameters(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Parameters of the report named earlier on the line, with their meaning."""
-    from citus_analysis.report.engine.notebooks import report_names, report_parameters
+    from citus_analysis.report.engine.notebooks import NEEDS, report_names, report_parameters
 
     # An option without its value prevents click from assigning the arguments to parameters.
     name = str(ctx.params.get("name") or next(iter(ctx.args), ""))
-    if name not in report_names(of_several=True):
+    if name not in report_names(NEEDS.values()):
         return []
     return [
         CompletionItem(f"{one.name}=", help=one.meaning)

@@ -7,12 +7,14 @@ from functools import singledispatch
 import plotly.graph_objects as go
 import polars as pl
 
+from citus_analysis.accounts import Explanation
+from citus_analysis.accounts.explanation_text import cause_rows
 from citus_analysis.bottleneck import BottleneckStudy
 from citus_analysis.bottleneck.evidence.run_variance import RunVariance
 from citus_analysis.core.frames import as_polars
 from citus_analysis.errors import UsageError
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance
-from citus_analysis.plots.comparison_figures import plot_ratios
+from citus_analysis.plots.comparison_figures import plot_account, plot_ratios
 from citus_analysis.plots.published_figures import plot_fits
 from citus_analysis.plots.scalability_figures import plot_series
 from citus_analysis.plots.server_figures import plot_shares, plot_track
@@ -142,6 +144,11 @@ def _(result: NetworkSolution) -> go.Figure:
 @figure_of.register
 def _(result: TrackedSeries) -> go.Figure:
     return plot_track(result.runs, metric=result.metric, places=result.found.places, title=result.name)
+
+
+@figure_of.register
+def _(result: Explanation) -> go.Figure:
+    return plot_account(cause_rows(result), title=f"{result.other} against {result.base}")
 
 
 def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:

@@ -16,7 +16,7 @@ from citus_analysis.plots._intervals import error_bars, from_zero, has_interval,
 from citus_analysis.plots.theme import COLOURS, GREY, colours_of, new_figure, text
 from citus_analysis.units import label
 
-__all__ = ["plot_bars", "plot_ratios"]
+__all__ = ["plot_account", "plot_bars", "plot_ratios"]
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
 _ROW = 26
@@ -109,6 +109,36 @@ def plot_bars(
     figure.update_xaxes(title_text=text(x_title), type="category", categoryorder="array", categoryarray=places)
     figure.update_layout(barmode="group", bargap=0.3, bargroupgap=0.08, showlegend=True)
     return from_zero(figure, frame["mean"], reach=frame["high"])
+
+
+def plot_account(causes: Frame, *, title: str = "") -> go.Figure:
+    """Parts of a difference of response times as bars from 0, the largest first; those that are not sure are grey.
+
+    Args:
+        causes: columns `part`, `estimate_ms`, `low_ms`, `high_ms`, `decided`, in the order of the rows.
+        title: title of the figure.
+
+    Example:
+        >>> causes = pl.DataFrame({"part": ["in the child on node 2"], "estimate_ms": [1.4], "low_ms": [1.2],
+        ...                        "high_ms": [1.6], "decided": [True]})
+        >>> plot_account(causes).data[0].x
+        array([1.4])
+    """
+    frame = with_columns_of(causes, "causes", "part", "estimate_ms", "low_ms", "high_ms", "decided")
+    figure = new_figure(title or "Where the difference comes from", height=150 + _ROW * frame.height)
+    ends = frame.select("low_ms", "high_ms").iter_rows()
+    figure.add_bar(
+        x=frame["estimate_ms"].to_numpy(),
+        y=[text(name) for name in frame["part"]],
+        orientation="h",
+        marker={"color": [COLOURS[0] if sure else GREY for sure in frame["decided"]]},
+        error_x=error_bars(frame, "estimate_ms", "low_ms", "high_ms", thickness=1.5, width=4),
+        customdata=[interval_words(low, high) for low, high in ends],
+        hovertemplate="%{y}<br>%{x:.4~r} ms %{customdata}<extra></extra>",
+    )
+    figure.add_vline(x=0, line={"color": GREY, "width": 1})
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return figure.update_xaxes(title_text="difference of the mean response time [ms]")
 
 
 def _wrapped(name: str, most: int = 24) -> str:

@@ -10,9 +10,11 @@ from typing import Final
 import lazy_loader
 
 _NAMES: Final = {
+    "accounts.explanation_text": ["cause_rows", "explanation_sentences", "mechanism_rows"],
     "bottleneck.connection_counts": ["connection_balance"],
     "bottleneck.timeline": ["throttling_over_time"],
     "plots.bottleneck_figures": ["plot_percentages", "plot_variance", "plot_waits"],
+    "plots.comparison_figures": ["plot_account"],
     "plots.node_figures": ["plot_node_heat_map"],
     "plots.perf_figures": ["plot_symbols"],
     "plots.profile_figures": ["plot_distribution", "plot_plan", "plot_tasks"],
@@ -48,6 +50,7 @@ _NAMES: Final = {
     ],
     "report.bottleneck.prediction_text": ["network_predictions"],
     "report.comparison_sentences": ["alone_sentences", "comparison_sentences", "order_warnings"],
+    "report.difference_accounts": ["account_sentences", "account_table", "accounts_of"],
     "report.other_pairs": ["other_pairs", "other_pairs_table", "pair_sentences"],
     "report.over_time.track_text": [
         "changes_table",

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Never
@@ -65,7 +66,9 @@ def processes_of(pool: Pool) -> list[BaseProcess]:
 
 def killed_at_once(process: BaseProcess) -> None:
     assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
+    # loky ends the others as soon as it notices the first.
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
 
 
 def is_running(pid: int) -> bool:

@@ -27,7 +27,7 @@ from citus_analysis.plots import (
     plot_waterfall,
 )
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance, plot_waits
-from citus_analysis.plots.comparison_figures import plot_bars
+from citus_analysis.plots.comparison_figures import plot_account, plot_bars
 from citus_analysis.plots.node_figures import plot_node_heat_map
 from citus_analysis.plots.perf_figures import plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
@@ -82,6 +82,9 @@ def _spans() -> pl.DataFrame:
 
 Draw = Callable[[pl.DataFrame], go.Figure]
 #: Function -> argument -> how it is called with that table, and a table that it can draw.
+CAUSES = pl.DataFrame(
+    {"part": ["in the child"], "estimate_ms": [1.4], "low_ms": [1.2], "high_ms": [1.6], "decided": [True]}
+)
 BARS = pl.DataFrame({"x": ["A"], "group": ["citus"], "mean": [2.0], "low": [1.0], "high": [3.0]})
 SENT = pl.DataFrame(
     {"time": [datetime(2026, 1, 1, tzinfo=UTC)], "sent_by": ["clients"], "mean_ms": [1.5], "n": [3]}
@@ -121,6 +124,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_variance": {"variance": (plot_variance, lambda: LIMITS)},
     "plot_throughput_curves": {"curves": (plot_throughput_curves, lambda: CURVES)},
     "plot_track": {"runs": (lambda t: plot_track(t, places=[1]), lambda: TRACKED)},
+    "plot_account": {"causes": (plot_account, lambda: CAUSES)},
     "plot_bars": {"bars": (plot_bars, lambda: BARS)},
     "plot_nodes": {
         "samples": (plot_nodes, lambda: NODES),

@@ -12,6 +12,7 @@ from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
 from citus_analysis.report.engine.notebook_document import Cell
 from citus_analysis.report.engine.notebooks import (
+    NEEDS,
     RESERVED,
     Parameter,
     check_parameters,
@@ -30,7 +31,7 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 #: Parts of the package that hold analyses; docs/extending.md names them.
 ANALYSES = ("bottleneck", "scaling", "serverlogs", "spans", "stats")
-REPORTS = [path for path in NOTEBOOKS if path.stem in report_names(of_several=True)]
+REPORTS = [path for path in NOTEBOOKS if path.stem in report_names(NEEDS.values())]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

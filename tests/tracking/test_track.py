@@ -13,6 +13,7 @@ from citus_analysis import cli
 from citus_analysis.dataset import ingest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.report import render_report, render_reports, report_names
+from citus_analysis.report.engine.notebooks import NEEDS
 from citus_analysis.report.over_time.track_text import track_sentences
 from citus_analysis.schema import TABLES
 from citus_analysis.tracking import Track, track
@@ -194,7 +195,7 @@ def test_the_report_takes_several_datasets(
 
 def test_one_dataset_is_no_history(recorded: dict[int, Path], tmp_path: Path) -> None:
     assert "track" not in report_names()
-    assert "track" in report_names(of_several=True)
+    assert "track" in report_names(NEEDS.values())
     with pytest.raises(Exception, match="several datasets"):
         render_report("track", recorded[1], tmp_path)
     with pytest.raises(Exception, match="is not a dataset"):

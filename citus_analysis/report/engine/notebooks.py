@@ -22,7 +22,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,7 @@ from citus_analysis.errors import InputError, UnknownNameError, UsageError
 from citus_analysis.report.engine.notebook_document import Cell, Notebook, text_of
 
 __all__ = [
-    "DATASETS",
+    "NEEDS",
     "RESERVED",
     "Parameter",
     "Scalar",
@@ -115,22 +115,30 @@ def _from_python(value: object, kind: str) -> Scalar | None:
 
 
 #: Reports in the order of the index; others follow by name.
-_STORY: Final = ("scalability", "comparison", "profile", "resources", "published", "bottleneck", "server", "track")
+_STORY: Final = (
+    "scalability",
+    "comparison",
+    "profile",
+    "resources",
+    "published",
+    "bottleneck",
+    "server",
+    "why",
+    "track",
+)
 
-#: Parameter of reports over several datasets: their folders, split by commas.
-DATASETS: Final = "datasets"
-#: Reports over several datasets, which are not among those of one.
-_OF_SEVERAL: Final = ("track",)
+#: Reports that need more than a dataset -> the parameter that states it: folders of datasets, the side to explain.
+NEEDS: Final = {"track": "datasets", "why": "other"}
 
 
-def report_names(*, of_several: bool = False) -> list[str]:
+def report_names(given: Collection[str] = ()) -> list[str]:
     """Names of the reports, in reading order: the notebooks whose names do not begin with a digit (`00_tour` does).
 
     Args:
-        of_several: include the reports that need several datasets.
+        given: parameters that have a value; reports that need another one are left out.
     """
     names = sorted(path.stem for path in shipped("notebooks").glob("[!0-9]*.ipynb"))
-    names = [name for name in names if of_several or name not in _OF_SEVERAL]
+    names = [name for name in names if name not in NEEDS or NEEDS[name] in given]
     return sorted(names, key=lambda name: _STORY.index(name) if name in _STORY else len(_STORY))
 
 
@@ -157,7 +165,7 @@ def find_notebook(name: str) -> Path:
         return Path(name).absolute()
     paths = {path.stem: path for path in shipped("notebooks").glob("*.ipynb")}
     if name not in paths:
-        raise UnknownNameError("report", name, report_names(of_several=True))
+        raise UnknownNameError("report", name, report_names(NEEDS.values()))
     return paths[name]
 
 

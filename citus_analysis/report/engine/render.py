@@ -28,7 +28,6 @@ from citus_analysis.errors import (
 )
 from citus_analysis.report.engine.links import check_links, further_pages, index_of, link_from_above
 from citus_analysis.report.engine.notebooks import (
-    DATASETS,
     Scalar,
     check_parameters,
     find_notebook,
@@ -50,6 +49,9 @@ __all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "ren
 _LONGEST: Final = ("server",)
 #: Reports that are made one after the other in the same process, because they show the same predictions.
 _TOGETHER: Final = ("scalability", "bottleneck")
+
+#: Parameters that name datasets, split by commas.
+_FOLDERS: Final = ("datasets", "second")
 
 #: A report's name, its cells that are done, and all its cells.
 ProgressCallback = Callable[[str, int, int], None]
@@ -223,9 +225,9 @@ def _collected(
 
 
 def _wanted(names: str | Sequence[str], parameters: Mapping[str, object]) -> list[str]:
-    """The requested reports; `all` includes those over several datasets only if datasets are named."""
+    """The requested reports; `all` includes those that need a parameter only if it is given."""
     if names == "all":
-        return report_names(of_several=DATASETS in parameters)
+        return report_names(parameters)
     return [names] if isinstance(names, str) else list(names)
 
 
@@ -249,9 +251,11 @@ def _absolute(dataset: str | PathLike[str]) -> Path | str:
 
 def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
     """The parameters with the folders of further datasets as absolute paths."""
-    if not (folders := str(given.get(DATASETS, "")).strip()):
-        return given
-    return given | {DATASETS: ",".join(fspath(_absolute(one.strip())) for one in folders.split(",") if one.strip())}
+    folders = {name: str(given[name]).split(",") for name in _FOLDERS if given.get(name)}
+    return given | {
+        name: ",".join(fspath(_absolute(one.strip())) for one in several if one.strip())
+        for name, several in folders.items()
+    }
 
 
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:

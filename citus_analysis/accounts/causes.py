@@ -1,0 +1,175 @@
+"""The result of an account: its terms, the causes that are sums of them, and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import polars as pl
+
+from citus_analysis.accounts.mechanisms import Mechanism
+from citus_analysis.accounts.statement_times import SEGMENT_WORDS
+from citus_analysis.core.displays import Shown
+from citus_analysis.stats.compare.verdicts import Comparison
+from citus_analysis.stats.estimate.intervals import Design
+
+__all__ = ["Cause", "Effect", "Explanation"]
+
+#: What a term is an effect of: how often statements came, where they ran, how long a segment took, or what no trace
+#: saw. Times are summed over a node or over a segment.
+Effect = Literal["mix", "place", "outside", "time", "node", "segment"]
+
+_WORDS: Final = {
+    "mix": "other statements in the mix",
+    "place": "other places of execution",
+    "outside": "outside the traced statements (client, network, and commits that no duration includes)",
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A sum of terms that is named: an effect, at a place.
+
+    Attributes:
+        effect: mix, place, outside, node (times on a node), segment (times of a segment), or time (one segment on one
+            node, as a part of the two).
+        segment: one of :data:`~citus_analysis.accounts.statement_times.SEGMENTS`: the segment that was summed, or of a
+            node the one with at least half of it; else empty.
+        node: the node that was summed, or of a segment the one with at least half of it; else empty.
+        estimate_us: its part of the difference of the mean response time.
+        low_us: lower end of its interval, which holds together with those of the other causes, or parts of the cause.
+        high_us: upper end.
+        p: probability of so large an effect without a difference, adjusted for the number of causes or parts.
+        statement_kind: kind of statement that carries most of it; empty if it is of none.
+        statement_share: that kind's share of it.
+        parts: of a node its segments, of a segment its nodes; the largest first.
+    """
+
+    effect: Effect
+    segment: str
+    node: str
+    estimate_us: float
+    low_us: float
+    high_us: float
+    p: float
+    statement_kind: str = ""
+    statement_share: float = 1.0
+    parts: tuple[Cause, ...] = ()
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low_us > 0 or self.high_us < 0
+
+    @property
+    def words(self) -> str:
+        """What it is, without the place."""
+        return _WORDS.get(self.effect) or SEGMENT_WORDS.get(self.segment, "")
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
+    """Where the difference between two sets of runs comes from.
+
+    Attributes:
+        base: name of the side that the other is compared with.
+        other: name of the other side.
+        comparison: response times of both sides, one value per run, with the verdict.
+        throughput: the same of throughput; None if no run has one.
+        terms: the account: `effect`, `statement_kind`, `segment`, `node`, `estimate_us`; adds up to `difference_us`.
+        causes: sums of terms by effect, segment and node, the largest first.
+        mechanisms: what else differs on the nodes, with tests.
+        changes: settings, versions and loads that differ: `name`, `before`, `after`.
+        examples: the slowest statements of the largest cause: `trace_id`, `run_id`, `node`, `total_us`, its segments,
+            and the line that reports it: `file` and `byte_offset`.
+        statements: traced statements of each side.
+        design: how the runs of both sides were matched.
+        measured: `response time` of the clients, or `traced time` if no client reported one.
+        warnings: what the account cannot say.
+        sentences: all of this in words.
+    """
+
+    base: str
+    other: str
+    comparison: Comparison
+    throughput: Comparison | None
+    terms: pl.DataFrame
+    causes: tuple[Cause, ...]
+    mechanisms: tuple[Mechanism, ...]
+    changes: pl.DataFrame
+    examples: pl.DataFrame
+    statements: tuple[int, int]
+    design: Design
+    measured: str
+    warnings: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def difference_us(self) -> float:
+        """Mean response time of the other side less that of the base."""
+        return self.comparison.mean_a.estimate - self.comparison.mean_b.estimate
+
+    @property
+    def decided(self) -> bool:
+        """Whether the sides differ."""
+        return self.comparison.verdict in ("faster", "slower")
+
+    @property
+    def named(self) -> tuple[Cause, ...]:
+        """The causes that the runs support: none where the sides do not differ."""
+        return tuple(cause for cause in self.causes if cause.decided) if self.decided else ()
+
+    @property
+    def unexplained_us(self) -> float:
+        """What no traced statement covers."""
+        return float(self.terms.filter(effect="outside")["estimate_us"].sum())
+
+    def summary_lines(self) -> list[str]:
+        """The finding in sentences, and what the account cannot say."""
+        return [*self.sentences, *(f"note: {text}" for text in self.warnings)]
+
+    def summary_table(self) -> pl.DataFrame | None:
+        """The causes, one row each."""
+        return self.to_polars()
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per cause, the largest first."""
+        columns = ("effect", "segment", "node", "statement_kind", "estimate_us", "low_us", "high_us", "p", "decided")
+        rows = [{name: getattr(cause, name) for name in columns} for cause in self.causes]
+        return pl.DataFrame(rows, schema_overrides={"segment": pl.String, "node": pl.String})
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        ratio = self.comparison.ratio
+        return {
+            "base": self.base,
+            "other": self.other,
+            "measured": self.measured,
+            "verdict": self.comparison.verdict,
+            "ratio": ratio.estimate,
+            "ratio_low": ratio.ends[0],
+            "ratio_high": ratio.ends[1],
+            "level": ratio.level,
+            "runs": {"base": self.comparison.mean_b.n, "other": self.comparison.mean_a.n},
+            "statements": dict(zip(("base", "other"), self.statements, strict=True)),
+            "design": self.design,
+            "base_us": self.comparison.mean_b.estimate,
+            "other_us": self.comparison.mean_a.estimate,
+            "difference_us": self.difference_us,
+            "unexplained_us": self.unexplained_us,
+            "throughput_ratio": self.throughput.ratio.estimate if self.throughput else None,
+            "named": [_as_dict(cause) for cause in self.named],
+            "causes": [_as_dict(cause) for cause in self.causes],
+            "terms": self.terms.to_dicts(),
+            "mechanisms": [one.to_dict() for one in self.mechanisms],
+            "changes": self.changes.to_dicts(),
+            "examples": self.examples.to_dicts(),
+            "sentences": list(self.sentences),
+            "warnings": list(self.warnings),
+        }
+
+
+def _as_dict(cause: Cause) -> dict[str, object]:
+    plain = {name: getattr(cause, name) for name in Cause.__dataclass_fields__ if name != "parts"}
+    parts = [_as_dict(part) for part in cause.parts]
+    return {**plain, "words": cause.words, "decided": cause.decided, "parts": parts}

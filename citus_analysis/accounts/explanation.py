@@ -1,0 +1,238 @@
+"""Where a difference of two sets of runs comes from: an account whose terms add up, and what else moved with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from citus_analysis.accounts.causes import Cause, Effect, Explanation
+from citus_analysis.accounts.decomposition import decompose
+from citus_analysis.accounts.estimates import Spread, spread_of
+from citus_analysis.accounts.explanation_text import explanation_sentences
+from citus_analysis.accounts.mechanisms import mechanisms
+from citus_analysis.accounts.observed import Observed, observed
+from citus_analysis.accounts.statement_times import OF_CHILD, SEGMENTS
+from citus_analysis.core.frames import TableSource
+from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.errors import InsufficientDataError
+from citus_analysis.stats.compare.verdicts import compare
+
+__all__ = ["explain", "why"]
+
+Array = npt.NDArray[np.float64]
+#: A node or segment is named for a cause if it has at least this share of it.
+_MOSTLY: Final = 0.5
+
+
+def why(
+    source: TableSource,
+    base: str = "",
+    other: str = "",
+    *,
+    other_source: TableSource | None = None,
+    only: Mapping[str, object] | None = None,
+    level: float = LEVEL,
+    margin: float = MARGIN,
+    allow: str | Collection[str] = (),
+) -> Explanation:
+    """Explain the difference between two sets of runs, or between two stretches of server logs.
+
+    The difference of the mean response time is divided into terms that add up to it: other statements in the mix, other
+    places of execution, and for each kind of statement its segments on each node (parsing, binding, making connections,
+    executing on the parent, between parent and child, the child), from traced statements; the rest, between these and
+    the clients' response time, is a term of its own. See :mod:`citus_analysis.accounts.decomposition` for the rule.
+
+    Args:
+        source: a dataset.
+        base: the side to compare with: a resource (or pattern), set-up, variant, system or run; `column=value`, such
+            as `workers=1`; or a window of time, `FROM..UNTIL` in UTC. Empty: all runs.
+        other: the other side.
+        other_source: dataset of the other side, if it is another one.
+        only: column -> value; restricts the runs of both sides.
+        level: confidence level.
+        margin: relative difference that counts as none.
+        allow: `degraded` to use degraded runs as well.
+
+    Raises:
+        UnknownNameError: no run is named so.
+        UsageError: a side contains runs of several loads or sizes.
+        InsufficientDataError: fewer than two runs on a side, or no traced statement.
+
+    Example:
+        >>> import citus_analysis as ca
+        >>> dataset = ca.open_dataset(".cache/dataset")  # doctest: +SKIP
+        >>> print(ca.why(dataset, "workers=1", "workers=8", only={"operation": "SELECT"}))  # doctest: +SKIP
+    """
+    return explain(
+        observed(source, other_source or source, (base, other), only or {}, allow), level=level, margin=margin
+    )
+
+
+def explain(
+    sides: Observed, *, level: float = LEVEL, margin: float = MARGIN, with_mechanisms: bool = True
+) -> Explanation:
+    """The account of what was observed, and unless they are not asked for, what else moved; see :func:`why`."""
+    account = _Account(sides)
+    terms = account.terms()
+    comparison = compare(
+        sides.other.response_us,
+        sides.base.response_us,
+        margin,
+        level=level,
+        higher_is_better=False,
+        label_a=sides.other.name,
+        label_b=sides.base.name,
+        metric="response_time_us",
+        blocked=sides.paired,
+    )
+    causes = _Groups(terms, account.spread(), level).causes()
+    found = mechanisms(sides, level=level) if with_mechanisms else ()
+    explanation = Explanation(
+        base=sides.base.name,
+        other=sides.other.name,
+        comparison=comparison,
+        throughput=sides.throughput(margin, level),
+        terms=terms,
+        causes=causes,
+        mechanisms=found,
+        changes=sides.changes,
+        examples=sides.examples(causes[0].node if causes else "", causes[0].segment if causes else ""),
+        statements=(sides.base.statements, sides.other.statements),
+        design="paired" if sides.paired else "unpaired",
+        measured=sides.measured,
+        warnings=sides.warnings,
+    )
+    return replace(explanation, sentences=tuple(explanation_sentences(explanation)))
+
+
+class _Account:
+    """The terms of a difference, as functions of the weights of the runs."""
+
+    def __init__(self, sides: Observed) -> None:
+        self._sides = sides
+        self._kinds = sides.cells["kind"].to_numpy().astype(np.int64)
+        self._used = [i for i in range(len(SEGMENTS)) if any(side.times[:, :, i].any() for side in sides.both)]
+        if not self._used:
+            raise InsufficientDataError("no statement of these runs was traced", way_out="see docs/traces.md")
+        all_labels = self._named()
+        self._labels = all_labels.unique(maintain_order=True)
+        numbered = self._labels.with_row_index("term")
+        found = all_labels.join(numbered, on=all_labels.columns, how="left", maintain_order="left")
+        self._places = found["term"].to_numpy().astype(np.int64)
+
+    def _named(self) -> pl.DataFrame:
+        """Effect, kind, segment and node of each value that `_values` gives, in its order."""
+        cells = self._sides.cells
+        kinds = cells.unique("kind").sort("kind")["statement_kind"].to_list()
+        rows = [(effect, kind, "", "") for effect in ("mix", "place") for kind in kinds]
+        for kind, node, child in cells.select("statement_kind", "node", "child_node").iter_rows():
+            used = [SEGMENTS[i] for i in self._used]
+            rows += [("time", kind, name, (child if name in OF_CHILD else node) or "") for name in used]
+        rows.append(("outside", "", "", ""))
+        return pl.DataFrame(rows, schema=["effect", "statement_kind", "segment", "node"], orient="row")
+
+    def _values(self, base: Array, other: Array) -> Array:
+        """Mix and place per kind, times per cell and segment, and what is outside; terms of one label summed."""
+        means = [
+            (weights @ side.counts, np.tensordot(weights, side.times, 1))
+            for weights, side in zip((base, other), self._sides.both, strict=True)
+        ]
+        effects = decompose(self._kinds, *means)
+        outside = float(other @ self._sides.other.outside_us - base @ self._sides.base.outside_us)
+        values = np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), [outside]])
+        return np.bincount(self._places, weights=values, minlength=self._labels.height).astype(np.float64)
+
+    def terms(self) -> pl.DataFrame:
+        """One row per effect, kind of statement, segment and node."""
+        values = self._values(*(np.full(side.runs, 1 / side.runs) for side in self._sides.both))
+        return self._labels.with_columns(pl.Series("estimate_us", values))
+
+    def spread(self) -> Spread:
+        """The terms without each run."""
+        base, other = self._sides.both
+        return spread_of(self._values, (base.runs, other.runs), paired=self._sides.paired)
+
+
+#: Sums of terms that may be named: all effects, and of the times those of a node and those of a segment.
+_VIEWS: Final[tuple[Literal["node", "segment"], ...]] = ("node", "segment")
+_OTHERS: Final[tuple[Literal["mix", "place", "outside"], ...]] = ("mix", "place", "outside")
+
+
+class _Groups:
+    """Sums of terms, with the spread of the runs."""
+
+    def __init__(self, terms: pl.DataFrame, spread: Spread, level: float) -> None:
+        self._terms, self._spread, self._level = terms, spread, level
+
+    def causes(self) -> tuple[Cause, ...]:
+        """Mix, places and what is outside, and the times by node or by segment: whichever says more; largest first.
+
+        The intervals of both ways of summing the times hold together, because the data choose between them.
+        """
+        other = [self._sum(effect, pl.col("effect") == effect) for effect in _OTHERS]
+        timed = self._terms.filter(effect="time")
+        views = {
+            view: [
+                self._sum(view, (pl.col("effect") == "time") & (pl.col(view) == name), **{view: name})
+                for name in timed[view].unique().sort()
+            ]
+            for view in _VIEWS
+        }
+        together = sum(map(len, views.values())) + len(other)
+        whole = float(timed["estimate_us"].sum())
+        by_node = any(one.estimate_us / whole >= _MOSTLY for one in views["node"]) if whole else False
+        chosen = views["node" if by_node else "segment"]
+        causes = [self._with_interval(one, together) for one in [*other, *chosen] if one.estimate_us]
+        return tuple(sorted(map(self._with_parts, causes), key=lambda one: -abs(one.estimate_us)))
+
+    def _sum(self, effect: Effect, chosen: pl.Expr, **names: str) -> _Sum:
+        rows = self._terms.with_row_index("term").filter(chosen)
+        kinds = rows.group_by("statement_kind").agg(pl.col("estimate_us").sum()).sort(pl.col("estimate_us").abs())
+        total = float(rows["estimate_us"].sum())
+        kind, of_kind = kinds.row(-1) if kinds.height else ("", 0.0)
+        return _Sum(effect, rows["term"].to_numpy(), total, kind, of_kind / total if total else 0.0, **names)
+
+    def _with_interval(self, one: _Sum, together: int) -> Cause:
+        groups = np.zeros(self._terms.height, dtype=np.int64)
+        groups[one.terms] = 1
+        half, p, _ = self._spread.summed(groups, 2).intervals(np.array([0.0, one.estimate_us]), self._level, together)
+        return Cause(
+            one.effect, one.segment, one.node, one.estimate_us, one.estimate_us - float(half[1]),
+            one.estimate_us + float(half[1]), float(p[1]), one.kind, one.share,
+        )  # fmt: skip
+
+    def _with_parts(self, cause: Cause) -> Cause:
+        """A node with its segments, or a segment with its nodes, whose intervals hold together."""
+        if cause.effect not in _VIEWS:
+            return cause
+        inside = "segment" if cause.effect == "node" else "node"
+        held = (pl.col("effect") == "time") & (pl.col(cause.effect) == getattr(cause, cause.effect))
+        sums = [
+            self._sum(
+                "time", held & (pl.col(inside) == name), **{cause.effect: getattr(cause, cause.effect), inside: name}
+            )
+            for name in self._terms.filter(held)[inside].unique().sort()
+        ]
+        found = [self._with_interval(one, len(sums)) for one in sums if one.estimate_us]
+        parts = tuple(sorted(found, key=lambda one: -abs(one.estimate_us)))
+        largest = parts[0] if parts and parts[0].estimate_us / cause.estimate_us >= _MOSTLY else None
+        named = {inside: getattr(largest, inside)} if largest is not None else {}
+        return replace(cause, parts=parts, **named)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A sum of terms before it has an interval: the rows of its terms, and the kind of statement with most of it."""
+
+    effect: Effect
+    terms: npt.NDArray[np.uint32]
+    estimate_us: float
+    kind: str
+    share: float
+    segment: str = ""
+    node: str = ""

@@ -1,0 +1,214 @@
+"""An explanation in sentences: the finding first, then its parts, then what moved beside them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.accounts.causes import Cause, Explanation
+from citus_analysis.runs.setting_changes import change_words
+from citus_analysis.texts.counted_words import counted, listed
+from citus_analysis.texts.number_text import interval_words, p_text, readable
+from citus_analysis.texts.text_tables import text_table
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["cause_rows", "explanation_sentences", "format_explanation", "mechanism_rows"]
+
+_MOST_CAUSES: Final = 4
+_SMALL: Final = 0.01
+_CAUSES: Final = {
+    "part": pl.String(),
+    **dict.fromkeys(("estimate_ms", "low_ms", "high_ms", "p"), pl.Float64()),
+    "decided": pl.Boolean(),
+}
+_MECHANISMS: Final = {
+    **dict.fromkeys(("node", "measure", "unit"), pl.String()),
+    **dict.fromkeys(("base", "other", "p", "effect_size"), pl.Float64()),
+}
+_MOST_MECHANISMS: Final = 3
+#: A ratio within these bounds is said in percent, a larger one as a multiple.
+_IN_PERCENT: Final = (0.5, 2.0)
+_US_BELOW_MS: Final = 0.1
+#: Shares of a cause that are of one kind of statement to name it alone.
+_MOST_OF: Final = 0.8
+
+
+def explanation_sentences(found: Explanation) -> list[str]:
+    """The explanation in sentences, a list entry for each paragraph."""
+    lines = [_finding(found)]
+    if found.decided:
+        lines += [_causes(found)] if found.named else [_no_cause(found)]
+        lines += [text for text in (_mechanisms(found), _changes(found), _example(found)) if text]
+    else:
+        lines += [text for text in (_changes(found),) if text]
+    return lines
+
+
+def cause_rows(found: Explanation) -> pl.DataFrame:
+    """The causes as rows: `part`, `estimate_ms`, `low_ms`, `high_ms`, `p`, `decided`, the largest first.
+
+    Parts of less than a hundredth of the difference that are not sure are left out.
+    """
+    least = abs(found.difference_us) * _SMALL
+    rows = [
+        (_what(one), *(us / US_PER_MS for us in (one.estimate_us, one.low_us, one.high_us)), one.p, one.decided)
+        for one in found.causes
+        if one.decided or abs(one.estimate_us) >= least
+    ]
+    return pl.DataFrame(rows, schema=_CAUSES, orient="row")
+
+
+def mechanism_rows(found: Explanation) -> pl.DataFrame:
+    """What moved on the nodes: `node`, `measure`, `unit`, `base`, `other`, `p`, `effect_size`."""
+    rows = [(one.node, one.words, one.unit, one.base, one.other, one.p, one.effect_size) for one in found.mechanisms]
+    return pl.DataFrame(rows, schema=_MECHANISMS, orient="row")
+
+
+def format_explanation(found: Explanation) -> str:
+    """Sentences, and a table of the causes."""
+    rows = [
+        (part, readable(size), f"{readable(low)} to {readable(high)}", p_text(p))
+        for part, size, low, high, p, _ in cause_rows(found).iter_rows()
+    ]
+    table = text_table(("part of the difference", "ms", "interval", "p"), rows, right=(1, 2, 3))
+    total = f"all {counted(found.terms.height, 'term')}: {readable(found.difference_us / US_PER_MS)} ms"
+    return "\n".join([*found.summary_lines(), "", *table, total])
+
+
+def _time(us: float, *, sign: bool = False) -> str:
+    """A time as a person says it."""
+    size = abs(us)
+    mark = "-" if sign and us < 0 else ""
+    if size < _US_BELOW_MS * US_PER_MS:
+        return f"{mark}{_rounded(size)} µs"
+    if size < 1000 * US_PER_MS:
+        return f"{mark}{_rounded(size / US_PER_MS)} ms"
+    return f"{mark}{_rounded(size / US_PER_MS / 1000)} s"
+
+
+def _rounded(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.10g}"
+
+
+def _finding(found: Explanation) -> str:
+    ratio = found.comparison.ratio
+    low, high = ratio.ends
+    sides = f"{found.other} against {found.base}"
+    runs = f"{counted(found.comparison.mean_b.n, 'run')} against {found.comparison.mean_a.n}"
+    means = f"{_time(found.comparison.mean_b.estimate)} to {_time(found.comparison.mean_a.estimate)}"
+    verdict = found.comparison.verdict
+    if low is None or high is None:
+        return f"{sides}: no interval ({runs})."
+    if verdict == "equivalent":
+        return f"{sides}: equivalent; the {found.measured} went from {means} ({runs})."
+    if verdict not in ("faster", "slower"):
+        return (
+            f"{sides}: no difference can be told: {found.measured} {interval_words(ratio.estimate, low, high)} times "
+            f"({means}; {runs})."
+        )
+    if _IN_PERCENT[0] < ratio.estimate < _IN_PERCENT[1]:
+        by = f"{_percent(ratio.estimate)} {verdict} ({_ends(low, high)})"
+    else:
+        more = ratio.estimate if verdict == "slower" else 1 / ratio.estimate
+        ends = (low, high) if verdict == "slower" else (1 / high, 1 / low)
+        by = f"{interval_words(more, *ends)} times as {'slow' if verdict == 'slower' else 'fast'}"
+    change = f"{_time(found.difference_us)} {'more' if found.difference_us > 0 else 'less'} for an operation"
+    return (
+        f"{found.other} is {by} than {found.base}: {change} ({found.measured} {means}; {runs})."
+        if "times" not in by
+        else (f"{found.other} is {by} as {found.base}: {change} ({found.measured} {means}; {runs}).")
+    )
+
+
+def _percent(ratio: float) -> str:
+    return f"{_rounded(abs(ratio - 1) * 100)} %"
+
+
+def _ends(low: float, high: float) -> str:
+    ends = sorted(abs(one - 1) * 100 for one in (low, high))
+    return f"{_rounded(ends[0])} to {_rounded(ends[1])} %"
+
+
+def _what(cause: Cause) -> str:
+    """A cause in words, with its place and the kind of statement that it is of."""
+    where = f"of node {cause.node}" if cause.segment == "child_us" else f"on node {cause.node}"
+    words = [cause.words, where if cause.node else ""]
+    if cause.effect == "segment" and not cause.node:
+        words.append(f"on {counted(len(cause.parts), 'node')}" if len(cause.parts) > 1 else "")
+    if cause.statement_kind and cause.statement_share >= _MOST_OF and cause.effect in ("time", "node", "segment"):
+        words.append(f"({cause.statement_kind.upper()})")
+    return " ".join(word for word in words if word)
+
+
+def _causes(found: Explanation) -> str:
+    shown = found.named[:_MOST_CAUSES]
+    named = "; ".join(f"{_part(cause, found)} {_verb(cause)} {_what(cause)}{_inside(cause, found)}" for cause in shown)
+    rest = found.difference_us - sum(cause.estimate_us for cause in shown)
+    sign = found.difference_us * rest < 0
+    return f"Of this, {named}. The rest, {_time(rest, sign=sign)}, is in parts that are smaller or not sure."
+
+
+def _verb(cause: Cause) -> str:
+    return "pass" if cause.effect == "node" and not cause.segment else "are"
+
+
+def _inside(cause: Cause, found: Explanation) -> str:
+    """The segments of a node of which none has most."""
+    parts = [part for part in cause.parts if part.decided][:_MOST_CAUSES]
+    if cause.effect != "node" or not parts:
+        return ""
+    named = [
+        f"{_time(part.estimate_us, sign=part.estimate_us * found.difference_us < 0)} {part.words}" for part in parts
+    ]
+    if cause.segment:
+        return f" (all on this node, {listed(named)})" if len(parts) > 1 else ""
+    return f", {listed(named)} among them"
+
+
+def _part(cause: Cause, found: Explanation) -> str:
+    """Size and interval; a part against the direction of the difference, or an interval with 0, has signs."""
+    direction = 1.0 if found.difference_us >= 0 else -1.0
+    size, *ends = (direction * us for us in (cause.estimate_us, cause.low_us, cause.high_us))
+    low, high = sorted(ends)
+    return f"{_time(size, sign=True)} ({_time(low, sign=True)} to {_time(high, sign=True)})"
+
+
+def _no_cause(found: Explanation) -> str:
+    if not found.causes:
+        return "No part of it is known."
+    largest = found.causes[0]
+    return f"No single part of it is sure: the largest, {_part(largest, found)}, is {_what(largest)}."
+
+
+def _mechanisms(found: Explanation) -> str:
+    node = found.named[0].node if found.named else ""
+    mine = [one for one in found.mechanisms if node and one.node == node]
+    where = f"On node {node}" if mine else "On the nodes"
+    words = [
+        f"{one.words}{'' if mine or not one.node else f' (node {one.node})'} "
+        f"{readable(one.base)}{_unit(one.unit)} before and {readable(one.other)}{_unit(one.unit)} after"
+        for one in (mine or found.mechanisms)[:_MOST_MECHANISMS]
+    ]
+    if not words:
+        return ""
+    return f"{where}, this moved as well: {'; '.join(words)}. This is an association, not a cause."
+
+
+def _unit(unit: str) -> str:
+    return f" {unit}" if unit else ""
+
+
+def _changes(found: Explanation) -> str:
+    words = change_words(found.changes)
+    return f"What differs between the sides as stated: {words}." if words else "Settings that differ: none."
+
+
+def _example(found: Explanation) -> str:
+    if found.examples.is_empty():
+        return ""
+    row = found.examples.row(0, named=True)
+    return (
+        f"Slowest example: one {str(row['statement_kind']).upper()} of {_time(row['total_us'])} "
+        f"(trace {row['trace_id']}; byte {row['byte_offset']:,} of {row['file']})."
+    )

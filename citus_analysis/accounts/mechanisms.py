@@ -1,0 +1,300 @@
+"""What else differs between the two sides, measured on the nodes during the runs: associations, never causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from citus_analysis.bottleneck.evidence.waits import client_sessions
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
+from citus_analysis.bottleneck.timeline import busy_percent
+from citus_analysis.core.frames import TableSource, as_polars, lazy_table
+from citus_analysis.stats.estimate._student import t_quantile, t_tail
+
+if TYPE_CHECKING:
+    from citus_analysis.accounts.observed import Observed
+
+__all__ = ["MEASURE_WORDS", "Mechanism", "mechanisms", "node_measures"]
+
+_RUN: Final = ("resource", "run_id")
+#: Measure -> its name in words and its unit.
+MEASURE_WORDS: Final = {
+    "cpu_busy_percent": ("busy CPU time", "%"),
+    "cpu_iowait_percent": ("CPU time idle while a disk was awaited", "%"),
+    "cpu_steal_percent": ("stolen CPU time", "%"),
+    "group_used_percent": ("CPU time used by the node's control group", "%"),
+    "group_throttled_percent": ("time in which the kernel throttled the node", "%"),
+    "runnable": ("processes that ran or waited for a CPU", ""),
+    "blocked": ("processes that waited for a disk", ""),
+    "context_switches_per_s": ("context switches", "1/s"),
+    "cpu_stalled_percent": ("time in which a task waited for a CPU", "%"),
+    "io_stalled_percent": ("time in which a task waited for a disk", "%"),
+    "memory_stalled_percent": ("time in which a task waited for memory", "%"),
+    "device_await_ms": ("time of a disk's request", "ms"),
+    "device_utilization_percent": ("time in which a disk was in use", "%"),
+    "checkpoints_per_min": ("checkpoints", "1/min"),
+    "wal_bytes_per_statement": ("WAL of an operation", "B"),
+    "wal_fpi_per_statement": ("full page images of an operation", ""),
+    "blocks_read_per_statement": ("blocks of an operation that were not in memory", ""),
+    "tuples_read_per_statement": ("rows of an operation that scans read", ""),
+    "lock_waits_per_min": ("waits for locks that were logged", "1/min"),
+    "lock_wait_sessions": ("sessions that waited for a lock", ""),
+    "io_wait_sessions": ("sessions that waited for a file", ""),
+    "wal_wait_sessions": ("sessions that waited for WAL", ""),
+    "client_connections": ("connections of clients", ""),
+    "internal_connections": ("connections of other nodes", ""),
+    "connections_per_min": ("connections that were opened", "1/min"),
+}
+#: View and counter -> measure, for counters whose growth is divided by the run's operations.
+_COUNTERS: Final = {
+    ("pg_stat_wal", "wal_bytes"): "wal_bytes_per_statement",
+    ("pg_stat_wal", "wal_fpi"): "wal_fpi_per_statement",
+    ("pg_stat_database", "blks_read"): "blocks_read_per_statement",
+    ("pg_stat_database", "tup_returned"): "tuples_read_per_statement",
+}
+_NODE: Final = (*_RUN, "node")
+_LONG: Final = (*_NODE, "measure", "value")
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A measure of a node that differs between the sides.
+
+    Attributes:
+        node: the node; empty for one that is not of a node.
+        measure: one of :data:`MEASURE_WORDS`.
+        base: mean over the runs of the base.
+        other: mean over the runs of the other side.
+        low: lower end of the interval of the difference.
+        high: upper end.
+        p: probability of so large a difference if there is none, adjusted for all measures (Holm).
+        effect_size: difference over the spread of the runs within the sides (Cohen's d).
+    """
+
+    node: str
+    measure: str
+    base: float
+    other: float
+    low: float
+    high: float
+    p: float
+    effect_size: float
+
+    @property
+    def words(self) -> str:
+        """The measure in words."""
+        return MEASURE_WORDS[self.measure][0]
+
+    @property
+    def unit(self) -> str:
+        """Its unit; empty for numbers."""
+        return MEASURE_WORDS[self.measure][1]
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {
+            "words": self.words, "unit": self.unit,
+        }  # fmt: skip
+
+
+def mechanisms(sides: Observed, *, level: float) -> tuple[Mechanism, ...]:
+    """Measures of nodes that differ between the sides; the surest and largest first.
+
+    Each is tested by Welch's t over the runs; p-values are adjusted together by Holm's procedure. Only those below
+    1 - level are given.
+    """
+    both = [
+        node_measures(source, side.table).group_by("node", "measure").agg("value")
+        for source, side in zip(sides.sources, sides.both, strict=True)
+        if "start_time" in side.table.columns
+    ]
+    if len(both) < len(sides.both):
+        return ()
+    paired = both[0].join(both[1], on=["node", "measure"], suffix="_other").sort("measure", "node")
+    tested = [
+        one
+        for node, measure, base, other in paired.iter_rows()
+        if (one := _tested(node, measure, np.array(base), np.array(other), level)) is not None
+    ]
+    sure = [one for one in _adjusted(tested) if one.p < 1 - level]
+    return tuple(sorted(sure, key=lambda one: (-abs(one.effect_size), one.measure, one.node)))
+
+
+def _tested(node: str, measure: str, base: np.ndarray, other: np.ndarray, level: float) -> Mechanism | None:
+    if min(base.size, other.size) < 2:
+        return None
+    parts = [side.var(ddof=1) / side.size for side in (base, other)]
+    difference, variance = float(other.mean() - base.mean()), float(sum(parts))
+    if not difference:
+        return None
+    below = sum(part**2 / (side.size - 1) for part, side in zip(parts, (base, other), strict=True))
+    freedom = variance**2 / below if below else float(base.size + other.size - 2)
+    error = max(variance, (1e-6 * difference) ** 2) ** 0.5
+    half = error * t_quantile(1 - (1 - level) / 2, freedom)
+    within = ((base.size - 1) * base.var(ddof=1) + (other.size - 1) * other.var(ddof=1)) / (base.size + other.size - 2)
+    size = difference / max(within, (1e-6 * difference) ** 2) ** 0.5
+    p = 2 * t_tail(abs(difference) / error, freedom)
+    return Mechanism(
+        node, measure, float(base.mean()), float(other.mean()), difference - half, difference + half, p, size
+    )
+
+
+def _adjusted(tested: Sequence[Mechanism]) -> Iterator[Mechanism]:
+    """Holm's procedure over all of them."""
+    largest = 0.0
+    for i, one in enumerate(sorted(tested, key=lambda one: one.p)):
+        largest = max(largest, min(1.0, one.p * (len(tested) - i)))
+        yield replace(one, p=largest)
+
+
+def node_measures(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
+    """Measures of each node in each run, as far as they were recorded.
+
+    Args:
+        source: a dataset.
+        runs: rows of the table `runs`.
+
+    Returns:
+        `resource`, `run_id`, `node`, `measure` (one of :data:`MEASURE_WORDS`), `value`.
+    """
+    read = _Tables(source, runs)
+    found = [*_machines(read), *_counters(read), *_logs(read), *_sessions(read)]
+    empty = pl.DataFrame(schema=dict.fromkeys(_LONG[:-1], pl.String) | {"value": pl.Float64})
+    usable = [
+        one.select(pl.col(_LONG[:-1]).cast(pl.String), pl.col("value").cast(pl.Float64)).drop_nulls("value")
+        for one in found
+    ]
+    long = pl.concat([empty, *usable]).with_columns(pl.col("node").fill_null(""))
+    return long.filter(pl.col("value").is_finite())
+
+
+class _Tables:
+    """Tables of the runs' resources."""
+
+    def __init__(self, source: TableSource, runs: pl.DataFrame) -> None:
+        self.source, self.runs = source, runs
+        self._resources = runs["resource"].unique().implode()
+
+    def of(self, name: str) -> pl.DataFrame:
+        return as_polars(self.source.table(name)).filter(pl.col("resource").is_in(self._resources))
+
+    def inside(self, name: str, *by: str) -> pl.DataFrame:
+        """Samples within the runs, of one source for each run, node and `by`."""
+        return one_source(align_to_runs(self.of(name), self.runs), [*_NODE, *by])
+
+    @property
+    def minutes(self) -> pl.DataFrame:
+        """resource, run_id, from_time, until_time, minutes, operations_done."""
+        return self.runs.select(
+            *_RUN,
+            "operations_done",
+            from_time=pl.coalesce("measured_from", "start_time"),
+            until_time=pl.coalesce("measured_until", "end_time"),
+        ).with_columns(minutes=(pl.col("until_time") - pl.col("from_time")).dt.total_milliseconds() / 60_000)
+
+
+def _long(samples: pl.DataFrame, measures: dict[str, pl.Expr]) -> Iterator[pl.DataFrame]:
+    means = samples.group_by(_NODE).agg(**measures)
+    for name in measures:
+        yield means.select(*_NODE, pl.lit(name).alias("measure"), value=name)
+
+
+def _machines(read: _Tables) -> Iterator[pl.DataFrame]:
+    cpu = read.inside("cpu_samples")
+    shares = {
+        "cpu_iowait_percent": pl.col("iowait_percent").mean(),
+        "cpu_steal_percent": pl.col("steal_percent").mean(),
+    }
+    yield from _long(cpu, {"cpu_busy_percent": busy_percent().mean(), **shares})
+    vm = read.inside("vm_samples")
+    yield from _long(vm, {name: pl.col(name).mean() for name in ("runnable", "blocked", "context_switches_per_s")})
+    yield from _long(
+        _held(read), {f"group_{name}": pl.col(name).mean() for name in ("used_percent", "throttled_percent")}
+    )
+    pressure = read.inside("pressure_samples", "pressure", "scope").filter(pl.col("scope").cast(pl.String) == "some")
+    for kind in ("cpu", "io", "memory"):
+        mine = pressure.filter(pl.col("pressure").cast(pl.String) == kind)
+        yield from _long(mine, {f"{kind}_stalled_percent": pl.col("stalled_percent").mean()})
+    devices = read.inside("device_samples", "device").remove(pl.col("is_group").fill_null(value=False))
+    busy = devices.filter(pl.col("utilization_percent").is_not_null())
+    yield from _long(
+        busy,
+        {
+            "device_await_ms": pl.col("await_ms").mean(),
+            "device_utilization_percent": pl.col("utilization_percent").max(),
+        },
+    )
+
+
+def _held(read: _Tables) -> pl.DataFrame:
+    """Samples of the nodes' control groups; where a host has those of several nodes, their names stand for nodes."""
+    held = read.inside("throttle_samples", "control_group").filter(~pl.col("control_group").str.contains("client"))
+    several = pl.col("control_group").n_unique().over(_NODE) > 1
+    name = pl.col("control_group").str.extract(r"([^/]+)/[^/]*$").str.strip_prefix("postgres-")
+    return held.with_columns(node=pl.when(several).then(name).otherwise("node"))
+
+
+def _counters(read: _Tables) -> Iterator[pl.DataFrame]:
+    counters = read.of("server_counters").with_columns(pl.col("view", "counter").cast(pl.String))
+    grown = counters.drop_nulls("value")
+    placed = (
+        grown.drop("run_id")
+        .join(read.minutes, on="resource")
+        .filter((pl.col("from_time") <= pl.col("from_time_right")) & (pl.col("sample_time") >= pl.col("until_time")))
+        if "from_time" in grown.columns
+        else grown.clear()
+    )
+    for (view, counter), measure in _COUNTERS.items():
+        mine = placed.filter((pl.col("view") == view) & (pl.col("counter") == counter))
+        sums = mine.group_by(_NODE).agg(value=pl.col("value").sum() / pl.col("operations_done").first())
+        yield sums.select(*_NODE, pl.lit(measure).alias("measure"), "value")
+
+
+def _logs(read: _Tables) -> Iterator[pl.DataFrame]:
+    checkpoints = read.of("checkpoints").drop("run_id").join(read.minutes, on="resource")
+    during = checkpoints.filter(pl.col("end_time").is_between(pl.col("from_time"), pl.col("until_time")))
+    yield _rate(read, during, "checkpoints_per_min")
+    kinds = {"lock_wait": "lock_waits_per_min", "connection": "connections_per_min"}
+    events = (
+        lazy_table(read.source, "log_events")
+        .filter(pl.col("run_id").is_in(read.runs["run_id"].implode()))
+        .filter(pl.col("kind").cast(pl.String).is_in(list(kinds)))
+        .select(*_NODE, pl.col("kind").cast(pl.String))
+        .collect()
+        .join(read.minutes, on=_RUN)
+    )
+    for kind, measure in kinds.items():
+        yield _rate(read, events.filter(kind=kind), measure)
+
+
+def _rate(read: _Tables, events: pl.DataFrame, measure: str) -> pl.DataFrame:
+    """Events per minute; 0 for nodes of the same runs that had none, if any node of any run had one."""
+    if events.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys(_LONG[:-1], pl.String) | {"value": pl.Float64})
+    nodes = events.select("node").unique()
+    counts = events.group_by(_NODE).len("events")
+    every = read.minutes.join(nodes, how="cross").join(counts, on=_NODE, how="left", nulls_equal=True)
+    return every.select(
+        *_NODE, pl.lit(measure).alias("measure"), value=pl.col("events").fill_null(0) / pl.col("minutes")
+    )
+
+
+def _sessions(read: _Tables) -> Iterator[pl.DataFrame]:
+    sessions = client_sessions(read.of("activity_samples"), read.runs)
+    if sessions.is_empty():
+        return
+    moments = sessions.group_by(_NODE).agg(moments=pl.struct("source_id", "sample").n_unique())
+    sums = {
+        "lock_wait_sessions": (pl.col("doing") == "lock").sum(),
+        "io_wait_sessions": (pl.col("doing") == "I/O").sum(),
+        "wal_wait_sessions": (pl.col("doing") == "WAL").sum(),
+        "client_connections": (pl.col("role") == "parent").sum(),
+        "internal_connections": (pl.col("role") == "child").sum(),
+    }
+    counted = sessions.group_by(_NODE).agg(**sums).join(moments, on=_NODE, nulls_equal=True)
+    for name in sums:
+        yield counted.select(*_NODE, pl.lit(name).alias("measure"), value=pl.col(name) / pl.col("moments"))

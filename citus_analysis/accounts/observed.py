@@ -1,0 +1,383 @@
+"""What was observed of both sides of a difference: runs, their response times, and statements by cell and run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from citus_analysis.accounts.sides import Window, chosen_runs, one_load, side_label, window_of
+from citus_analysis.accounts.statement_times import CELL, OF_CHILD, SEGMENTS, statement_times
+from citus_analysis.core.frames import TableSource, as_polars, lazy_table
+from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.runs.comparable import differing
+from citus_analysis.runs.concurrency import concurrency
+from citus_analysis.runs.measured_windows import within_measured
+from citus_analysis.runs.run_selection import select_runs
+from citus_analysis.runs.setting_changes import setting_changes
+from citus_analysis.runs.setups import LOAD
+from citus_analysis.stats.compare.verdicts import Comparison, compare
+from citus_analysis.stats.run_means import times_of
+from citus_analysis.stats.series.blocks import layout_of
+from citus_analysis.stats.series.drift import are_interleaved
+from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.number_text import percent
+from citus_analysis.units import US_PER_MS
+
+__all__ = ["Observed", "Side", "observed", "observed_runs"]
+
+Array = npt.NDArray[np.float64]
+_RUN: Final = ("resource", "run_id")
+#: Statements per operation this close to a whole number are that number: some statements have no record.
+_WHOLE: Final = 0.05
+#: Numbers of stretches into which a window of time without runs is cut.
+_STRETCHES: Final = 10
+_EXAMPLES: Final = 3
+#: pgbench --rate: name of the mean time by which operations were sent later than scheduled, in ms.
+_LAG: Final = "rate limit schedule lag average"
+#: Little's law: below this share of the client's threads, the rest of a closed loop's time was the client's own.
+_IN_SYSTEM: Final = 0.9
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a difference.
+
+    Attributes:
+        name: its name in words.
+        table: its runs, one row each, in the order of the arrays.
+        counts: statements per operation; one row per run, one column per cell.
+        times: time per operation (µs) by run, cell and segment.
+        response_us: mean response time of each run, as its clients report it, or the traced time.
+        traced_us: mean traced time of an operation of each run.
+        statements: number of traced statements.
+    """
+
+    name: str
+    table: pl.DataFrame
+    counts: Array
+    times: Array
+    response_us: Array
+    traced_us: Array
+    statements: int
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return self.table.height
+
+    @property
+    def outside_us(self) -> Array:
+        """Response time of each run that no traced statement covers."""
+        return self.response_us - self.traced_us
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Both sides of a difference, over the same cells.
+
+    Attributes:
+        base: the side that the other is compared with.
+        other: the other side.
+        cells: one row per cell: `kind` (its number), and the columns of CELL.
+        paired: whether the n-th runs of both sides were measured in the same block.
+        measured: what response times are.
+        changes: settings and loads that differ.
+        timed: all statements with their segments, with `side`.
+        sources: datasets of base and other.
+        warnings: caveats.
+    """
+
+    base: Side
+    other: Side
+    cells: pl.DataFrame
+    paired: bool
+    measured: str
+    changes: pl.DataFrame
+    timed: pl.DataFrame
+    sources: tuple[TableSource, TableSource]
+    warnings: tuple[str, ...]
+
+    @property
+    def both(self) -> tuple[Side, Side]:
+        """Base and other."""
+        return self.base, self.other
+
+    def throughput(self, margin: float, level: float) -> Comparison | None:
+        """The comparison of the sides' throughput; None where it is not known of all runs."""
+        values = [side.table.get_column("throughput_ops_s", default=None) for side in self.both]
+        known = [one for one in values if one is not None and not one.null_count() and one.min() > 0]
+        if len(known) < len(values):
+            return None
+        base, other = (one.to_numpy() for one in known)
+        return compare(
+            other,
+            base,
+            margin,
+            level=level,
+            label_a=self.other.name,
+            label_b=self.base.name,
+            metric="throughput_ops_s",
+            blocked=self.paired,
+        )
+
+    def examples(self, node: str, segment: str) -> pl.DataFrame:
+        """The slowest statements of the other side in a segment on a node, and the lines of logs that report them."""
+        at = "child_node" if segment in OF_CHILD else "node"
+        mine = self.timed.filter(side=1)
+        chosen = mine.filter(pl.col(at) == node) if node else mine
+        kept = chosen.sort(segment or "total_us", descending=True).head(_EXAMPLES)
+        files = as_polars(self.sources[1].table("sources")).select("source_id", file="path")
+        lines = kept.join(files, on="source_id", how="left", maintain_order="left")
+        columns = ("trace_id", *_RUN, "statement_kind", "executed", "node", "child_node", "total_us", *SEGMENTS)
+        return lines.select(*columns, "file", "byte_offset")
+
+
+def observed(
+    base_source: TableSource,
+    other_source: TableSource,
+    names: tuple[str, str],
+    only: Mapping[str, object],
+    allow: str | Collection[str],
+) -> Observed:
+    """Read both sides; see :func:`citus_analysis.accounts.why`."""
+    sources = (base_source, other_source)
+    if not all(names) and base_source is other_source:
+        raise UsageError(
+            "both sides are the same: name them", way_out="--base A --other B: set-ups, resources, workers=1, windows"
+        )
+    windows = [window_of(name) for name in names]
+    has_runs = [as_polars(source.table("runs")).height > 0 for source in sources]
+    if not all(has_runs) or any(windows):
+        return _of_logs(sources, names, windows)
+    chosen = [_runs(source, name, only, allow) for source, name in zip(sources, names, strict=True)]
+    return observed_runs(sources, (chosen[0], chosen[1]), _labels(names))
+
+
+def observed_runs(
+    sources: tuple[TableSource, TableSource], chosen: tuple[pl.DataFrame, pl.DataFrame], labels: tuple[str, str]
+) -> Observed:
+    """What was observed of two sets of runs.
+
+    Args:
+        sources: datasets of base and other.
+        chosen: their runs, described.
+        labels: their names.
+
+    Raises:
+        UsageError: runs of a side differ in their load or size.
+        InsufficientDataError: fewer than two runs of a side have traced statements.
+    """
+    tables = list(chosen)
+    one_load(list(zip(labels, tables, strict=True)))
+    latencies = [as_polars(source.table("operation_latencies")) for source in sources]
+    timed = []
+    for i, (source, table) in enumerate(zip(sources, tables, strict=True)):
+        mine = statement_times(
+            lazy_table(source, "statements").filter(pl.col("run_id").is_in(table["run_id"].implode())),
+            lazy_table(source, "spans").filter(pl.col("run_id").is_in(table["run_id"].implode())),
+        ).collect()
+        inside = within_measured(mine, table).rows
+        timed.append(inside.with_columns(side=pl.lit(i, pl.Int8)))
+    statements = pl.concat(timed, how="vertical_relaxed")
+    tables = [_traced(table, rows, label) for table, rows, label in zip(tables, timed, labels, strict=True)]
+    responses = [_response(table, source) for table, source in zip(tables, sources, strict=True)]
+    per_operation = [_per_operation(t, r, one) for t, r, one in zip(tables, timed, latencies, strict=True)]
+    clients = all(one is not None for one in responses)
+    paired, order = _paired(tables)
+    tables = [table[indices] for table, indices in zip(tables, order, strict=True)]
+    cells = _cells(statements)
+    sides = []
+    for i, (table, label) in enumerate(zip(tables, labels, strict=True)):
+        ratio = per_operation[i][order[i]]
+        counts, times = _sums(timed[i], table.select(_RUN), cells, ratio)
+        traced = times.sum(axis=(1, 2))
+        found = responses[i]
+        response = found[order[i]] if clients and found is not None else traced
+        sides.append(Side(label, table, counts, times, response, traced, timed[i].height))
+    measured = "response time" if clients else "traced time"
+    notes = [*_design_notes(tables, labels, paired=paired), *_client_notes(tables, latencies, labels, clients=clients)]
+    changes = _changes(sources, tables)
+    return Observed(sides[0], sides[1], cells, paired, measured, changes, statements, sources, tuple(notes))
+
+
+def _labels(names: tuple[str, str]) -> tuple[str, str]:
+    return side_label(names[0]) or "the first dataset", side_label(names[1]) or "the second dataset"
+
+
+def _runs(source: TableSource, name: str, only: Mapping[str, object], allow: str | Collection[str]) -> pl.DataFrame:
+    runs = select_runs(source, allow=allow).runs
+    for column, value in only.items():
+        runs = chosen_runs(runs, f"{column}={value}")
+    return chosen_runs(runs, name) if name else runs
+
+
+def _traced(table: pl.DataFrame, timed: pl.DataFrame, label: str) -> pl.DataFrame:
+    """The runs of which statements were traced."""
+    kept = table.join(timed.select(_RUN).unique(), on=_RUN, how="semi", maintain_order="left")
+    if kept.height < 2:
+        raise InsufficientDataError(
+            f"{counted(kept.height, 'run')} of {label} with traced statements: an account needs two or more on each "
+            "side",
+            way_out="measure more runs with a sampled client (docs/experiments.md)",
+        )
+    return kept
+
+
+def _response(table: pl.DataFrame, source: TableSource) -> Array | None:
+    """Mean response time (µs) that the main clients of each run report; None if those of a run report none.
+
+    Operations of pgbench that wait for their turn in its schedule are not yet in the system: this time is left out.
+    """
+    latencies = as_polars(source.table("operation_latencies"))
+    main = latencies.filter((pl.col("role").cast(pl.String) == "main") & pl.col("mean_us").is_finite())
+    mean = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
+    found = table.join(main.group_by(_RUN).agg(response_us=mean), on=_RUN, how="left", maintain_order="left")
+    found = found.join(_schedule_lags(source), on=_RUN, how="left", maintain_order="left")
+    sent = found.select(pl.col("response_us") - pl.col("lag_us").fill_null(0.0)).to_series()
+    return None if sent.null_count() else sent.to_numpy()
+
+
+def _schedule_lags(source: TableSource) -> pl.DataFrame:
+    """resource, run_id, lag_us: mean time by which the main clients of a run sent operations later than scheduled."""
+    main = as_polars(source.table("clients")).filter(pl.col("role").cast(pl.String) == "main")
+    lags = as_polars(source.table("client_metrics")).filter(pl.col("metric").cast(pl.String) == _LAG)
+    of_main = lags.join(main.select("source_id").unique(), on="source_id", how="semi")
+    return of_main.group_by(_RUN).agg(lag_us=pl.col("value").mean() * US_PER_MS)
+
+
+def _per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Array:
+    """Statements per operation of each run; 1 where the operations of the traced client are not known."""
+    roles = latencies.with_columns(pl.col("role").cast(pl.String))
+    traced_role = "monitor" if (roles["role"] == "monitor").any() else "main"
+    operations = roles.filter(role=traced_role).group_by(_RUN).agg(pl.col("operations").sum())
+    found = table.join(timed.group_by(_RUN).len("statements"), on=_RUN, how="left", maintain_order="left")
+    found = found.join(operations, on=_RUN, how="left", maintain_order="left")
+    ratio = pl.col("statements") / pl.col("operations")
+    whole = pl.max_horizontal(ratio.round(), pl.lit(1.0))
+    near = (ratio - whole).abs() <= _WHOLE * whole
+    return (
+        found.select(pl.when(near | (ratio < 1) | ratio.is_null()).then(whole.fill_null(1.0)).otherwise(ratio))
+        .to_series()
+        .to_numpy()
+    )
+
+
+def _cells(statements: pl.DataFrame) -> pl.DataFrame:
+    found = statements.select(CELL).unique().sort(CELL, nulls_last=True)
+    kinds = found.select("statement_kind", "statement_fingerprint").unique().sort(pl.all(), nulls_last=True)
+    numbered = kinds.with_row_index("kind")
+    named = found.join(numbered, on=kinds.columns, how="left", nulls_equal=True, maintain_order="left")
+    return named.with_columns(pl.col("statement_kind", "node", "child_node").cast(pl.String))
+
+
+def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_operation: Array) -> tuple[Array, Array]:
+    """Statements, and their times by segment, of an operation of each run and cell."""
+    keys = timed.select(*_RUN, *CELL, *SEGMENTS).with_columns(
+        pl.col("statement_kind", "node", "child_node").cast(pl.String)
+    )
+    grouped = keys.group_by(*_RUN, *CELL).agg(pl.len().alias("n"), pl.col(SEGMENTS).sum())
+    placed = grouped.join(runs.with_row_index("run"), on=_RUN).join(
+        cells.with_row_index("cell").drop("kind"), on=CELL, nulls_equal=True
+    )
+    run, cell = placed["run"].to_numpy(), placed["cell"].to_numpy()
+    counts = np.zeros((runs.height, cells.height))
+    times = np.zeros((runs.height, cells.height, len(SEGMENTS)))
+    counts[run, cell] = placed["n"].to_numpy()
+    times[run, cell] = placed.select(SEGMENTS).to_numpy()
+    scale = per_operation / counts.sum(axis=1)
+    return counts * scale[:, None], times * scale[:, None, None]
+
+
+def _paired(tables: list[pl.DataFrame]) -> tuple[bool, list[npt.NDArray[np.int64]]]:
+    """Whether the runs of both sides are blocks, and the order that puts those of one block at the same place."""
+    ones = [table.with_columns(_one=pl.lit(1.0)) for table in tables]
+    paired = layout_of(ones[1], ones[0], "_one").paired
+    orders = [np.arange(table.height) for table in tables]
+    if paired:
+        orders = [table["iteration"].arg_sort().to_numpy().astype(np.int64) for table in tables]
+    return paired, orders
+
+
+def _changes(sources: tuple[TableSource, TableSource], tables: list[pl.DataFrame]) -> pl.DataFrame:
+    stated = [
+        as_polars(source.table("settings")).filter(pl.col("resource").is_in(table["resource"].unique().implode()))
+        for source, table in zip(sources, tables, strict=True)
+    ]
+    changes = setting_changes(*stated)
+    words = [text.partition(": ") for text in differing(tables[1], tables[0], ("workers", *LOAD))]
+    of_runs = [(name, *reversed(values.split(" against "))) for name, _, values in words]
+    return pl.concat([changes, pl.DataFrame(of_runs, schema=changes.schema, orient="row")])
+
+
+def _design_notes(tables: list[pl.DataFrame], labels: tuple[str, str], *, paired: bool) -> list[str]:
+    times = [times_of(table) for table in tables]
+    known = [one for one in times if one is not None and one.size > 1]
+    if paired or len(known) < len(times) or are_interleaved(known):
+        return []
+    return [
+        f"the runs of {labels[0]} and {labels[1]} were not made in turn: a drift of the machine between them would be "
+        "part of the difference"
+    ]
+
+
+def _client_notes(
+    tables: list[pl.DataFrame], latencies: list[pl.DataFrame], labels: tuple[str, str], *, clients: bool
+) -> list[str]:
+    """Whether response times are known, and whether the clients' threads were in the system (Little's law)."""
+    if not clients:
+        return ["no client reported response times: the account is of the traced statements alone"]
+    notes = []
+    for table, latency, label in zip(tables, latencies, labels, strict=True):
+        if "arrivals" in table.columns and table["arrivals"].ne("closed").any():
+            return [
+                "clients send at a rate of their own: throughput does not follow from response times, and the time in "
+                "which operations wait to be sent is left out"
+            ]
+        share = concurrency(table, latency)["share_in_system"].drop_nulls().mean()
+        if isinstance(share, float) and share < _IN_SYSTEM:
+            notes.append(
+                f"by Little's law, an operation of {label} was under way on {percent(share)} of the client's threads "
+                "on average: its throughput does not follow from response times alone"
+            )
+    return notes
+
+
+def _of_logs(
+    sources: tuple[TableSource, TableSource], names: tuple[str, str], windows: list[Window | None]
+) -> Observed:
+    """Both sides from server logs alone: stretches of time stand in for runs."""
+    labels = _labels(names)
+    timed, tables = [], []
+    for i, (source, name, window) in enumerate(zip(sources, names, windows, strict=True)):
+        statements, spans = lazy_table(source, "statements"), lazy_table(source, "spans")
+        if window is not None:
+            inside = pl.col("start_time").is_between(window.begin, window.end, closed="left")
+            statements = statements.filter(inside)
+        elif name:
+            statements = statements.filter(pl.col("resource").cast(pl.String) == name)
+        mine = statement_times(statements, spans).filter(pl.col("start_time").is_not_null()).collect()
+        if mine.height < 2 * _STRETCHES:
+            raise InsufficientDataError(f"{labels[i]} has {counted(mine.height, 'statement')} with a duration")
+        first, last = mine["start_time"].min(), mine["start_time"].max()
+        whole = (pl.col("start_time") - pl.lit(first)) / (pl.lit(last) - pl.lit(first))
+        stretch = (whole * _STRETCHES).floor().cast(pl.Int32).clip(0, _STRETCHES - 1)
+        mine = mine.with_columns(resource=pl.lit(labels[i]), run_id=stretch.cast(pl.String), side=pl.lit(i, pl.Int8))
+        timed.append(mine)
+        tables.append(mine.select(_RUN).unique().sort(_RUN))
+    statements_of_both = pl.concat(timed, how="vertical_relaxed")
+    cells = _cells(statements_of_both)
+    sides = []
+    for i in (0, 1):
+        counts, times = _sums(timed[i], tables[i], cells, np.ones(tables[i].height))
+        traced = times.sum(axis=(1, 2))
+        sides.append(Side(labels[i], tables[i], counts, times, traced, traced, timed[i].height))
+    notes = (
+        "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
+    )
+    changes = _changes(sources, [table.with_columns(workers=None) for table in tables])
+    return Observed(sides[0], sides[1], cells, False, "traced time", changes, statements_of_both, sources, notes)

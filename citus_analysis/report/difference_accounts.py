@@ -1,0 +1,69 @@
+"""Where the decided differences of a comparison come from, as far as statements of both sides were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.accounts.causes import Explanation
+from citus_analysis.accounts.explanation import explain
+from citus_analysis.accounts.explanation_text import cause_rows
+from citus_analysis.accounts.observed import observed_runs
+from citus_analysis.core.frames import TableSource
+from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.stats import Comparison
+from citus_analysis.texts.number_text import with_interval
+
+__all__ = ["account_sentences", "account_table", "accounts_of"]
+
+_MOST_PARTS: Final = 3
+
+
+def accounts_of(
+    comparisons: Sequence[Comparison],
+    runs: pl.DataFrame,
+    dataset: TableSource,
+    *,
+    level: float = LEVEL,
+    margin: float = MARGIN,
+) -> list[tuple[Comparison, Explanation]]:
+    """The accounts of the decided comparisons of variants; none for those without traced statements on both sides.
+
+    Args:
+        comparisons: comparisons of the column `variant`.
+        runs: the runs that were compared, with their set-up.
+        dataset: gives `statements`, `spans` and what was recorded of the nodes.
+        level: confidence level.
+        margin: relative difference that counts as none.
+    """
+    found = []
+    for one in (one for one in comparisons if one.verdict in ("faster", "slower")):
+        held = [pl.col(name).eq_missing(pl.lit(value)) for name, value in one.stratum.items() if name in runs.columns]
+        cell = runs.filter(*held)
+        base, other = (cell.filter(variant=label) for label in (one.label_b, one.label_a))
+        try:
+            sides = observed_runs((dataset, dataset), (base, other), (one.label_b, one.label_a))
+            found.append((one, explain(sides, level=level, margin=margin, with_mechanisms=False)))
+        except (InsufficientDataError, UsageError):
+            # The comparison stands without an account.
+            continue
+    return found
+
+
+def account_sentences(accounts: Sequence[tuple[Comparison, Explanation]]) -> list[str]:
+    """The finding and its parts, two sentences for each comparison."""
+    return [" ".join(one.sentences[:2]) for _, one in accounts if one.decided]
+
+
+def account_table(accounts: Sequence[tuple[Comparison, Explanation]]) -> pl.DataFrame:
+    """The largest parts of each difference: `set-up`, `operation`, `part`, and `difference_ms` with its interval."""
+    rows = [
+        (one.label_a, str(one.stratum.get("operation", "")), part, with_interval(size, low, high), sure)
+        for one, found in accounts
+        for part, size, low, high, _, sure in cause_rows(found).head(_MOST_PARTS).iter_rows()
+    ]
+    names = dict.fromkeys(("set-up", "operation", "part", "difference_ms"), pl.String()) | {"sure": pl.Boolean()}
+    return pl.DataFrame(rows, schema=names, orient="row")

@@ -1,0 +1,157 @@
+"""Runs with an injected fault: the account names what was done, where it was done, and names nothing without one."""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+from citus_analysis.accounts.explanation import explain
+from citus_analysis.accounts.observed import observed_runs
+from citus_analysis.cli import main
+from citus_analysis.dataset import Dataset
+from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.runs.run_selection import select_runs
+from tests.documentation.blocks import blocks_run_by
+from tests.documentation.test_as_typed import newcomers, run_block
+
+FAULTS = Path(__file__).parents[1] / "data" / "faults"
+BASE = "set_up=base|again"
+
+
+class Found(NamedTuple):
+    """What is expected of the largest cause."""
+
+    effect: str
+    segments: tuple[str, ...] = ()
+    node: str = ""
+
+
+#: Fault -> its effect, and where it was injected.
+NAMED = {
+    "cpu-hog": Found("node", (), "2"),
+    "lock-holder": Found("node", ("child_us",), "2"),
+    "slow-disk": Found("node", ("commit_us",), "3"),
+    "network": Found("node", ("between_us", "commit_us"), "4"),
+    "no-index": Found("segment", ("child_us",)),
+    "more-counts": Found("mix"),
+    "pool": Found("segment", ("connect_us", "between_us")),
+}
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    out = tmp_path_factory.mktemp("faults") / "dataset"
+    ca.ingest(FAULTS / "usual-disks", out)
+    return ca.open_dataset(out)
+
+
+@pytest.fixture(scope="module")
+def delayed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    out = tmp_path_factory.mktemp("delayed") / "dataset"
+    ca.ingest(FAULTS / "delayed-disks", out)
+    return ca.open_dataset(out)
+
+
+@pytest.mark.parametrize("fault", NAMED)
+def test_the_injected_fault_is_named_first(usual: Dataset, fault: str) -> None:
+    found = ca.why(usual, BASE, f"set_up={fault}")
+    expected = NAMED[fault]
+    assert found.decided
+    first = found.named[0]
+    assert first.effect == expected.effect
+    assert not expected.segments or first.segment in expected.segments
+    assert first.node == expected.node
+    assert f"node {expected.node}" in found.sentences[1] or not expected.node
+
+
+def test_commits_that_need_not_wait_are_named(delayed: Dataset) -> None:
+    found = ca.why(delayed, BASE, "set_up=async-commit")
+    assert found.comparison.verdict == "faster"
+    assert (found.named[0].effect, found.named[0].segment) == ("segment", "commit_us")
+    assert found.named[0].statement_kind == "update"
+    assert found.changes.rows() == [("synchronous_commit", "on", "off")]
+
+
+def test_twice_the_shards_cost_time_between_parents_and_children(usual: Dataset) -> None:
+    """Three runs do not suffice to be sure of the part; it is the largest all the same."""
+    found = ca.why(usual, BASE, "set_up=shards")
+    assert found.decided
+    assert (found.causes[0].effect, found.causes[0].segment) == ("segment", "between_us")
+    assert found.causes[0].statement_kind == "select"
+    assert ("shard_count", "8", "16") in found.changes.rows()
+
+
+@pytest.mark.parametrize("fault", [*NAMED, "again", "shards", "unbalanced"])
+def test_terms_add_up_to_the_difference(usual: Dataset, fault: str) -> None:
+    found = ca.why(usual, "set_up=base", f"set_up={fault}")
+    assert found.terms["estimate_us"].sum() == pytest.approx(found.difference_us, rel=1e-9, abs=1e-6)
+    assert sum(cause.estimate_us for cause in found.causes) == pytest.approx(found.difference_us, rel=1e-9, abs=1e-6)
+    assert found.to_dict()["difference_us"] == found.difference_us
+
+
+def test_equal_sides_are_not_explained(usual: Dataset, delayed: Dataset) -> None:
+    """The base against itself, and 40 divisions of its runs at random."""
+    random = np.random.default_rng(5)
+    named = 0
+    for dataset, rounds in ((usual, 30), (delayed, 10)):
+        assert not ca.why(dataset, "set_up=base", "set_up=again").named
+        runs = select_runs(dataset).runs.filter(pl.col("set_up").is_in(["base", "again"]))
+        for _ in range(rounds):
+            order = random.permutation(runs.height)
+            half = runs.height // 2
+            sides = observed_runs((dataset, dataset), (runs[order[:half]], runs[order[half:]]), ("A", "B"))
+            named += bool(explain(sides).named)
+    assert named <= 2
+
+
+def test_what_moved_beside_is_found_on_its_node(usual: Dataset) -> None:
+    locked = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=lock-holder").mechanisms}
+    scanned = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=no-index").mechanisms}
+    assert ("2", "lock_wait_sessions") in locked
+    assert ("2", "tuples_read_per_statement") in scanned
+    assert not any(measure == "lock_wait_sessions" for _, measure in scanned)
+
+
+def test_an_example_leads_to_the_line_of_its_log(usual: Dataset) -> None:
+    examples = ca.why(usual, BASE, "set_up=slow-disk").examples
+    assert examples["child_node"].to_list() == ["3", "3", "3"]
+    named = examples.join(usual.table("sources").select("source_id", file="path"), on="file")
+    assert all("duration: " in text for text in usual.log_text(named))
+
+
+def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:
+    (block,) = blocks_run_by(__file__)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "data").symlink_to(FAULTS.parent)
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    run_block(block, tmp_path, newcomers(**cache), Path(sys.executable).parent)
+    page = (tmp_path / "reports" / "why.html").read_text(encoding="utf-8")
+    assert "between parent and child on node 4" in page
+
+
+def test_the_command_prints_the_finding_and_the_parts(usual: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["why", str(usual.path), "--base", BASE, "--other", "set_up=network"])
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert ended.value.code == 0
+    assert "times as slow as" in first
+    assert "on node 4" in second
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "only", "error", "words"),
+    [
+        ("", "", {}, UsageError, "both sides are the same"),
+        ("set_up=base", "set_up=network", {"iteration": 1}, InsufficientDataError, "two or more on each side"),
+        ("*", "set_up=network", {}, UsageError, "differ in workload"),
+    ],
+)
+def test_sides_that_allow_no_account_are_refused(
+    usual: Dataset, base: str, other: str, only: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        ca.why(usual, base, other, only=only)
