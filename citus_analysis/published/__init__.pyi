@@ -3,6 +3,7 @@ from ._audit import audit as audit
 from ._audit import audit_runs as audit_runs
 from ._load import published as published
 from ._load import read_published as read_published
+from ._load import single_runs as single_runs
 from ._overview import published_systems as published_systems
 from .published_study import study_published as study_published
 

@@ -17,6 +17,8 @@ from citus_analysis.published.checks import CHECKS, Finding
 from citus_analysis.published.checks.doubtful_samples import DOUBTFUL_SCHEMA
 from citus_analysis.published.checks.run_checks import RUN_CHECKS, RunTables
 from citus_analysis.published.checks.unread import UNREAD, unread
+from citus_analysis.published.reconciling.reconcile import RECONCILED, reconcile
+from citus_analysis.published.reconciling.single_runs import read_runs
 from citus_analysis.schema import TABLES
 
 __all__ = ["AuditResult", "audit", "audit_runs"]
@@ -69,7 +71,7 @@ Audited: TypeAlias = "str | PathLike[str] | Frame"
 
 
 @in_callers_kind
-def audit(tables: Audited | Sequence[Audited] | None = None) -> AuditResult:
+def audit(tables: Audited | Sequence[Audited] | None = None, runs: Audited | None = None) -> AuditResult:
     """Check tables of results for contradictions.
 
     Rows that agree are one green finding per check and table.
@@ -77,9 +79,11 @@ def audit(tables: Audited | Sequence[Audited] | None = None) -> AuditResult:
     Args:
         tables: one or several files of results (see :func:`read_published`), or polars, pandas or Arrow frames of
             the same shapes; None audits the published tables that ship with the library.
+        runs: single runs behind the tables (a CSV file or a frame such as the table `runs`): each row is reconciled
+            with the runs of its settings (:mod:`citus_analysis.published.reconciling`).
 
     Raises:
-        PublishedDataError: a file is malformed.
+        PublishedDataError: a file is malformed, or no column of `runs` has measured values.
 
     Example:
         >>> result = audit()
@@ -92,9 +96,12 @@ def audit(tables: Audited | Sequence[Audited] | None = None) -> AuditResult:
     """
     numbers = published() if tables is None else _numbers(tables)
     parts = result_tables(numbers)
-    details = _as_frame([*_checked(parts), *unread(numbers, parts)])
+    reconciled = reconcile(parts, read_runs(runs)) if runs is not None else ()
+    details = _as_frame([*reconciled, *_checked(parts), *unread(numbers, parts)])
     green = _together(details.filter(severity="green"), ["severity", "check", "source", "table"], "the first")
-    return AuditResult(_ordered(details.filter(pl.col("severity") != "green"), green, order=[*CHECKS, UNREAD]), details)
+    return AuditResult(
+        _ordered(details.filter(pl.col("severity") != "green"), green, order=[*RECONCILED, *CHECKS, UNREAD]), details
+    )
 
 
 @in_callers_kind

@@ -15,7 +15,7 @@ from citus_analysis.published._shapes import records_of
 from citus_analysis.published._sheets import Sheet, read_sheet, sheet_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["frame_published", "published", "read_published"]
+__all__ = ["frame_published", "published", "read_published", "single_runs"]
 
 _TABLE: Final = TABLES["published"]
 
@@ -49,6 +49,25 @@ def published(source: str | None = None, table: str | None = None) -> pl.DataFra
     if table not in known:
         raise UnknownNameError("published table", table, known)
     return frame.filter(pl.col("table") == table)
+
+
+def single_runs(name: str) -> pl.DataFrame:
+    """Single runs behind a published table, as their author published them.
+
+    Args:
+        name: publication and table (`thesis_5.6`).
+
+    Raises:
+        UnknownNameError: no runs of this table are known.
+
+    Example:
+        >>> single_runs("thesis_5.6").height
+        20
+    """
+    files = {path.stem: path for path in (shipped("published") / "single_runs").glob("*.csv")}
+    if name not in files:
+        raise UnknownNameError("table with single runs", name, files)
+    return pl.read_csv(files[name], infer_schema=False)
 
 
 def read_published(path: str | PathLike[str]) -> pl.DataFrame:

@@ -23,15 +23,21 @@ _STYLES: Final = {"red": "bold red", "amber": "bold yellow", "green": "green"}
 
 @click.command("audit")
 @click.argument("paths", metavar="[TABLE.csv|DATASET ...]", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--runs",
+    "single_runs",
+    type=click.Path(path_type=Path),
+    help="Single runs behind the tables (CSV, dataset or raw files): which of them give each row.",
+)
 @click.option("--all", "everything", is_flag=True, help="List consistent statements (green) as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as one JSON document.")
-def command(paths: tuple[Path, ...], everything: bool, as_json: bool) -> int:
+def command(paths: tuple[Path, ...], single_runs: Path | None, everything: bool, as_json: bool) -> int:
     """Find where tables of results, or the runs of datasets, contradict themselves (red) or are doubtful (amber).
 
     Exit code 1: a table or a run contradicts itself. Without arguments, the tables that ship with the library are
     audited; their contradictions are the authors' responsibility, so the exit code is 0.
     """
-    results = list(_results(paths))
+    results = list(_results(paths, single_runs))
     verdict = next((word for word in _STYLES if any(result.verdict == word for result in results)), "green")
     if as_json:
         found = [finding for result in results for finding in result.findings.to_dicts()]
@@ -44,7 +50,7 @@ def command(paths: tuple[Path, ...], everything: bool, as_json: bool) -> int:
     return int(bool(paths) and verdict == "red")
 
 
-def _results(paths: tuple[Path, ...]) -> Iterator[AuditResult]:
+def _results(paths: tuple[Path, ...], single_runs: Path | None) -> Iterator[AuditResult]:
     """Findings of all tables together, and of each dataset."""
     from citus_analysis.dataset import open_dataset
     from citus_analysis.published import audit, audit_runs
@@ -52,9 +58,21 @@ def _results(paths: tuple[Path, ...]) -> Iterator[AuditResult]:
 
     tables = [path for path in paths if not path.is_dir()]
     if tables or not paths:
-        yield audit(tables or None)
+        yield audit(tables or None, None if single_runs is None else _runs_at(single_runs))
     for dataset in (open_dataset(path) for path in paths if path.is_dir()):
         yield audit_runs(**audited(dataset))
+
+
+def _runs_at(place: Path) -> Path | pl.DataFrame:
+    """Single runs in a CSV file, or those of a dataset or of raw files."""
+    from citus_analysis.cli.reading import dataset_of
+    from citus_analysis.dataset import open_dataset
+
+    if place.is_file() and place.suffix.lower() == ".csv":
+        return place
+    import polars as pl
+
+    return open_dataset(dataset_of(place)).runs().filter(pl.col("status").cast(pl.String) == "ok")
 
 
 def _text(findings: pl.DataFrame) -> str:

@@ -1,0 +1,174 @@
+"""Reconcile rows of published tables with the single runs behind them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Final
+
+from citus_analysis.published._rows import ResultTable, Row
+from citus_analysis.published.checks._registry import Finding, Severity, finding
+from citus_analysis.published.checks.interval_checks import stated_interval
+from citus_analysis.published.reconciling.hypotheses import CLAIM_BITS, FORMULAS, Hypothesis, Statement, hypotheses
+from citus_analysis.published.reconciling.printed import Printed
+from citus_analysis.published.reconciling.single_runs import Run, RunTable
+from citus_analysis.stats.estimate._student import normal_quantile
+from citus_analysis.texts.counted_words import counted, listed, noun_for
+
+__all__ = ["RECONCILED", "reconcile"]
+
+#: Names of the findings, in the order in which they are listed.
+RECONCILED: Final = ("runs_reconciled", "runs_copied_value", "runs_missing")
+_MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
+
+
+def reconcile(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding]:
+    """What the runs say of each row that states a mean of them.
+
+    Yields:
+        Findings: green if all runs give all numbers with the usual formulas; amber if some runs were left out, or a
+        formula is unusual; red if a number does not follow, or only if a value was another.
+    """
+    found = False
+    for table in tables:
+        for row in table.rows:
+            stem = next((name for name in _MEANS if name in runs.metrics and row.states(name)), None)
+            chosen = runs.of(row, stem) if stem else []
+            if len(chosen) > 1 and stem is not None:
+                found = True
+                yield _judged(row, stem, chosen)
+    if not found:
+        first = tables[0] if tables else ResultTable("", "")
+        text = (
+            f"no row of the table states the settings of these runs ({', '.join(runs.keys) or 'none are named'}) and a "
+            f"mean of {', '.join(runs.metrics)}"
+        )
+        yield Finding("amber", "runs_missing", first.source, first.name, "all rows", "runs of a row", runs.source, text)
+    for value, places in runs.copies():
+        text = "two runs do not agree in so many digits, unless one value was copied"
+        yield Finding(
+            "amber", "runs_copied_value", runs.source, runs.source, places[-1], "a value of its own",
+            f"{value} as in {listed(places[:-1])}", text,
+        )  # fmt: skip
+
+
+def _statement(row: Row, stem: str) -> Statement:
+    interval, n = stated_interval(row), row.n
+    low, high = (Printed.of(interval.low), Printed.of(interval.high)) if interval is not None else (None, None)
+    sigma = Printed.of(row["sigma"]) if row.states("sigma") else None
+    return Statement(Printed.of(row[stem]), sigma, low, high, interval.level if interval else 0.95, n)
+
+
+def _judged(row: Row, stem: str, runs: Sequence[Run]) -> Finding:
+    values = [run.value for run in runs]
+    stated = _statement(row, stem)
+    all_of_them = hypotheses(values, stated)
+    whole = next(one for one in all_of_them if one.kind == "all")
+    best = all_of_them[0]
+    if set(whole.matched) == set(stated.stated) or best.bits < whole.bits + CLAIM_BITS:
+        best = whole
+    severity, text = _words(best, whole, stated, runs, all_of_them)
+    expected = _expected(values)
+    printed = ", ".join(
+        f"{name} {value}"
+        for name, value in (
+            ("mean", stated.mean.text),
+            ("sigma", stated.sigma.text if stated.sigma else None),
+            ("interval", f"{stated.low.text} to {stated.high.text}" if stated.low and stated.high else None),
+            ("n =", stated.n),
+        )
+        if value is not None
+    )
+    return finding(severity, "runs_reconciled", row, expected, printed, text)
+
+
+def _expected(values: Sequence[Fraction]) -> str:
+    """Mean, deviation and interval that all runs give."""
+    mean, deviation = _moments(values)
+    half = normal_quantile(0.975) * deviation / math.sqrt(len(values))
+    return (
+        f"mean {_plain(mean)}, sigma {_plain(deviation)}, interval {_plain(mean - half)} to {_plain(mean + half)} "
+        f"from {counted(len(values), 'run')}"
+    )
+
+
+def _moments(values: Sequence[Fraction]) -> tuple[float, float]:
+    mean = sum(values, Fraction(0)) / len(values)
+    variance = sum(((value - mean) ** 2 for value in values), Fraction(0)) / max(len(values) - 1, 1)
+    return float(mean), math.sqrt(float(variance))
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+def _words(
+    best: Hypothesis, whole: Hypothesis, stated: Statement, runs: Sequence[Run], tried: Sequence[Hypothesis]
+) -> tuple[Severity, str]:
+    missing = [name for name in stated.stated if name not in best.matched]
+    if best.kind == "subset":
+        left = [runs[i] for i in range(len(runs)) if i not in best.used]
+        names = listed([f"{run.name} ({_plain(float(run.value))})" for run in left])
+        text = (
+            f"{_numbers(best.matched)} {_follow(best.matched)} from {len(best.used)} of the {len(runs)} runs, without "
+            f"{noun_for(len(left), 'run')} {names}{_by(best)}; {_certainty(best, whole)}"
+        )
+    elif best.kind == "one_differs" and best.changed is not None and best.needed is not None:
+        run = runs[best.changed]
+        text = (
+            f"{_numbers(best.matched)} {_follow(best.matched)} from all runs if run {run.name} was "
+            f"{_plain(float(best.needed))} and not {_plain(float(run.value))}{_by(best)}; {_certainty(best, whole)}"
+        )
+    elif not best.matched:
+        return "red", f"no number of the row follows from its runs{_nearest(tried, stated, runs)}"
+    else:
+        used = f"all {len(runs)} runs"
+        text = f"{_numbers(best.matched)} {_follow(best.matched)} from {used}{_by(best)}"
+    if stated.n is not None and stated.n != len(best.used):
+        text += f"; the row states n = {stated.n}"
+    if missing:
+        text += (
+            f"; {_numbers(missing)} {'does' if len(missing) == 1 else 'do'} not follow{_instead(missing, best, runs)}"
+        )
+    severity: Severity = "red" if missing or best.kind == "one_differs" else "amber"
+    if best.kind == "all" and not missing:
+        wrong_n = stated.n is not None and stated.n != len(best.used)
+        severity = "amber" if best.unusual or wrong_n else "green"
+    return severity, text
+
+
+def _instead(missing: Sequence[str], best: Hypothesis, runs: Sequence[Run]) -> str:
+    """What the deviation of the used runs is."""
+    if "sigma" not in missing or best.kind == "one_differs":
+        return ""
+    _, deviation = _moments([runs[i].value for i in best.used])
+    return f": these runs have a sigma of {_plain(deviation)}"
+
+
+def _numbers(names: Sequence[str]) -> str:
+    return listed(list(names))
+
+
+def _follow(names: Sequence[str]) -> str:
+    return "follows" if len(names) == 1 else "follow"
+
+
+def _by(one: Hypothesis) -> str:
+    words = [FORMULAS.get(name, "their median") for name in one.formulas]
+    return f" (by {listed(words)})" if words else ""
+
+
+def _certainty(best: Hypothesis, whole: Hypothesis) -> str:
+    once_in = 2.0 ** (best.bits - whole.bits)
+    what = "subset" if best.kind == "subset" else "run"
+    chance = "less than once in a million" if once_in > 1e6 else f"about once in {once_in:,.0f}"
+    return f"of {counted(best.tried, what)} tried, {chance} by chance"
+
+
+def _nearest(tried: Sequence[Hypothesis], stated: Statement, runs: Sequence[Run]) -> str:
+    mean, _ = _moments([run.value for run in runs])
+    away = abs(mean / float(stated.mean.value) - 1) if stated.mean.value else math.inf
+    near = [one for one in tried if one.kind != "all"]
+    agree = f"; {counted(len(near), 'hypothesis')} that would fit may do so by chance" if near else ""
+    return f": their mean is {away:.2%} away{agree}"

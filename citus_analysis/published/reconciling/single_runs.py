@@ -1,0 +1,149 @@
+"""Single runs behind a table: read exactly, with the settings that lead to their row."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, as_polars
+from citus_analysis.errors import PublishedDataError
+from citus_analysis.published._rows import Row
+from citus_analysis.published.reconciling.printed import decimal_of
+from citus_analysis.texts.metric_names import COUNTS, metric_of
+
+__all__ = ["Run", "RunTable", "read_runs"]
+
+_NUMBERING: Final = frozenset({"run", "iteration", "repeat", "repetition", "rep", "trial", "round"})
+_PART: Final = re.compile(r"(?:driver|client|generator|part|node)[_ ]?\d+[_ ]?|[_ ]\d+(?=[_ ]|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Attributes:
+        name: what the table calls it, or its number among those of its row.
+        value: its measured value; of several load generators their sum.
+        parts: the values as written, by column.
+    """
+
+    name: str
+    value: Fraction
+    parts: Mapping[str, Decimal]
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """Single runs, by the settings that they were made with.
+
+    Attributes:
+        source: name of the file.
+        keys: stems of the settings that tell rows apart (`connections`, `workers`).
+        metrics: stems of the measured values.
+        lines: for each line its settings and, by stem, its run.
+    """
+
+    source: str
+    keys: tuple[str, ...]
+    metrics: tuple[str, ...]
+    lines: tuple[tuple[Mapping[str, Fraction], Mapping[str, Run]], ...]
+
+    def of(self, row: Row, stem: str) -> list[Run]:
+        """The runs of a row of a published table: those whose settings the row states, and no other."""
+        shared = [key for key in self.keys if row.states(key)]
+        if not shared and self.keys:
+            return []
+        stated = {key: row[key].value for key in shared}
+        return [
+            runs[stem]
+            for settings, runs in self.lines
+            if stem in runs and all(float(settings[key]) == value for key, value in stated.items())
+        ]
+
+    def copies(self, most: int = 5) -> Iterator[tuple[Decimal, list[str]]]:
+        """Values with many digits that occur more than once, and where."""
+        places: dict[Decimal, list[str]] = defaultdict(list)
+        for settings, runs in self.lines:
+            where = ", ".join(f"{key} {float(value):g}" for key, value in settings.items())
+            for run in runs.values():
+                for column, value in run.parts.items():
+                    places[value].append(f"{where}, run {run.name}, {column}" if where else f"run {run.name}, {column}")
+        for value, at in places.items():
+            if len(at) > 1 and len(str(value).replace(".", "").strip("0")) > most:
+                yield value, at
+
+
+def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
+    """Read single runs: one line each, with settings (`connections`, `workers` ...) and measured values.
+
+    Columns of several load generators (`driver_1_ops_s`, `driver_2_ops_s`) are summed, as they ran at the same time.
+
+    Args:
+        runs: a CSV file, or a polars, pandas or Arrow frame such as the table `runs` of a dataset.
+
+    Raises:
+        PublishedDataError: no column has measured values.
+    """
+    if isinstance(runs, str | PathLike):
+        name = Path(runs).name
+        table = pl.read_csv(Path(runs), infer_schema=False)
+    else:
+        name, table = "runs", as_polars(runs)
+        table = table.select(pl.all().cast(pl.String, strict=False))
+    keys, measured, numbering = _columns(table)
+    if not measured:
+        raise PublishedDataError(
+            "no column has measured values", path=name, way_out="name one throughput_ops_s, latency_ms or tps"
+        )
+    lines = []
+    seen: dict[tuple[Fraction, ...], int] = defaultdict(int)
+    for cells in table.iter_rows(named=True):
+        settings = {stem: Fraction(number) for stem, column in keys.items() if (number := _number(cells[column]))}
+        if len(settings) < len(keys):
+            continue
+        place = tuple(settings.values())
+        seen[place] += 1
+        name_of_run = cells[numbering] if numbering and cells[numbering] else str(seen[place])
+        found = dict(_measured(cells, measured, name_of_run))
+        if found:
+            lines.append((settings, found))
+    return RunTable(name, tuple(keys), tuple(measured), tuple(lines))
+
+
+def _number(text: str | None) -> Decimal | None:
+    return decimal_of(text) if text else None
+
+
+def _columns(table: pl.DataFrame) -> tuple[dict[str, str], dict[str, list[str]], str | None]:
+    keys: dict[str, str] = {}
+    measured: dict[str, list[str]] = defaultdict(list)
+    numbering = next((name for name in table.columns if name.lower() in _NUMBERING), None)
+    for name in [one for one in table.columns if one != numbering]:
+        texts = table[name].drop_nulls()
+        if texts.is_empty() or any(_number(text) is None for text in texts):
+            continue
+        metric = metric_of(name)
+        whole = metric_of(_PART.sub("", name).strip("_ ") or name)
+        if metric.stem in COUNTS:
+            keys[metric.stem] = name
+        elif whole.dimension in ("rate", "time", "data_rate"):
+            measured[whole.stem].append(name)
+    return keys, dict(measured), numbering
+
+
+def _measured(
+    cells: Mapping[str, str | None], measured: Mapping[str, Sequence[str]], name: str
+) -> Iterator[tuple[str, Run]]:
+    for stem, columns in measured.items():
+        parts = {column: number for column in columns if (number := _number(cells[column])) is not None}
+        if len(parts) == len(columns):
+            yield stem, Run(name, sum(map(Fraction, parts.values()), Fraction(0)), parts)

@@ -1,0 +1,173 @@
+"""Rows of tables against the single runs behind them: what was done is named, and honest tables are believed."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import citus_analysis as ca
+from citus_analysis.cli import main
+from citus_analysis.errors import PublishedDataError
+from citus_analysis.published._load import frame_published, published, single_runs
+from citus_analysis.published._rows import result_tables
+from citus_analysis.published.reconciling.reconcile import reconcile
+from citus_analysis.published.reconciling.single_runs import read_runs
+from citus_analysis.stats.estimate._student import t_quantile
+
+THESIS_RUNS = Path(__file__).parents[2] / "data" / "published" / "single_runs" / "thesis_5.6.csv"
+
+
+Case = tuple[dict[str, object], Sequence[float]]
+
+
+def explained(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """Severity and explanation of each row with its runs; rows are told apart by their connections."""
+    numbered = list(enumerate(cases, start=1))
+    table = pl.DataFrame([{"connections": number, **row} for number, (row, _) in numbered])
+    runs = [(number, repr(float(one))) for number, (_, values) in numbered for one in values]
+    single = pl.DataFrame(runs, schema=["connections", "throughput_ops_s"], orient="row")
+    found = reconcile(result_tables(frame_published(table, "table")), read_runs(single))
+    return [(one.severity, one.explanation) for one in found if one.check == "runs_reconciled"]
+
+
+class Drawn:
+    """A row of a table and its runs, drawn at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.n = int(self.random.integers(3, 13))
+        mean = 10 ** self.random.uniform(3, 5.5)
+        self.runs = (mean * (1 + self.random.uniform(0.01, 0.15) * self.random.standard_normal(self.n))).tolist()
+        self.decimals = int(self.random.integers(1, 4))
+
+    def text(self, value: float) -> str:
+        return f"{value:.{self.decimals}f}"
+
+    def row(
+        self, runs: Sequence[float], *, ddof: int = 1, root: bool = False, factor: float = 1.959964
+    ) -> dict[str, object]:
+        values = np.array(runs)
+        sigma = values.std(ddof=ddof) / (np.sqrt(values.size) if root else 1)
+        half = factor * values.std(ddof=1) / np.sqrt(values.size)
+        low, high = values.mean() - half, values.mean() + half
+        names = ("throughput_ops_s", "sigma_ops_s", "interval_low_ops_s", "interval_high_ops_s")
+        return dict(zip(names, map(self.text, (values.mean(), sigma, low, high)), strict=True))
+
+
+def test_honest_tables_are_reproduced_by_all_runs() -> None:
+    """2,000 rows of 3 to 12 runs, some of them with few digits: none is said to leave runs out."""
+    drawn = [Drawn(seed) for seed in range(2000)]
+    for one in drawn:
+        one.decimals = int(one.random.integers(0, 4))
+    found = explained([(one.row(one.runs), one.runs) for one in drawn])
+    assert len(found) == len(drawn)
+    assert [text for severity, text in found if severity != "green"] == []
+
+
+def test_rows_of_other_runs_are_not_reproduced() -> None:
+    """Means and deviations that have nothing to do with the runs do not follow from any subset of them."""
+    cases = []
+    for seed in range(300):
+        drawn, other = Drawn(seed), Drawn(seed + 10_000)
+        shifted = [one * np.mean(drawn.runs) / np.mean(other.runs) for one in other.runs]
+        cases.append((drawn.row(shifted), drawn.runs))
+    found = explained(cases)
+    assert {severity for severity, _ in found} == {"red"}
+    assert not any("without run" in text for _, text in found)
+
+
+def test_runs_that_were_left_out_are_named() -> None:
+    cases, left = [], []
+    for seed in range(300):
+        drawn = Drawn(seed)
+        left.append(int(drawn.random.integers(drawn.n)))
+        cases.append((drawn.row([one for i, one in enumerate(drawn.runs) if i != left[-1]]), drawn.runs))
+    named = [
+        severity == "amber" and f"without run {place + 1} (" in text
+        for (severity, text), place in zip(explained(cases), left, strict=True)
+    ]
+    assert np.mean(named) >= 0.98
+
+
+def test_a_value_that_differs_is_named_with_what_it_was() -> None:
+    """With a free value, the mean is no evidence: the deviation needs enough digits to be sure."""
+    cases, expected = [], []
+    for seed in range(300):
+        drawn = Drawn(seed)
+        drawn.decimals += 1
+        changed = int(drawn.random.integers(drawn.n))
+        before = [*drawn.runs]
+        before[changed] *= 1.05 if drawn.random.random() < 0.5 else 0.95
+        cases.append((drawn.row(before), drawn.runs))
+        expected.append((changed, before[changed]))
+    named = []
+    for (severity, text), (changed, value) in zip(explained(cases), expected, strict=True):
+        said = re.search(rf"if run {changed + 1} was ([\d,.]+) and not", text)
+        near = said is not None and float(said[1].replace(",", "")) == pytest.approx(value, rel=1e-3)
+        named.append(severity == "red" and near)
+    assert np.mean(named) >= 0.98
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("population", "population's standard deviation"),
+        ("error", "the standard error"),
+        ("t", "Student's quantile"),
+    ],
+)
+def test_formulas_are_named(formula: str, words: str) -> None:
+    cases = []
+    for seed in range(100):
+        drawn = Drawn(seed)
+        factor = t_quantile(0.975, drawn.n - 1) if formula == "t" else 1.959964
+        ddof = 0 if formula == "population" else 1
+        cases.append((drawn.row(drawn.runs, ddof=ddof, root=formula == "error", factor=factor), drawn.runs))
+    assert np.mean([severity == "amber" and words in text for severity, text in explained(cases)]) >= 0.98
+
+
+def test_the_runs_of_the_thesis_explain_each_row_of_its_table() -> None:
+    """Two rows follow from all runs, one without a run, one if a value was another; no deviation follows."""
+    found = ca.audit(published("thesis", "5.6"), runs=single_runs("thesis_5.6"))
+    rows = found.findings.filter(check="runs_reconciled")
+    said = {row.split(",")[1].split()[0]: text for row, text in rows.select("row", "explanation").iter_rows()}
+    assert "from all 5 runs" in said["4000"]
+    assert "a sigma of 10,600.80" in said["4000"]
+    assert "from all runs if run 2 was 264,214.20 and not 256,959.10" in said["5000"]
+    assert "from 2 of the 3 runs, without run 2 (207,617.00)" in said["6000"]
+    assert "from all 5 runs" in said["7000"]
+    assert "a sigma of 14,276.78" in said["7000"]
+    assert rows["severity"].to_list() == ["red"] * 4
+    copied = found.findings.filter(check="runs_copied_value")
+    assert copied["stated"].to_list() == ["152358.11936091946 as in connections 5000, run 2, driver_1_ops_s"]
+
+
+def test_load_generators_are_summed() -> None:
+    table = read_runs(THESIS_RUNS)
+    assert table.keys == ("connections",)
+    assert float(table.lines[0][1]["throughput"].value) == pytest.approx(56758.27549786261 + 56248.92211410519)
+
+
+def test_runs_without_measured_values_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text("connections,comment\n8,fine\n")
+    with pytest.raises(PublishedDataError, match="no column has measured values"):
+        read_runs(file)
+
+
+def test_a_table_without_rows_of_the_runs_says_so() -> None:
+    runs = pl.DataFrame({"connections": [4, 4], "throughput_ops_s": [1.0, 2.0]})
+    found = ca.audit(pl.DataFrame({"workers": [1], "tps": [9043.0]}), runs=runs).findings
+    assert found.filter(check="runs_missing")["severity"].to_list() == ["amber"]
+
+
+def test_the_command_reads_runs_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("connections,tps\n1000,112072.4\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", str(table), "--runs", str(THESIS_RUNS), "--all"])
+    assert ended.value.code == 0
+    assert "mean follows from all 2 runs" in capsys.readouterr().out
