@@ -92,33 +92,29 @@ def _rounded(value: float) -> str:
 
 
 def _finding(found: Explanation) -> str:
-    ratio = found.comparison.ratio
+    ratio, verdict = found.comparison.ratio, found.comparison.verdict
     low, high = ratio.ends
-    sides = f"{found.other} against {found.base}"
     runs = f"{counted(found.comparison.mean_b.n, 'run')} against {found.comparison.mean_a.n}"
     means = f"{_time(found.comparison.mean_b.estimate)} to {_time(found.comparison.mean_a.estimate)}"
-    verdict = found.comparison.verdict
+    measured = f"{found.measured} {means}; {runs}"
+    sides = f"{found.other} against {found.base}"
     if low is None or high is None:
-        return f"{sides}: no interval ({runs})."
+        return f"{sides}: no interval ({measured})."
     if verdict == "equivalent":
-        return f"{sides}: equivalent; the {found.measured} went from {means} ({runs})."
-    if verdict not in ("faster", "slower"):
-        return (
-            f"{sides}: no difference can be told: {found.measured} {interval_words(ratio.estimate, low, high)} times "
-            f"({means}; {runs})."
-        )
-    if _IN_PERCENT[0] < ratio.estimate < _IN_PERCENT[1]:
-        by = f"{_percent(ratio.estimate)} {verdict} ({_ends(low, high)})"
-    else:
-        more = ratio.estimate if verdict == "slower" else 1 / ratio.estimate
-        ends = (low, high) if verdict == "slower" else (1 / high, 1 / low)
-        by = f"{interval_words(more, *ends)} times as {'slow' if verdict == 'slower' else 'fast'}"
+        return f"{sides}: equivalent ({measured})."
+    if verdict == "inconclusive":
+        return f"{sides}: no difference shows; {interval_words(ratio.estimate, low, high)} times ({measured})."
     change = f"{_time(found.difference_us)} {'more' if found.difference_us > 0 else 'less'} for an operation"
-    return (
-        f"{found.other} is {by} than {found.base}: {change} ({found.measured} {means}; {runs})."
-        if "times" not in by
-        else (f"{found.other} is {by} as {found.base}: {change} ({found.measured} {means}; {runs}).")
-    )
+    return f"{found.other} is {_by_how_much(ratio.estimate, low, high, verdict)} {found.base}: {change} ({measured})."
+
+
+def _by_how_much(ratio: float, low: float, high: float, verdict: str) -> str:
+    """In percent or, beyond half and double, as a multiple."""
+    if _IN_PERCENT[0] < ratio < _IN_PERCENT[1]:
+        return f"{_percent(ratio)} {verdict} ({_ends(low, high)}) than"
+    if verdict == "slower":
+        return f"{interval_words(ratio, low, high)} times as slow as"
+    return f"{interval_words(1 / ratio, 1 / high, 1 / low)} times as fast as"
 
 
 def _percent(ratio: float) -> str:

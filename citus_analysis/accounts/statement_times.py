@@ -26,7 +26,7 @@ SEGMENT_WORDS: Final = {
     "connect_us": "making connections",
     "parent_us": "executing on the parent",
     "between_us": "between parent and child",
-    "commit_us": "between parent and child, where the child's commit is",
+    "commit_us": "between parent and child (commit included)",
     "child_us": "in the child",
     "unseen_us": "waiting for children that no log shows",
 }
