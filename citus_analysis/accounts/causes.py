@@ -87,6 +87,7 @@ class Explanation(Shown):
         measured: `response time` of the clients, or `traced time` if no client reported one.
         warnings: what the account cannot say.
         sentences: all of this in words.
+        unit: what was compared: runs, or stretches of time.
     """
 
     base: str
@@ -103,6 +104,7 @@ class Explanation(Shown):
     measured: str
     warnings: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
+    unit: str = "run"
 
     @property
     def difference_us(self) -> float:

@@ -106,6 +106,7 @@ def explain(
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,
         warnings=sides.warnings,
+        unit=sides.unit,
     )
     return replace(explanation, sentences=tuple(explanation_sentences(explanation)))
 

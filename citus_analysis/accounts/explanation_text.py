@@ -94,7 +94,7 @@ def _rounded(value: float) -> str:
 def _finding(found: Explanation) -> str:
     ratio, verdict = found.comparison.ratio, found.comparison.verdict
     low, high = ratio.ends
-    runs = f"{counted(found.comparison.mean_b.n, 'run')} against {found.comparison.mean_a.n}"
+    runs = f"{counted(found.comparison.mean_b.n, found.unit)} against {found.comparison.mean_a.n}"
     means = f"{_time(found.comparison.mean_b.estimate)} to {_time(found.comparison.mean_a.estimate)}"
     measured = f"{found.measured} {means}; {runs}"
     sides = f"{found.other} against {found.base}"

@@ -90,6 +90,7 @@ class Observed:
         timed: all statements with their segments, with `side`.
         sources: datasets of base and other.
         warnings: caveats.
+        unit: what the rows of a side are: runs, or stretches of time of logs without runs.
     """
 
     base: Side
@@ -101,6 +102,7 @@ class Observed:
     timed: pl.DataFrame
     sources: tuple[TableSource, TableSource]
     warnings: tuple[str, ...]
+    unit: str = "run"
 
     @property
     def both(self) -> tuple[Side, Side]:
@@ -380,4 +382,6 @@ def _of_logs(
         "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
     )
     changes = _changes(sources, [table.with_columns(workers=None) for table in tables])
-    return Observed(sides[0], sides[1], cells, False, "traced time", changes, statements_of_both, sources, notes)
+    return Observed(
+        sides[0], sides[1], cells, False, "traced time", changes, statements_of_both, sources, notes, unit="stretch"
+    )

@@ -142,6 +142,20 @@ def test_the_command_prints_the_finding_and_the_parts(usual: Dataset, capsys: py
     assert "on node 4" in second
 
 
+def test_windows_of_logs_are_compared_without_runs(usual: Dataset) -> None:
+    """The time of one run of each: stretches of it stand in for runs."""
+    runs = usual.runs().filter(iteration=1).sort("set_up").filter(pl.col("set_up").is_in(["base", "pool"]))
+    windows = [
+        f"{begin.isoformat()}..{end.isoformat()}"
+        for begin, end in runs.select("measured_from", "measured_until").iter_rows()
+    ]
+    found = ca.why(usual, *windows)
+    assert found.comparison.verdict == "slower"
+    assert found.terms["estimate_us"].sum() == pytest.approx(found.difference_us, rel=1e-9)
+    assert "10 stretches against 10" in found.sentences[0]
+    assert any("no runs" in note for note in found.warnings)
+
+
 @pytest.mark.parametrize(
     ("base", "other", "only", "error", "words"),
     [
