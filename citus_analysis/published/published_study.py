@@ -22,7 +22,14 @@ from citus_analysis.stats import Comparison
 from citus_analysis.stats.compare.verdicts import compare_summaries
 from citus_analysis.stats.estimate.intervals import ratio_interval_from_summaries
 
-__all__ = ["PublishedStudy", "monitoring_comparison", "published_identity", "reproduced", "study_published"]
+__all__ = [
+    "PublishedStudy",
+    "monitoring_comparison",
+    "published_identity",
+    "reconciled_rows",
+    "reproduced",
+    "study_published",
+]
 
 _SEVERITY_ROWS: Final = ("severity", "source", "table", "row", "check", "expected", "stated", "explanation")
 
@@ -169,3 +176,21 @@ def published_identity() -> str:
     for path in paths:
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
     return f"{len(paths)} published tables, BLAKE2b {digest.hexdigest()}"
+
+
+def reconciled_rows() -> pl.DataFrame:
+    """Published tables whose single runs are known, row by row: `table`, `row`, `stated`, `expected`, `explanation`.
+
+    Example:
+        >>> reconciled_rows()["row"].item(0)
+        'INSERT, 4000 connections, 16 workers of 32 vCPUs'
+    """
+    parts = []
+    for path in sorted((shipped("published") / "single_runs").glob("*.csv")):
+        source, _, table = path.stem.rpartition("_")
+        found = audit(published(source, table), runs=path).findings
+        mine = found.filter(pl.col("check").str.starts_with("runs_"))
+        parts.append(
+            mine.select(pl.lit(f"{source}, {table}").alias("table"), "row", "stated", "expected", "explanation")
+        )
+    return pl.concat(parts)

@@ -24,7 +24,7 @@ _NAMES: Final = {
     "plots.server_figures": ["plot_counts_over_time", "plot_measure_over_time", "plot_shares"],
     "plots.trace_figures": ["plot_flame", "plot_heat_map", "plot_percentile_profile", "plot_tail"],
     "published._overview": ["measured_rates", "new_orders", "published_numbers", "rates_not_measured"],
-    "published.published_study": ["monitoring_comparison", "published_identity", "reproduced"],
+    "published.published_study": ["monitoring_comparison", "published_identity", "reconciled_rows", "reproduced"],
     "report.bottleneck.bottleneck_tables": [
         "absent_measurements",
         "configuration_columns",
