@@ -4,8 +4,8 @@
 
 A block holds each fault once, and the base twice (`base`, `again`). Before a run, the fault of the run before it ends
 and its own begins. FOLDER is that of the cluster: `delay0` to `delay4` (microseconds that a node's fsync waits, read by
-the library of `data/faults/delays.c`, which the servers preload), and `netdelay` (of `data/faults/proxy.c`, by which all
-nodes reach node 4: REDIRECT of the library). The control groups of the nodes are `faults-node0` to `faults-node4`.
+the library of `data/faults/delays.c`, which the servers preload), and `netdelay` (of `data/faults/proxy.c`, by which
+all nodes reach node 4: REDIRECT of the library). The control groups of the nodes are `faults-node0` to `faults-node4`.
 """
 
 from __future__ import annotations
