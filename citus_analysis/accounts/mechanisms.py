@@ -37,10 +37,10 @@ MEASURE_WORDS: Final = {
     "device_await_ms": ("time of a disk's request", "ms"),
     "device_utilization_percent": ("time in which a disk was in use", "%"),
     "checkpoints_per_min": ("checkpoints", "1/min"),
-    "wal_bytes_per_statement": ("WAL of an operation", "B"),
-    "wal_fpi_per_statement": ("full page images of an operation", ""),
-    "blocks_read_per_statement": ("blocks of an operation that were not in memory", ""),
-    "tuples_read_per_statement": ("rows of an operation that scans read", ""),
+    "wal_bytes_per_operation": ("WAL of an operation", "B"),
+    "wal_fpi_per_operation": ("full page images of an operation", ""),
+    "blocks_read_per_operation": ("blocks of an operation that were not in memory", ""),
+    "tuples_read_per_operation": ("rows of an operation that scans read", ""),
     "lock_waits_per_min": ("waits for locks that were logged", "1/min"),
     "lock_wait_sessions": ("sessions that waited for a lock", ""),
     "io_wait_sessions": ("sessions that waited for a file", ""),
@@ -51,10 +51,10 @@ MEASURE_WORDS: Final = {
 }
 #: View and counter -> measure, for counters whose growth is divided by the run's operations.
 _COUNTERS: Final = {
-    ("pg_stat_wal", "wal_bytes"): "wal_bytes_per_statement",
-    ("pg_stat_wal", "wal_fpi"): "wal_fpi_per_statement",
-    ("pg_stat_database", "blks_read"): "blocks_read_per_statement",
-    ("pg_stat_database", "tup_returned"): "tuples_read_per_statement",
+    ("pg_stat_wal", "wal_bytes"): "wal_bytes_per_operation",
+    ("pg_stat_wal", "wal_fpi"): "wal_fpi_per_operation",
+    ("pg_stat_database", "blks_read"): "blocks_read_per_operation",
+    ("pg_stat_database", "tup_returned"): "tuples_read_per_operation",
 }
 _NODE: Final = (*_RUN, "node")
 _LONG: Final = (*_NODE, "measure", "value")
@@ -245,8 +245,6 @@ def _counters(read: _Tables) -> Iterator[pl.DataFrame]:
         grown.drop("run_id")
         .join(read.minutes, on="resource")
         .filter((pl.col("from_time") <= pl.col("from_time_right")) & (pl.col("sample_time") >= pl.col("until_time")))
-        if "from_time" in grown.columns
-        else grown.clear()
     )
     for (view, counter), measure in _COUNTERS.items():
         mine = placed.filter((pl.col("view") == view) & (pl.col("counter") == counter))

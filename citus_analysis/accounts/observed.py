@@ -155,6 +155,10 @@ def observed(
     windows = [window_of(name) for name in names]
     has_runs = [as_polars(source.table("runs")).height > 0 for source in sources]
     if not all(has_runs) or any(windows):
+        if only:
+            raise UsageError("--only chooses runs, and windows of logs have none", way_out="leave it out")
+        if any(windows) and not all(windows) and base_source is other_source:
+            raise UsageError("one side is a window of time and the other is not", way_out="give two windows")
         return _of_logs(sources, names, windows)
     chosen = [_runs(source, name, only, allow) for source, name in zip(sources, names, strict=True)]
     return observed_runs(sources, (chosen[0], chosen[1]), _labels(names))
@@ -179,12 +183,10 @@ def observed_runs(
     latencies = [as_polars(source.table("operation_latencies")) for source in sources]
     timed = []
     for i, (source, table) in enumerate(zip(sources, tables, strict=True)):
-        mine = statement_times(
-            lazy_table(source, "statements").filter(pl.col("run_id").is_in(table["run_id"].implode())),
-            lazy_table(source, "spans").filter(pl.col("run_id").is_in(table["run_id"].implode())),
-        ).collect()
-        inside = within_measured(mine, table).rows
-        timed.append(inside.with_columns(side=pl.lit(i, pl.Int8)))
+        inside = pl.col("run_id").is_in(table["run_id"].implode())
+        read = [lazy_table(source, name).filter(inside) for name in ("statements", "spans")]
+        mine = statement_times(*read).collect()
+        timed.append(within_measured(mine, table).rows.with_columns(side=pl.lit(i, pl.Int8)))
     statements = pl.concat(timed, how="vertical_relaxed")
     tables = [_traced(table, rows, label) for table, rows, label in zip(tables, timed, labels, strict=True)]
     responses = [_response(table, source) for table, source in zip(tables, sources, strict=True)]
@@ -202,7 +204,11 @@ def observed_runs(
         response = found[order[i]] if clients and found is not None else traced
         sides.append(Side(label, table, counts, times, response, traced, timed[i].height))
     measured = "response time" if clients else "traced time"
-    notes = [*_design_notes(tables, labels, paired=paired), *_client_notes(tables, latencies, labels, clients=clients)]
+    notes = [
+        *_left_out(chosen, tables, labels),
+        *_design_notes(tables, labels, paired=paired),
+        *_client_notes(tables, latencies, labels, clients=clients),
+    ]
     changes = _changes(sources, tables)
     return Observed(sides[0], sides[1], cells, paired, measured, changes, statements, sources, tuple(notes))
 
@@ -228,6 +234,17 @@ def _traced(table: pl.DataFrame, timed: pl.DataFrame, label: str) -> pl.DataFram
             way_out="measure more runs with a sampled client (docs/experiments.md)",
         )
     return kept
+
+
+def _left_out(
+    chosen: tuple[pl.DataFrame, pl.DataFrame], kept: list[pl.DataFrame], labels: tuple[str, str]
+) -> list[str]:
+    numbers = [before.height - after.height for before, after in zip(chosen, kept, strict=True)]
+    return [
+        f"{counted(number, 'run')} of {label} without traced statements left out"
+        for number, label in zip(numbers, labels, strict=True)
+        if number
+    ]
 
 
 def _response(table: pl.DataFrame, source: TableSource) -> Array | None:

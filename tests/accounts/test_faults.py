@@ -112,7 +112,7 @@ def test_what_moved_beside_is_found_on_its_node(usual: Dataset) -> None:
     locked = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=lock-holder").mechanisms}
     scanned = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=no-index").mechanisms}
     assert ("2", "lock_wait_sessions") in locked
-    assert ("2", "tuples_read_per_statement") in scanned
+    assert ("2", "tuples_read_per_operation") in scanned
     assert not any(measure == "lock_wait_sessions" for _, measure in scanned)
 
 

@@ -145,6 +145,19 @@ def test_the_runs_of_the_thesis_explain_each_row_of_its_table() -> None:
     assert copied["stated"].to_list() == ["152358.11936091946 as in connections 5000, run 2, driver_1_ops_s"]
 
 
+def test_units_of_table_and_runs_may_differ() -> None:
+    runs = pl.DataFrame({"workers": [0, 0, 0], "latency_us": ["1500", "1600", "1700"]})
+    found = ca.audit(pl.DataFrame({"workers": [0], "latency_ms": ["1.60"], "sigma_ms": ["0.10"]}), runs=runs).details
+    row = found.filter(check="runs_reconciled")
+    assert (row["severity"].item(), row["explanation"].item()[:14]) == ("green", "mean and sigma")
+
+
+def test_runs_that_differ_in_what_a_row_does_not_state_are_not_pooled() -> None:
+    runs = pl.DataFrame({"workers": [1, 1], "threads": [8, 16], "throughput_ops_s": ["10.0", "20.0"]})
+    found = ca.audit(pl.DataFrame({"workers": [1], "tps": ["15.0"]}), runs=runs).findings.filter(check="runs_missing")
+    assert "differ in threads" in found["explanation"].item()
+
+
 def test_load_generators_are_summed() -> None:
     table = read_runs(THESIS_RUNS)
     assert table.keys == ("connections",)

@@ -9,8 +9,9 @@ from fractions import Fraction
 from typing import Final
 
 from citus_analysis.published._rows import Number
+from citus_analysis.texts.metric_names import Metric
 
-__all__ = ["Printed", "decimal_of"]
+__all__ = ["Printed", "decimal_of", "unit_of"]
 
 _DIGITS: Final = re.compile(r"-?\d+(?:[ ,]\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
@@ -24,6 +25,17 @@ def decimal_of(text: str) -> Decimal | None:
     """
     found = _DIGITS.search(text)
     return Decimal(re.sub("[ ,]", "", found[0])) if found else None
+
+
+def unit_of(metric: Metric) -> Fraction:
+    """The unit of a metric in base units, exactly.
+
+    Example:
+        >>> from citus_analysis.texts.metric_names import metric_of
+        >>> unit_of(metric_of("latency_ms"))
+        Fraction(1, 1000)
+    """
+    return Fraction(repr(metric.factor))
 
 
 @dataclass(frozen=True)
@@ -43,8 +55,11 @@ class Printed:
     high: Fraction
 
     @classmethod
-    def of(cls, number: Number) -> Printed:
-        """A number of a table; trailing zeros of 270000 are no digits if its column is printed in thousands."""
+    def of(cls, number: Number, mean: Number) -> Printed:
+        """A number of a table, in the unit of the mean.
+
+        Trailing zeros of 270000 are no digits if its column is printed in thousands.
+        """
         written = decimal_of(number.stated) or Decimal(repr(number.value / number.metric.factor))
         exponent = written.as_tuple().exponent
         unit = Fraction(10) ** (exponent if isinstance(exponent, int) else 0)
@@ -53,7 +68,10 @@ class Printed:
         scale = Fraction(number.value / number.metric.factor) / Fraction(written) if written else Fraction(1)
         unit = max(unit * abs(scale), width.limit_denominator(10**9))
         value = Fraction(written) * scale
-        return cls(number.stated, value, value - unit / 2, value + unit)
+        # A deviation without a unit is printed in that of the mean.
+        to_mean = unit_of(number.metric) / unit_of(mean.metric) if number.metric.dimension else Fraction(1)
+        ends = (value, value - unit / 2, value + unit)
+        return cls(number.stated, *(end * to_mean for end in ends))
 
     @property
     def width(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -11,7 +12,7 @@ from citus_analysis.published._rows import ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, finding
 from citus_analysis.published.checks.interval_checks import stated_interval
 from citus_analysis.published.reconciling.hypotheses import CLAIM_BITS, FORMULAS, Hypothesis, Statement, hypotheses
-from citus_analysis.published.reconciling.printed import Printed
+from citus_analysis.published.reconciling.printed import Printed, unit_of
 from citus_analysis.published.reconciling.single_runs import Run, RunTable
 from citus_analysis.stats.estimate._student import normal_quantile
 from citus_analysis.texts.counted_words import counted, listed, noun_for
@@ -35,7 +36,12 @@ def reconcile(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding
         for row in table.rows:
             stem = next((name for name in _MEANS if name in runs.metrics and row.states(name)), None)
             chosen = runs.of(row, stem) if stem else []
-            if len(chosen) > 1 and stem is not None:
+            if len(chosen) > 1 and (differ := runs.unsaid(row)):
+                found = True
+                text = f"the runs of this row differ in {listed(differ)}, which the row does not state"
+                stated = f"{counted(len(chosen), 'run')} of {runs.source}"
+                yield finding("amber", "runs_missing", row, "runs of one setting", stated, text)
+            elif len(chosen) > 1 and stem is not None:
                 found = True
                 yield _judged(row, stem, chosen)
     if not found:
@@ -54,13 +60,17 @@ def reconcile(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding
 
 
 def _statement(row: Row, stem: str) -> Statement:
-    interval, n = stated_interval(row), row.n
-    low, high = (Printed.of(interval.low), Printed.of(interval.high)) if interval is not None else (None, None)
-    sigma = Printed.of(row["sigma"]) if row.states("sigma") else None
-    return Statement(Printed.of(row[stem]), sigma, low, high, interval.level if interval else 0.95, n)
+    mean, interval, n = row[stem], stated_interval(row), row.n
+    low, high = (
+        (Printed.of(interval.low, mean), Printed.of(interval.high, mean)) if interval is not None else (None, None)
+    )
+    sigma = Printed.of(row["sigma"], mean) if row.states("sigma") else None
+    return Statement(Printed.of(mean, mean), sigma, low, high, interval.level if interval else 0.95, n)
 
 
 def _judged(row: Row, stem: str, runs: Sequence[Run]) -> Finding:
+    unit = unit_of(row[stem].metric)
+    runs = [replace(run, value=run.value / unit) for run in runs]
     values = [run.value for run in runs]
     stated = _statement(row, stem)
     all_of_them = hypotheses(values, stated)

@@ -17,7 +17,7 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import PublishedDataError
 from citus_analysis.published._rows import Row
-from citus_analysis.published.reconciling.printed import decimal_of
+from citus_analysis.published.reconciling.printed import decimal_of, unit_of
 from citus_analysis.texts.metric_names import COUNTS, metric_of
 
 __all__ = ["Run", "RunTable", "read_runs"]
@@ -32,7 +32,7 @@ class Run:
 
     Attributes:
         name: what the table calls it, or its number among those of its row.
-        value: its measured value; of several load generators their sum.
+        value: its measured value in base units (s, 1/s); of several load generators their sum.
         parts: the values as written, by column.
     """
 
@@ -68,6 +68,16 @@ class RunTable:
             for settings, runs in self.lines
             if stem in runs and all(float(settings[key]) == value for key, value in stated.items())
         ]
+
+    def unsaid(self, row: Row) -> list[str]:
+        """Settings in which the runs of a row differ although the row does not state them."""
+        shared = {key: row[key].value for key in self.keys if row.states(key)}
+        mine = [
+            settings
+            for settings, _ in self.lines
+            if all(float(settings[key]) == value for key, value in shared.items())
+        ]
+        return [key for key in self.keys if key not in shared and len({settings[key] for settings in mine}) > 1]
 
     def copies(self, most: int = 5) -> Iterator[tuple[Decimal, list[str]]]:
         """Values with many digits that occur more than once, and where."""
@@ -107,7 +117,9 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
     lines = []
     seen: dict[tuple[Fraction, ...], int] = defaultdict(int)
     for cells in table.iter_rows(named=True):
-        settings = {stem: Fraction(number) for stem, column in keys.items() if (number := _number(cells[column]))}
+        settings = {
+            stem: Fraction(number) for stem, column in keys.items() if (number := _number(cells[column])) is not None
+        }
         if len(settings) < len(keys):
             continue
         place = tuple(settings.values())
@@ -146,4 +158,5 @@ def _measured(
     for stem, columns in measured.items():
         parts = {column: number for column in columns if (number := _number(cells[column])) is not None}
         if len(parts) == len(columns):
-            yield stem, Run(name, sum(map(Fraction, parts.values()), Fraction(0)), parts)
+            values = (Fraction(number) * unit_of(metric_of(column)) for column, number in parts.items())
+            yield stem, Run(name, sum(values, Fraction(0)), parts)

@@ -70,6 +70,7 @@ class OwnFacts:
         """Whether both ran at the same time for at least half of the shorter one's time; False if it is not known."""
         if None in (self.begin, self.end, other.begin, other.end):
             return False
+        # None of them is None any more, which the type checker does not see.
         common = min(self.end, other.end) - max(self.begin, other.begin)  # type: ignore[operator, type-var]
         shorter = min(self.end - self.begin, other.end - other.begin)  # type: ignore[operator]
         return common > 0 and common >= shorter / 2
