@@ -22,18 +22,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = [
-    "COMPOUND",
-    "FAILED",
-    "INTENDED",
-    "OVERALL",
-    "SAMPLED_PERCENTILES",
-    "adds_up",
-    "is_counted_once",
-    "is_of_workload",
-    "is_operation",
-]
-
 #: Section of the client as a whole.
 OVERALL: Final = "OVERALL"
 #: Operation that consists of a read and an update, which are counted as well.

@@ -11,8 +11,6 @@ from typing import NoReturn
 
 import lazy_loader
 
-__all__ = ["public", "public_of_stub"]
-
 _Missing = Callable[[str], NoReturn]
 
 

@@ -29,19 +29,6 @@ from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 from typing import Final, Literal, Self, TypeVar
 
-__all__ = [
-    "CONFIG_NAMES",
-    "FOLDERS",
-    "ClientName",
-    "NodeName",
-    "perf_report",
-    "plan_file",
-    "resource_above",
-    "sampler_output",
-    "server_log",
-    "snapshot_file",
-]
-
 _CLIENTS: Final = "YCSB"
 _SERVER_LOGS: Final = "pglogs"
 _SAMPLERS: Final = "general"

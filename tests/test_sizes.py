@@ -46,7 +46,7 @@ def test_any_is_left_where_no_type_could_replace_it() -> None:
         for path in sorted(PACKAGE.rglob("*.py*"))
         if path.suffix in (".py", ".pyi")
     }
-    aliases = [name for name in open_types.__all__ if "Any" in str(getattr(open_types, name))]
+    aliases = [name for name in ("Json", "UntypedLibrary") if "Any" in str(getattr(open_types, name))]
     used = Counter(
         place
         for place, tree in trees.items()

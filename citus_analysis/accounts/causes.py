@@ -13,8 +13,6 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.estimate.intervals import Design
 
-__all__ = ["Cause", "Effect", "Explanation"]
-
 #: What a term is an effect of: how often statements came, where they ran, how long a segment took, or what no trace
 #: saw. Times are summed over a node or over a segment.
 Effect = Literal["mix", "place", "outside", "time", "node", "segment"]

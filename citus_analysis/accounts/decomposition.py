@@ -19,8 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Effects", "decompose"]
-
 Array = npt.NDArray[np.float64]
 
 

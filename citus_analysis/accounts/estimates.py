@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from citus_analysis.stats.estimate._student import t_quantile, t_tail
 
-__all__ = ["Spread", "spread_of"]
-
 Array = npt.NDArray[np.float64]
 
 

@@ -22,8 +22,6 @@ from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats.compare.verdicts import compare
 
-__all__ = ["explain", "why"]
-
 Array = npt.NDArray[np.float64]
 #: A node or segment is named for a cause if it has at least this share of it.
 _MOSTLY: Final = 0.5

@@ -13,8 +13,6 @@ from citus_analysis.texts.number_text import interval_words, p_text, readable
 from citus_analysis.texts.text_tables import text_table
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["cause_rows", "explanation_sentences", "format_explanation", "mechanism_rows"]
-
 _MOST_CAUSES: Final = 4
 _SMALL: Final = 0.01
 _CAUSES: Final = {

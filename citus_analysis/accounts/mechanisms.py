@@ -18,8 +18,6 @@ from citus_analysis.stats.estimate._student import t_quantile, t_tail
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed
 
-__all__ = ["MEASURE_WORDS", "Mechanism", "mechanisms", "node_measures"]
-
 _RUN: Final = ("resource", "run_id")
 #: Measure -> its name in words and its unit.
 MEASURE_WORDS: Final = {

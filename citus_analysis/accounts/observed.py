@@ -28,8 +28,6 @@ from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import percent
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["Observed", "Side", "observed", "observed_runs"]
-
 Array = npt.NDArray[np.float64]
 _RUN: Final = ("resource", "run_id")
 #: Statements per operation this close to a whole number are that number: some statements have no record.

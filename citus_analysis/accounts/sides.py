@@ -15,8 +15,6 @@ from citus_analysis.runs.run_selection import matching
 from citus_analysis.runs.setups import CONFIGURATION, LOAD
 from citus_analysis.texts.counted_words import listed
 
-__all__ = ["NAMING", "Window", "chosen_runs", "one_load", "side_label", "window_of"]
-
 #: Columns whose values name a side, in the order in which they are looked up.
 NAMING: Final = ("resource", "set_up", "variant", "family", "settings", "system", "run_id", "workload", "operation")
 _ALONE: Final = ("workers", *LOAD)

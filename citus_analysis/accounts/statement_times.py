@@ -6,8 +6,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["CELL", "SEGMENTS", "SEGMENT_WORDS", "statement_times"]
-
 #: Parts of T, in the order in which a statement passes them. Those of the child and between are of the child's node.
 SEGMENTS: Final = (
     "parse_us",

@@ -11,8 +11,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
 from citus_analysis.texts.natural_order import natural_expr
 
-__all__ = ["connection_balance", "connections_over_time"]
-
 #: The runner's own sessions, including the session that takes the snapshots.
 _RUNNER: Final = "citus-analysis"
 _RUN: Final = ("resource", "run_id", "iteration", "node")

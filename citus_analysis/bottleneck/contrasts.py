@@ -16,8 +16,6 @@ from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.runs.setups import with_operations
 from citus_analysis.texts.counted_words import counted, size_text
 
-__all__ = ["CpuContrast", "cpu_contrasts"]
-
 _SAME: Final = ["operation", "workers"]
 
 

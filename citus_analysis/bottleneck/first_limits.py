@@ -28,8 +28,6 @@ from citus_analysis.bottleneck.evidence.program_shares import ProgramShares
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.displays import Shown
 
-__all__ = ["LIMITS", "Confidence", "RunFacts", "Verdict", "judge", "verdict_frame"]
-
 Confidence = Literal["high", "medium", "low", "none"]
 LIMITS: Final = (
     "connections",

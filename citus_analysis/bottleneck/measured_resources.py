@@ -27,8 +27,6 @@ from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, with_operations
 
-__all__ = ["ResourceStudy", "study_resources"]
-
 _RUN: Final = ("resource", "run_id")
 _CONFIGURATION: Final = ("operation", "set_up", "workers", "threads")
 _SAMPLES: Final = ("cpu_samples", "device_samples", "process_samples", "pressure_samples")

@@ -16,8 +16,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UnknownNameError, UsageError
 
-__all__ = ["cpu_share_by_object", "mean_symbols", "part_of", "symbols_of_stacks", "top_symbols"]
-
 _RECORDING: Final = ("resource", "run_id", "node", "event")
 _BY: Final = ("shared_object", "symbol")
 _MEANS: Final = ("mean_percent", "sd_percent", "lowest_percent", "highest_percent")

@@ -11,8 +11,6 @@ from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import sound_moments
 
-__all__ = ["program_loads"]
-
 _MACHINE: Final = ("resource", "run_id", "node")
 _SUMMED: Final = ("cpu_percent", "wait_percent", "read_kb_s", "write_kb_s")
 #: A name, or a command line without its folder and arguments: `postgres: user db` and `/usr/bin/postgres -D ...`.

@@ -10,8 +10,6 @@ import polars as pl
 from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.errors import UnknownNameError
 
-__all__ = ["CPU_SHARES", "Detail", "detail_of"]
-
 CPU_SHARES: Final = ("user_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
 _DEVICE: Final = ("await_ms", "utilization_percent", "write_kb_s", "read_kb_s", "queue_length")
 #: Least and most seconds that are shown before and after a checkpoint.

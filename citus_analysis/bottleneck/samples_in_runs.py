@@ -17,8 +17,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UsageError
 
-__all__ = ["align_to_runs", "one_source", "sampling_interval_s"]
-
 _MS_PER_S: Final = 1000
 #: One series of samples: a file, and within it one device.
 _SERIES: Final = ("resource", "source_id", "device")

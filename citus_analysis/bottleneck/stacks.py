@@ -17,8 +17,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UsageError
 
-__all__ = ["stack_tree"]
-
 _GROUP: Final = ("resource", "event")
 _RECORDING: Final = (*_GROUP, "run_id", "node")
 #: A function without a name: perf prints its object in brackets.

@@ -39,8 +39,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["BottleneckStudy", "study_bottleneck"]
-
 _RUN: Final = ["resource", "run_id"]
 #: Columns that identify a configuration: a resource, which has one system and its settings, the set-up, size and load.
 CONFIGURATION: Final = ("resource", "set_up", "workers", *LOAD)

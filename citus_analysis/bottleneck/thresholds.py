@@ -12,8 +12,6 @@ import polars as pl
 from citus_analysis import defaults
 from citus_analysis.errors import UnknownNameError, UsageError
 
-__all__ = ["SOURCES", "Thresholds"]
-
 SOURCES: Final = {
     "saturated_percent": "mean utilisation at which hardly any capacity is left (citus_analysis.defaults)",
     "throttled_percent": "share of the kernel's enforcement periods in which a quota stopped the group; 0 if the quota "

@@ -12,8 +12,6 @@ import polars as pl
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.core.frames import Frame, in_callers_kind
 
-__all__ = ["busy_percent", "cpu_over_time", "throttling_over_time"]
-
 _RUN: Final = ("resource", "run_id", "node")
 _SHARES: Final = ("user_percent", "nice_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
 

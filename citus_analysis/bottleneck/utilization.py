@@ -11,8 +11,6 @@ from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import doubtful_in, without_doubtful
 
-__all__ = ["LEAST_FOR_P95", "resource_utilization"]
-
 #: Fewest samples for a 95th percentile; of fewer samples it would be the largest.
 LEAST_FOR_P95: Final = 20
 

@@ -11,8 +11,6 @@ import click
 
 from citus_analysis.cli import commands
 
-__all__ = ["command_line_markdown"]
-
 _INTRODUCTION = """# Command line
 
 Written from the commands' help by `python -m citus_analysis.cli.command_reference`.

@@ -11,8 +11,6 @@ from click.shell_completion import CompletionItem
 
 from citus_analysis.texts.urls import place_of
 
-__all__ = ["PLACE", "SOURCE", "experiments", "report_parameters", "reports"]
-
 
 class _Place(click.ParamType[Path | str]):
     """A path or a URL; a shell completes paths only."""

@@ -16,8 +16,6 @@ import click
 from citus_analysis.errors import CitusAnalysisError, OutdatedDatasetWarning, SlowReaderWarning
 from citus_analysis.redaction import redact
 
-__all__ = ["READER_LEFT", "explain", "plain_warnings", "print_traceback", "say_nothing_more"]
-
 INTERRUPTED: Final = 130
 READER_LEFT: Final = 141
 _UNUSABLE: Final = 3
@@ -106,6 +104,6 @@ def _refused(error: OSError) -> str:
 
 
 def _line(message: str, kind: str = "error") -> None:
-    from citus_analysis.cli.output import printable
+    from citus_analysis.texts.printable import printable
 
     click.echo(f"{kind}: {printable(redact(message))}", err=True)

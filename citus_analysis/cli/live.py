@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.output import printable
 from citus_analysis.cli.progress import terminal_bars
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
-    from citus_analysis.runner.execution.execute import RunnerEvent
-
-__all__ = ["line_of", "live_view"]
+    from citus_analysis.runner.execution.course import RunnerEvent
 
 
 @contextmanager

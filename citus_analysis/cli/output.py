@@ -18,8 +18,6 @@ from citus_analysis.texts.printable import printable
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FORMATS", "key_values", "print_frame", "print_json", "printable"]
-
 FORMATS: Final = ("table", "csv", "json", "parquet")
 
 #: Rows per write: few, so that a closed pipe is noticed soon.

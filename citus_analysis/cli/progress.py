@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["terminal_bars"]
-
 
 @contextmanager
 def terminal_bars(label: str, *, counted: bool = False) -> Iterator[Progress | None]:

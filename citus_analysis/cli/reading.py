@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.cli.output import printable
 from citus_analysis.cli.progress import terminal_bars
 from citus_analysis.errors import UsageError
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import IngestSummary, Progress
     from citus_analysis.dataset.ingesting.summary import ProgressCallback
-
-__all__ = ["ARROW_MEMORY", "dataset_of", "read_sources"]
 
 #: Arrow's source of memory. Its own allocator takes huge pages, which the system clears entirely even if little of them
 #: is used; for a log of some hundred MB this costs a tenth of the time and of the memory.

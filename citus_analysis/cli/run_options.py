@@ -12,20 +12,6 @@ from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC
 from citus_analysis.errors import UsageError
 
-__all__ = [
-    "ALLOW",
-    "AS_JSON",
-    "METRICS_OPTION",
-    "METRIC_OPTION",
-    "ONLY",
-    "POOL",
-    "SHARE",
-    "Chosen",
-    "column_names",
-    "column_values",
-    "over_configurations",
-]
-
 _Result = TypeVar("_Result")
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from citus_analysis.errors import InputError
 
-__all__ = ["expand_sources"]
-
 _SAVE_FIRST = "save it to a file first: rows of a dataset point back into their files"
 
 

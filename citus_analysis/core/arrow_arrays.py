@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = [
-    "arrow_flags",
-    "arrow_numbers",
-    "arrow_times",
-    "filled",
-    "integers_of",
-    "nulls",
-    "own_words",
-    "repeated_text",
-    "table_of",
-    "text_array",
-    "texts_of",
-]
-
 #: Nulls for which memory is kept: many columns are entirely null, and new memory costs as much as values do.
 _MOST_NULLS: Final = 2**18
 

@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = [
-    "CATEGORY",
-    "FLAG",
-    "HASH",
-    "INT32",
-    "INT64",
-    "REAL",
-    "TEXT",
-    "TIME",
-    "ColumnType",
-    "one_of",
-]
-
 #: Largest number of words whose codes fit one byte in Arrow.
 _BYTE_OF_WORDS: Final = 255
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import polars as pl
     from plotly.graph_objects import Figure
 
-__all__ = ["Shown", "html_table"]
-
 #: Lines of a result's text, rows of its table, characters of one value.
 _MOST_LINES: Final = 12
 _MOST_ROWS: Final = 20

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from plotly.graph_objects import Figure
 
-__all__ = ["draw_results_by", "figure_of_result"]
-
 _draws: list[Callable[[object], Figure]] = []
 
 

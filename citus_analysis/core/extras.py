@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from citus_analysis.errors import UsageError
 
-__all__ = ["required"]
-
 
 def required(module: str, extra: str, purpose: str) -> None:
     """Check that a package of an extra is installed.

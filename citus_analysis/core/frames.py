@@ -18,8 +18,6 @@ from citus_analysis.errors import UsageError
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-__all__ = ["Frame", "TableSource", "as_polars", "in_callers_kind", "lazy_table", "tables_of"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-__all__ = ["Json", "UntypedLibrary"]
-
 #: A value that was read from JSON.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 #: An object of fsspec, which has no types and whose file systems have methods that its base class does not name.

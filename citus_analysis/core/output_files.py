@@ -26,8 +26,6 @@ from os import PathLike
 from pathlib import Path
 from typing import IO
 
-__all__ = ["is_replaced", "naming", "open_output", "put_in_place"]
-
 _STANDARD_STREAMS = (1, 2)
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal
 
-__all__ = ["shipped"]
-
 _PACKAGE: Final = Path(__file__).parents[1]
 _IN_CHECKOUT: Final = {"notebooks": "notebooks", "published": "data/published", "experiments": "experiments"}
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["IDENTITY_COLUMNS", "PARTITION_KEY", "Column", "Rows", "Table"]
-
 PARTITION_KEY: Final = "resource"
 
 #: Columns with the origin of a row, which the dataset layer fills in, not a format.

@@ -9,8 +9,6 @@ from contextlib import closing
 from itertools import islice
 from typing import TypeVar
 
-__all__ = ["in_order", "work_ahead"]
-
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 

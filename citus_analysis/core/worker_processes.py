@@ -21,8 +21,6 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Final, TypeAlias
 
-__all__ = ["ONE_THREAD", "processes", "say"]
-
 #: Environment of a process beside others that are busy: threads of polars would only wait.
 ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1"}
 _PR_SET_PDEATHSIG: Final = 1

@@ -23,8 +23,6 @@ from citus_analysis.errors import InputError
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.text_tables import text_table
 
-__all__ = ["Inspection", "inspect"]
-
 _AT_ONCE: Final = 16
 #: Facts that make up a cell of the design, in the order of the table.
 _FACTORS: Final = ("system", "set_up", "phase", "workload", "workers", "threads", "records", "scale_factor")

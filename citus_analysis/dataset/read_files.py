@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["ReadFiles", "read"]
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ReadFiles(Shown):

@@ -10,8 +10,6 @@ import sys
 from citus_analysis.core.column_types import CATEGORY, FLAG, HASH, INT32, INT64
 from citus_analysis.schema import DERIVED, OUTSIDE_DATASET, PARTITION_KEY, TABLES, Column, Table
 
-__all__ = ["tables_markdown"]
-
 _INTRODUCTION = f"""# Tables
 
 Written from `citus_analysis/schema.py` by `python -m citus_analysis.dataset.table_reference`.

@@ -10,8 +10,6 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.stats.estimate.percentiles import supporting
 
-__all__ = ["PARTS", "against_the_rest"]
-
 #: Columns of table `statements` that are compared -> their names.
 PARTS: Final = {"total_us": "T", "parent_us": "parent", "latency_us": "between", "child_us": "child"}
 _PERCENTILES: Final = (50.0, 90.0, 99.0)

@@ -18,8 +18,6 @@ from citus_analysis.explorer.one_statement import Document, statement_documents
 from citus_analysis.explorer.selections import FILTERS, Selection, with_elapsed
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 
-__all__ = ["Exploration", "freeze", "frozen_view"]
-
 #: Most statements in the table.
 _ROWS: Final = 200
 #: Most values that a filter offers; others can be selected by a brush or in Python.

@@ -16,8 +16,6 @@ import polars as pl
 from citus_analysis.core.output_files import naming, open_output
 from citus_analysis.report.blocks.framed_page import framed_page
 
-__all__ = ["FRONT_END", "FrozenView", "render_page"]
-
 #: The module and the style that the widget and the page share.
 FRONT_END: Final = Path(__file__).parent / "front_end"
 _TITLE: Final = "Selected statements"

@@ -12,8 +12,6 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.units import US_PER_S
 
-__all__ = ["HeatMap", "heat_map"]
-
 #: Most columns of the map; each is the shortest round stretch of time with which there are at most this many.
 _COLUMNS: Final = 120
 _ROUND: Final = tuple(round(lead * 10.0**power, 6) for power in range(-3, 5) for lead in (1, 2, 5))

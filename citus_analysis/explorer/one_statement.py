@@ -11,8 +11,6 @@ from citus_analysis.dataset import Dataset
 from citus_analysis.errors import DatasetError
 from citus_analysis.plots.trace_figures import waterfall_rows
 
-__all__ = ["Document", "statement_documents", "statement_records"]
-
 #: A JSON object.
 Document = dict[str, object]
 

@@ -33,8 +33,6 @@ from citus_analysis.stats import Comparison
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.tracking.track_results import TrackedSeries
 
-__all__ = ["figure_of"]
-
 
 @singledispatch
 def figure_of(result: object) -> go.Figure:

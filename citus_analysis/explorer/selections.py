@@ -13,8 +13,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.units import US_PER_S
 
-__all__ = ["FILTERS", "ORDERS", "Selection", "with_elapsed"]
-
 #: Filter -> column of table `statements`, with `run` as :func:`with_elapsed` adds it.
 FILTERS: Final = {
     "run": "run",

@@ -11,8 +11,6 @@ from citus_analysis.explorer.exploring import Exploration
 if TYPE_CHECKING:
     from citus_analysis.explorer.widget import ExplorerWidget
 
-__all__ = ["explore"]
-
 
 def explore(dataset: Dataset) -> ExplorerWidget:
     """A widget that leads from the heat map of a run to the line of a raw log, for a notebook.

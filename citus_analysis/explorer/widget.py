@@ -15,8 +15,6 @@ from citus_analysis.explorer.exploring import Exploration, freeze
 from citus_analysis.explorer.frozen_page import FRONT_END
 from citus_analysis.explorer.selections import Selection
 
-__all__ = ["ExplorerWidget"]
-
 _EMPTY: Final = "{}"
 
 

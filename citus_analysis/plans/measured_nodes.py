@@ -9,8 +9,6 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["KEY", "measure_nodes"]
-
 #: The columns that identify a plan.
 KEY: Final = ("resource", "source_id", "plan")
 #: Citus states the same number of rows for any distributed query, which is no estimate.

@@ -10,8 +10,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.plans.measured_nodes import KEY
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["EXECUTED", "TRACED_BY", "measure_tasks", "task_skew", "tasks_beside_traces", "worker_name"]
-
 #: Columns of the table `spans` that are shown with tasks, and the condition of such spans: exactly matched executions
 #: on another node, and executions on the parent's own node.
 TRACED_BY: Final = ("resource", "kind", "match", "shard_id", "duration_us")

@@ -8,8 +8,6 @@ from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import UsageError
 from citus_analysis.texts.natural_order import natural_expr
 
-__all__ = ["in_natural_order", "with_columns_of"]
-
 
 def with_columns_of(frame: Frame, name: str, *columns: str) -> pl.DataFrame:
     """A caller's table as a polars frame with the columns that a figure needs.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["error_bars", "from_zero", "has_interval", "interval_words", "log_range"]
-
 #: An interval of few runs can reach far beyond the measured values; the axis extends to at most this factor of them.
 _REACH: Final = 2.0
 _HEADROOM: Final = 1.05

@@ -13,8 +13,6 @@ from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["plot_percentages", "plot_throughput_curves", "plot_variance", "plot_waits"]
-
 _ROW: Final = 26
 #: Waits with a colour of their own: the size of the palette.
 _MOST_WAITS: Final = 7

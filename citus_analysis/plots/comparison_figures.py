@@ -16,8 +16,6 @@ from citus_analysis.plots._intervals import error_bars, from_zero, has_interval,
 from citus_analysis.plots.theme import COLOURS, GREY, colours_of, new_figure, text
 from citus_analysis.units import label
 
-__all__ = ["plot_account", "plot_bars", "plot_ratios"]
-
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
 _ROW = 26
 _LINE = 17

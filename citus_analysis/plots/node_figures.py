@@ -12,8 +12,6 @@ from citus_analysis.plots._columns import in_natural_order, with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, faded, groups, new_figure, style_of, text
 from citus_analysis.units import label
 
-__all__ = ["plot_connections", "plot_node_heat_map", "plot_nodes"]
-
 #: More lines than this cannot be distinguished.
 _MOST_LINES: Final = 6
 #: Points of a line, and columns of a heat map; a screen cannot show more.

@@ -11,8 +11,6 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, groups, ink_on, new_figure, text
 
-__all__ = ["plot_flame_graph", "plot_symbols"]
-
 #: Part of the software -> its colour, the same in every figure of perf.
 _MODULES: Final = {
     "postgres": COLOURS[0],

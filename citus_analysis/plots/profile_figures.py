@@ -15,8 +15,6 @@ from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, PART_COLOURS, TEMPLATE, colours_of, groups, new_figure, style_of, text
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["plot_distribution", "plot_histograms", "plot_plan", "plot_spans", "plot_tasks"]
-
 #: Quantity -> its part, which has a colour; stacked in this order, P, C and L add up to T.
 _STACK: Final = {"P": "parent", "C": "child", "L": "between", "T": "local"}
 #: Points of a distribution's line; more would only make the file larger.

@@ -16,8 +16,6 @@ from citus_analysis.plots.theme import GREY, colours_of, faded, groups, new_figu
 from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.units import label
 
-__all__ = ["model_name", "plot_fits", "plot_measured_rates", "plot_stated_intervals"]
-
 _POINTS: Final = 120
 #: Two intervals of one point are drawn side by side: shift on the logarithmic axis.
 _APART: Final = 1.035

@@ -12,8 +12,6 @@ from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.node_figures import plot_nodes
 from citus_analysis.plots.theme import COLOURS, faded, new_figure
 
-__all__ = ["plot_cpu", "plot_device"]
-
 #: Stacked from the bottom: times of work, then times of waiting.
 _SHARES: Final = {
     "user_percent": ("user", COLOURS[0]),

@@ -22,8 +22,6 @@ from citus_analysis.plots.theme import GREY, groups, new_figure, style_of, text
 from citus_analysis.texts.counted_words import counted, noun_for
 from citus_analysis.units import label
 
-__all__ = ["plot_latency_load", "plot_relative", "plot_series"]
-
 #: Ratio of largest to smallest value from which an axis of workers or threads is logarithmic.
 _LOG_FROM = 8.0
 #: Shift between series at one size, as a share of the axis, so that their intervals do not hide each other.

@@ -15,8 +15,6 @@ from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
 from citus_analysis.units import label
 
-__all__ = ["plot_counts_over_time", "plot_measure_over_time", "plot_shares", "plot_track"]
-
 #: Characters of a statement above its bar; the hover text has more.
 _MOST_CHARACTERS: Final = 44
 #: Characters of a line of that text, and its lines.

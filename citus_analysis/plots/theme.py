@@ -21,25 +21,6 @@ import polars as pl
 
 from citus_analysis.units import label
 
-__all__ = [
-    "COLOURS",
-    "DASHES",
-    "GREY",
-    "HEIGHT",
-    "OPERATION_COLOURS",
-    "PART_COLOURS",
-    "SYMBOLS",
-    "SYSTEM_COLOURS",
-    "TEMPLATE",
-    "colours_of",
-    "faded",
-    "groups",
-    "ink_on",
-    "new_figure",
-    "style_of",
-    "text",
-]
-
 #: Okabe-Ito without yellow, which vanishes on white; in the order in which series take them.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")

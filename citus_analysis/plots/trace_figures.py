@@ -21,16 +21,6 @@ from citus_analysis.spans.model.span_layout import lay_out
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS
 
-__all__ = [
-    "plot_flame",
-    "plot_heat_map",
-    "plot_percentile_profile",
-    "plot_profile",
-    "plot_tail",
-    "plot_waterfall",
-    "waterfall_rows",
-]
-
 #: Part of T -> its name in legends and its colour, the same in every figure.
 PARTS: Final = {
     name: (COMPONENT_WORDS[name], PART_COLOURS[part])

@@ -17,21 +17,6 @@ from citus_analysis.core.column_types import FLAG, HASH, INT32, INT64, REAL, TIM
 from citus_analysis.dataset.ingesting.derive import DERIVATIONS
 from citus_analysis.schema import TABLES, Column, Table
 
-__all__ = [
-    "DERIVED",
-    "DISTRIBUTED_BY",
-    "STATES",
-    "base_name",
-    "create_states",
-    "create_table",
-    "create_view",
-    "identifier",
-    "literal",
-    "placement",
-    "server_type",
-    "statements_of",
-]
-
 #: Tables that are computed for a whole resource.
 DERIVED: Final = frozenset(name for derivation in DERIVATIONS for name in derivation.outputs)
 #: Column by which Citus distributes the rows, so that all rows of a run are on one node.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from citus_analysis.dataset import Dataset
 
-__all__ = ["Published", "chosen_tables", "publish_dataset"]
-
 #: Must be increased whenever the same rows would be stored differently; all units are then sent again.
 _VERSION: Final = 1
 _STAGE: Final = "citus_analysis_stage"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from adbc_driver_manager.dbapi import Connection, Cursor
 
-__all__ = ["Server", "connected", "require_no_password"]
-
 _SCHEMES: Final = ("postgresql", "postgres")
 _WAY_OUT: Final = "leave it out and set PGPASSWORD, or use a password file (~/.pgpass) or ?service=NAME"
 

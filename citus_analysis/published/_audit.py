@@ -14,14 +14,13 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.published._load import frame_published, published, read_published
 from citus_analysis.published._rows import ResultTable, result_tables
 from citus_analysis.published.checks import CHECKS, Finding
+from citus_analysis.published.checks._run_tables import RunTables
 from citus_analysis.published.checks.doubtful_samples import DOUBTFUL_SCHEMA
-from citus_analysis.published.checks.run_checks import RUN_CHECKS, RunTables
+from citus_analysis.published.checks.run_checks import RUN_CHECKS
 from citus_analysis.published.checks.unread import UNREAD, unread
 from citus_analysis.published.reconciling.reconcile import RECONCILED, reconcile
 from citus_analysis.published.reconciling.single_runs import read_runs
 from citus_analysis.schema import TABLES
-
-__all__ = ["AuditResult", "audit", "audit_runs"]
 
 _FINDINGS: Final = TABLES["findings"]
 

@@ -15,8 +15,6 @@ from citus_analysis.published._shapes import records_of
 from citus_analysis.published._sheets import Sheet, read_sheet, sheet_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["frame_published", "published", "read_published", "single_runs"]
-
 _TABLE: Final = TABLES["published"]
 
 

@@ -18,15 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "APPROXIMATE",
-    "Range",
-    "column_resolution",
-    "resolution",
-    "significant_digits",
-    "stated_range",
-]
-
 #: Mark in front of a stated number that the publication itself calls an approximation.
 APPROXIMATE: Final = "~"
 

@@ -11,8 +11,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.defaults import METRIC
 from citus_analysis.operations import OVERALL
 
-__all__ = ["measured_rates", "new_orders", "published_numbers", "published_systems", "rates_not_measured"]
-
 #: Statements that the publication bases on no measurement of its own: promised capacities, and quotations.
 _CLAIMS: Final = {
     ("citus_docs", "rates per day"): "a capacity stated without a measurement",

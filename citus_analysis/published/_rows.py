@@ -14,8 +14,6 @@ from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolut
 from citus_analysis.texts.metric_names import COUNTS, Metric, metric_of, percentile_of
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["Number", "ResultTable", "Row", "result_tables"]
-
 
 class Cells(TypedDict):
     """One line of ``schema.TABLES["published"]``."""

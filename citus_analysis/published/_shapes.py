@@ -17,8 +17,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.texts.metric_names import is_understood, metric_of
 from citus_analysis.texts.stated_numbers import numbers_in
 
-__all__ = ["UNSAID_SPREAD", "Record", "records_of"]
-
 Record = dict[str, str | float | int | None]
 
 #: Metric of a number after ± of unknown meaning.

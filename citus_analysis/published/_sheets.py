@@ -14,8 +14,6 @@ import polars as pl
 
 from citus_analysis.errors import PublishedDataError
 
-__all__ = ["Sheet", "read_sheet", "sheet_of"]
-
 Line = tuple[int, Mapping[str, str]]
 
 _MAX_BYTES: Final = 64 * 2**20

@@ -16,8 +16,6 @@ from citus_analysis.published._rows import Row, result_tables
 from citus_analysis.published.checks.interval_checks import implied_n, stated_interval
 from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
 
-__all__ = ["published_summaries", "runs_like"]
-
 _SCHEMA: Final = {
     "row": pl.String(),
     "mean": pl.Float64(),

@@ -22,15 +22,6 @@ from citus_analysis.stats import Comparison
 from citus_analysis.stats.compare.verdicts import compare_summaries
 from citus_analysis.stats.estimate.intervals import ratio_interval_from_summaries
 
-__all__ = [
-    "PublishedStudy",
-    "monitoring_comparison",
-    "published_identity",
-    "reconciled_rows",
-    "reproduced",
-    "study_published",
-]
-
 _SEVERITY_ROWS: Final = ("severity", "source", "table", "row", "check", "expected", "stated", "explanation")
 
 

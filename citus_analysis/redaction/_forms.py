@@ -22,8 +22,6 @@ from citus_analysis.redaction._values import (
     value_span,
 )
 
-__all__ = ["FORMS"]
-
 #: Number of characters before the stem of a name that are examined.
 _LOOK_BACK: Final = 120
 _COMPARED: Final = r"=>|:=|[!<>=]?={1,2}|<>|!?~~?\*?|:(?!:)|%3[dD]"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["MARKERS", "STEM", "SUSPICIOUS", "is_suspicious", "names_secret"]
-
 _KEYS: Final = (
     r"(?:private|secondary|access|account|api|master|shared|signing|encryption|auth|service|storage|ssh|session|app)"
     r"[_.\- ]?key|primary[.\-]?key"

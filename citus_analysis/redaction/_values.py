@@ -9,19 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "AT_BLANK",
-    "AT_JSON",
-    "AT_LINE_END",
-    "AT_NEXT_ITEM",
-    "AT_NEXT_OPTION",
-    "AT_TAG",
-    "LITERAL",
-    "MASK",
-    "Span",
-    "value_span",
-]
-
 #: Replacement of a secret.
 MASK: Final = "***"
 

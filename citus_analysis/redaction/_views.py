@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Final
 
-__all__ = ["View", "inner_views"]
-
 #: Layers that are undone; each takes time proportional to the text.
 _MOST_LAYERS: Final = 5
 _URL: Final = re.compile(r"%(?P<url>0[AaDd]|[2-7][0-9A-Fa-f])|(?P<blank>\+)")

@@ -14,8 +14,6 @@ from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, load_text
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["alone_sentences", "comparison_sentences", "order_warnings"]
-
 
 def comparison_sentences(study: ComparisonPanels) -> list[str]:
     """Each variant compared with the base in three to six sentences, the clearest differences first."""

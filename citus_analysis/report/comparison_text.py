@@ -28,18 +28,6 @@ from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import p_text, with_interval
 
-__all__ = [
-    "APART",
-    "POOLED",
-    "ComparisonPanels",
-    "apart_words",
-    "base_variant",
-    "base_words",
-    "comparison_panels",
-    "in_order",
-    "ratio_rows",
-]
-
 #: Columns that are not held equal, because variants were often measured with tables of another size.
 POOLED: Final = ("records", "scale_factor", "operations")
 _CELL: Final = ("operation", "workers", "threads")

@@ -17,8 +17,6 @@ from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.number_text import with_interval
 
-__all__ = ["account_sentences", "account_table", "accounts_of"]
-
 _MOST_PARTS: Final = 3
 
 

@@ -26,8 +26,6 @@ from citus_analysis.stats import Comparison, compare_runs
 from citus_analysis.texts.counted_words import counted, size_text
 from citus_analysis.texts.number_text import p_text, readable, with_interval
 
-__all__ = ["OtherPair", "other_pairs", "other_pairs_table", "pair_sentences"]
-
 #: What runs of an experiment share, besides the experiment; the protocol is what an experiment may vary.
 _SAME_LOAD: Final = tuple(name for name in LOAD if name not in (*POOLED, "query_mode", "drivers", "limit"))
 #: vCPUs are products of decimal fractions; this many digits make equal ones equal.

@@ -14,8 +14,6 @@ from citus_analysis.texts.counted_words import counted, listed, noun_for, size_t
 from citus_analysis.texts.number_text import percent, readable
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["profile_sentences", "profile_warnings"]
-
 
 def profile_sentences(study: ProfileStudy) -> list[str]:
     """Sentences on the parts of a statement's time, their change with the cluster, and the number of statements."""

@@ -15,8 +15,6 @@ from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import percent
 
-__all__ = ["band_sentence", "findings_table", "monitoring_sentence", "published_sentences", "published_warnings"]
-
 
 def published_sentences(study: PublishedStudy, table: str) -> list[str]:
     """Findings of the audit, and of one table computed again."""

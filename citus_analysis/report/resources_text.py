@@ -12,8 +12,6 @@ from citus_analysis.bottleneck.measured_resources import ResourceStudy
 from citus_analysis.texts.counted_words import counted, listed, size_text
 from citus_analysis.texts.path_parts import differing_parts
 
-__all__ = ["resource_sentences", "shown_throttling", "throttling_warnings"]
-
 #: A mean needs at least this many samples.
 _ENOUGH: Final = 5
 #: Busy CPU time from which a sentence states that hardly any was idle.

@@ -30,18 +30,6 @@ from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import MISSING, with_interval
 
-__all__ = [
-    "UNNAMED",
-    "Axis",
-    "Group",
-    "Panel",
-    "Quantity",
-    "ScalingPanels",
-    "check_base",
-    "outside_series",
-    "scaling_panels",
-]
-
 Axis = Literal["workers", "threads"]
 
 #: The quantities that :meth:`ScalingPanels.plot` draws and :meth:`ScalingPanels.table` lists.

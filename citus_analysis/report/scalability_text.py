@@ -16,16 +16,6 @@ from citus_analysis.texts.counted_words import counted, listed, noun_for, spelle
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import percent, readable
 
-__all__ = [
-    "IN_OPENING",
-    "caveats",
-    "growth_sentences",
-    "hardware_sentence",
-    "model_sentences",
-    "opening_sentences",
-    "scalability_warnings",
-]
-
 #: The opening states at most this many operations per axis; the sections state all.
 IN_OPENING: Final = 2
 

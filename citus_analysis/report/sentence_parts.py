@@ -11,15 +11,6 @@ from citus_analysis.scaling.models import MODELS
 from citus_analysis.stats import Comparison, Interval
 from citus_analysis.texts.number_text import interval_words
 
-__all__ = [
-    "decided_text",
-    "interval_text",
-    "joint_text",
-    "range_of",
-    "times_of",
-    "with_model_names",
-]
-
 _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
 

@@ -19,20 +19,6 @@ from citus_analysis.texts.counted_words import counted, listed, noun_for
 from citus_analysis.texts.number_text import readable
 from citus_analysis.units import US_PER_S
 
-__all__ = [
-    "change_sentences",
-    "coverage_table",
-    "distributed_notes",
-    "group_tables",
-    "percentile_notes",
-    "ratio_table",
-    "reader_columns",
-    "server_sentences",
-    "shown_counts",
-    "shown_percentiles",
-    "shown_statements",
-]
-
 #: Characters of a statement in a sentence.
 _MOST_CHARACTERS: Final = 90
 #: Fewest counts of 0 that share a row.

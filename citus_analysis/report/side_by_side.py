@@ -33,17 +33,6 @@ from citus_analysis.stats.estimate.intervals import MeanMethod
 from citus_analysis.texts.counted_words import load_text, size_text
 from citus_analysis.texts.number_text import with_interval, with_readable_times
 
-__all__ = [
-    "SideBySide",
-    "configuration_table",
-    "hardware_by_size",
-    "intensity_table",
-    "monitoring_overhead",
-    "overhead_sentences",
-    "overhead_table",
-    "systems_by_workload",
-]
-
 _SIZE: Final = ("workers", "threads")
 _MEANS: Final = ("n", "mean", "sd", "low", "high", "level", "method")
 #: The columns that make a workload more or less intense.

@@ -14,8 +14,6 @@ from citus_analysis.errors import InputError, UsageError
 from citus_analysis.runner.experiment_file.target_fields import FilesTarget
 from citus_analysis.texts.path_names import file_name_problem
 
-__all__ = ["adopt_files"]
-
 _RUNS_CSV: Final = "runs.csv"
 
 

@@ -28,8 +28,6 @@ from typing import Final, TypedDict, cast
 from citus_analysis.core.output_files import naming
 from citus_analysis.redaction import redact_values
 
-__all__ = ["STATES", "Detail", "Entry", "Journal", "Seen"]
-
 #: States of a run, in order. A run is done when it is `verified`, `degraded` or `failed`.
 STATES: Final = (
     "begun",

@@ -12,8 +12,6 @@ import polars as pl
 
 from citus_analysis.runs.setups import CONFIGURATION, SYSTEM, VARIANT
 
-__all__ = ["Comparability", "closest_difference", "comparability", "differing", "pooled"]
-
 #: Compared column -> columns that it consists of or determines.
 _DECIDES: Final = {
     "variant": frozenset({*VARIANT, "arrivals"}),

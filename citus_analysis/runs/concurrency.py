@@ -9,8 +9,6 @@ import polars as pl
 from citus_analysis.operations import adds_up
 from citus_analysis.units import US_PER_S
 
-__all__ = ["TOLERANCE", "concurrency"]
-
 #: Excess that rounding of reported means and run times explains; more is a contradiction.
 TOLERANCE: Final = 0.02
 

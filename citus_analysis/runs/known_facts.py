@@ -11,8 +11,6 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.runs.setups import setting_text
 from citus_analysis.texts.natural_order import natural_key
 
-__all__ = ["refuse_unknown", "stated_at_ingest"]
-
 #: Columns that can stand in for one that no run states, the most telling first.
 _SET_UPS: Final = ("set_up", "family", "system", "settings", "resource")
 _SIZES: Final = ("threads", "workers", "drivers")

@@ -21,8 +21,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["CLOCKS_APART_S", "Windowed", "within_measured"]
-
 #: Larger distances indicate that clocks differ, for instance by a time zone, rather than that a client was late.
 CLOCKS_APART_S: Final = 600
 

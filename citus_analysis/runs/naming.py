@@ -18,8 +18,6 @@ from citus_analysis.runs.setups import (
 )
 from citus_analysis.texts.counted_words import counted, size_text
 
-__all__ = ["series_names", "system_names"]
-
 #: Columns that a series' name can contain, in this order.
 _NAMING: Final = (
     "system",

@@ -22,8 +22,6 @@ from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, with_operations
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["UNKNOWN_OPERATION", "Selection", "check_known", "matching", "select_runs"]
-
 #: Operation of runs that are no load, and whose workload is not known.
 UNKNOWN_OPERATION: Final = "unknown workload"
 

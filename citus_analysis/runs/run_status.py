@@ -26,16 +26,6 @@ from citus_analysis.runs.status_rules import STATUS_RULES
 from citus_analysis.schema import STATUSES
 from citus_analysis.texts.counted_words import counted
 
-__all__ = [
-    "AS_SELECTED",
-    "OUTCOME_OF",
-    "allowed_statuses",
-    "used_notes",
-    "with_status",
-    "with_verdicts",
-    "worst_status",
-]
-
 #: Status -> the word for it in `outcomes.csv` and in the runner's journal.
 OUTCOME_OF: Final = {"ok": "verified", "degraded": "degraded", "failed": "failed"}
 _STATUS_OF: Final = {outcome: status for status, outcome in OUTCOME_OF.items()}

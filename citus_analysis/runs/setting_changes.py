@@ -9,8 +9,6 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.texts.counted_words import listed
 
-__all__ = ["change_words", "setting_changes"]
-
 #: Names that describe the system rather than the load, the folder, addresses or logs.
 _SYSTEM: Final = (
     r"^(settings\.(?:[a-z])|role_settings\.|hardware$|cpu_per_node$|shard_count$|protocol$|scale$|"

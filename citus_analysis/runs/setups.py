@@ -28,25 +28,6 @@ from typing import Final, TypedDict, cast
 
 import polars as pl
 
-__all__ = [
-    "CONFIGURATION",
-    "LOAD",
-    "SYSTEM",
-    "USUAL_SET_UP",
-    "VARIANT",
-    "described",
-    "family_of",
-    "monitored_text",
-    "operation_name",
-    "operation_of",
-    "repeats_protocol",
-    "repeats_system",
-    "setting_text",
-    "stratum_text",
-    "with_operations",
-    "with_set_ups",
-]
-
 #: Columns of the measured system. They may change along with a compared column: each system has its own settings.
 SYSTEM: Final = ("system", "family", "settings", "cpu_per_node", "workers")
 #: Columns of the load. Runs that differ in them are compared only on request.

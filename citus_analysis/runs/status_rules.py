@@ -11,8 +11,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["STATUS_RULES", "StatusRule", "status_markdown"]
-
 #: TPC-C 2.4.1.4 has 1 % of the new orders rolled back; by 5.2.3, at most 45 % of all transactions are new orders.
 _PRESCRIBED_SHARE: Final = 0.01 * 0.45
 #: Standard deviations by which chance may exceed the prescribed number.

@@ -14,8 +14,6 @@ from scipy.optimize import least_squares
 from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.models import Model
 
-__all__ = ["solve", "solve_many"]
-
 _TIGHT: Final = 1e-15
 _ROUNDS: Final = 100
 #: Relative gain below which a fit has converged, and damping at which no step can improve it any more.

@@ -18,8 +18,6 @@ from citus_analysis.defaults import LEVEL, METRIC
 from citus_analysis.errors import UsageError
 from citus_analysis.stats import Interval, mean_interval
 
-__all__ = ["CostFigures", "configuration_costs", "cost_figures"]
-
 _SECONDS_PER_HOUR = 3_600
 _MILLION = 1_000_000
 

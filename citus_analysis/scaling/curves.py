@@ -19,8 +19,6 @@ from citus_analysis.stats.compare.verdicts import CHANGE_WORDS, Comparison
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["ScalingCurve", "ScalingStudy"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScalingCurve(Shown):

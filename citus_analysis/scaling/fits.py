@@ -17,9 +17,6 @@ from citus_analysis.scaling.models import model_named
 from citus_analysis.stats import Interval
 from citus_analysis.texts.counted_words import listed
 
-__all__ = ["ALPHA", "Band", "ModelFit", "Peak", "ScalingFit"]
-
-
 #: Level of the tests that reject a model.
 ALPHA: Final = 0.05
 #: Predictions are made for sizes up to this multiple of the largest measured size.

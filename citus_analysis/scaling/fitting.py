@@ -25,8 +25,6 @@ from citus_analysis.stats import Interval
 from citus_analysis.stats.estimate._student import f_tail, normal_quantile, t_quantile, t_tail
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["fit", "fit_model", "fit_usl"]
-
 
 def fit(
     n: ArrayLike,

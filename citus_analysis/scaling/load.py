@@ -15,8 +15,6 @@ from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.stats import summarise_runs
 
-__all__ = ["latency_by_load"]
-
 _LOAD: Final = "threads"
 _COLUMNS: Final = {
     "operation": pl.String(),

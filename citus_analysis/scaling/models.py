@@ -19,8 +19,6 @@ from scipy.optimize import nnls
 from citus_analysis.core.array_types import Floats
 from citus_analysis.errors import UnknownNameError
 
-__all__ = ["AMDAHL", "GUSTAFSON", "LINEAR", "MODELS", "USL", "Model", "model_named"]
-
 
 @dataclass(frozen=True)
 class Model:

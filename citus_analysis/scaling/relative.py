@@ -18,8 +18,6 @@ from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.stats import Interval, mean_interval, ratio_interval
 
-__all__ = ["ScalePoint", "efficiency", "psi", "relative_scaling", "speedup"]
-
 
 @dataclass(frozen=True, repr=False)
 class ScalePoint(Shown):

@@ -24,8 +24,6 @@ from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.run_means import measured_runs, runs_of, strata_of, values_of, with_values
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["scale_runs"]
-
 
 @in_callers_kind
 def scale_runs(

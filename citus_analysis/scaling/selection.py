@@ -23,8 +23,6 @@ import numpy as np
 from citus_analysis.scaling.fits import ALPHA, ModelFit
 from citus_analysis.stats.estimate._student import f_tail
 
-__all__ = ["akaike_weights", "decide_model", "rejections"]
-
 #: Weight from which on a model is chosen.
 _DECISIVE: Final = 0.9
 #: Fewest degrees of freedom of a model that is chosen because all others are rejected.

@@ -13,8 +13,6 @@ from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
 from citus_analysis.units import label
 
-__all__ = ["format_scaling"]
-
 _HEAD: Final = ("n", "throughput", "speedup", "efficiency", "psi")
 
 

@@ -10,8 +10,6 @@ from citus_analysis.serverlogs.log_window import WindowedLogs
 from citus_analysis.spans.analyse.tail import autovacuum_seconds
 from citus_analysis.units import US_PER_S
 
-__all__ = ["read_autovacuum", "read_lock_waits", "read_temp_files", "summarise_lock_waits"]
-
 #: `process 12 still waiting for ShareLock on transaction 9 after 1000.1 ms`, `process 12 acquired ShareLock on ...`
 _LOCK: Final = r"^process \d+ .*?(?P<mode>\w+Lock) on (?P<target>[a-z][a-z ]*[a-z])(?: [0-9(\[]|\b)"
 

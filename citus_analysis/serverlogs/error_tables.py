@@ -8,8 +8,6 @@ import polars as pl
 
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
-__all__ = ["SEVERITIES_SHOWN", "errors_over_time", "read_errors", "summarise_errors"]
-
 #: Severities that count as an error or a warning, the worst first.
 SEVERITIES_SHOWN: Final = ("PANIC", "FATAL", "ERROR", "WARNING")
 #: SQLSTATE, or message, of a transaction that was cancelled to resolve a deadlock; Citus has a message of its own.

@@ -18,8 +18,6 @@ from citus_analysis.serverlogs.log_window import LogWindow
 from citus_analysis.serverlogs.statement_tables import INTERVALS
 from citus_analysis.units import US_PER_S
 
-__all__ = ["LogRuns", "with_log_runs"]
-
 #: Tables whose rows belong to a window, and the column of their time. A statement belongs to the window of its end.
 _PLACED: Final = {"statements": "end_time", "checkpoints": "end_time", "log_events": "log_time"}
 #: Small tables that replace those of the dataset.

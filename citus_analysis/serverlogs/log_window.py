@@ -21,8 +21,6 @@ import polars as pl
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
 from citus_analysis.schema import TABLES
 
-__all__ = ["LogSource", "LogWindow", "WindowedLogs"]
-
 _TIME: Final = TABLES["log_events"]["log_time"].dtype
 
 

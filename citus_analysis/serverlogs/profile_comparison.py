@@ -25,8 +25,6 @@ from citus_analysis.stats import Comparison, check_independence, compare, compar
 from citus_analysis.stats.series.sequences import effective_sample_size
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["BLOCKS", "FEWEST", "ServerComparison", "block_means", "compare_servers"]
-
 #: Blocks that the durations of a statement are cut into: more would add little to the freedom of t (Schmeiser).
 BLOCKS: Final = 20
 #: Fewest blocks, and fewest durations in a block: with fewer, the spread of the means is hardly known.

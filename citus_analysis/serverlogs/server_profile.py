@@ -37,8 +37,6 @@ from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.units import US_PER_MS, US_PER_S
 
-__all__ = ["GROUPS", "ServerProfile", "profile_logs", "server_profile"]
-
 #: Columns by which statements are summarised, besides their fingerprint.
 GROUPS: Final = ("statement_kind", "database", "user", "application", "client_host", "node")
 #: Columns that identify a group of equal statements, and the number of groups with intervals of percentiles.

@@ -8,8 +8,6 @@ import polars as pl
 
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
-__all__ = ["connection_times", "read_connections", "summarise_sessions"]
-
 #: Value of `what` -> beginning of its message.
 _STEPS: Final = {
     "received": r"^connection received: ",

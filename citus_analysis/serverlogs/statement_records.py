@@ -19,8 +19,6 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.schema import STATEMENT_KINDS
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
-__all__ = ["CLIENT", "NODE", "SENDER", "read_statements"]
-
 #: The sender of a statement (`sent_by`).
 CLIENT, NODE = "client", "another node"
 SENDER: Final = pl.Enum([CLIENT, NODE])

@@ -13,8 +13,6 @@ from citus_analysis.spans.analyse.profile_percentiles import ESTIMATES, percenti
 from citus_analysis.stats.estimate.run_percentiles import RunValues
 from citus_analysis.units import US_PER_MS, US_PER_S
 
-__all__ = ["INTERVALS", "interval_of", "over_time", "percentile_intervals", "slowest", "summarise_statements"]
-
 #: Percentiles of tables; a percentile is shown if at least one value is expected beyond it.
 PERCENTILES: Final = (50, 95, 99)
 #: Lengths of intervals over time, in seconds, and their names to polars.

@@ -20,8 +20,6 @@ from citus_analysis.formats.serverlog.pglog import BEYOND_BYTES, is_syslog, whol
 from citus_analysis.formats.serverlog.pglog.languages.detected import language_of, language_of_rows
 from citus_analysis.serverlogs.log_window import WindowedLogs
 
-__all__ = ["Texts", "failed_records", "naming_records", "normalised", "opening_records", "read_texts", "statement_in"]
-
 #: Longer texts are cut: a page need not show all of a statement.
 MOST_CHARACTERS: Final = 600
 

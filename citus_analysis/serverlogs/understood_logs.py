@@ -10,8 +10,6 @@ from citus_analysis.formats.api.log_coverage import ENGLISH, FOREIGN, LogCoverag
 from citus_analysis.serverlogs.log_window import WindowedLogs
 from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["coverage_notes", "log_coverage", "unread_words"]
-
 #: Most logs with a warning of their own.
 _NAMED_LOGS: Final = 3
 _TIMED: Final = ("duration", "parse", "bind")

@@ -34,8 +34,6 @@ from citus_analysis.spans.read.ordered_arrays import Flags, pick
 from citus_analysis.spans.read.sessions import Sessions, are_distributed, read_sessions
 from citus_analysis.spans.read.streamed import Pass, Piece
 
-__all__ = ["Traces", "build_traces", "trace_iteration", "trace_pass"]
-
 _IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
 _OF_ITERATION: Final = ("resource", "run_id", "iteration")
 _TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")

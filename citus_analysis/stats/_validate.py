@@ -12,8 +12,6 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Seed", "as_sample", "check_level", "check_percentile", "generator", "unique"]
-
 #: Seed of a random result; results with the same seed and data are equal.
 Seed: TypeAlias = int | np.random.Generator
 

@@ -30,8 +30,6 @@ from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.printable import printable
 from citus_analysis.texts.text_tables import text_table
 
-__all__ = ["format_configurations", "list_configurations"]
-
 _INTERVAL: Final = ("low", "high")
 
 

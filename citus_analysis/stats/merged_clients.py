@@ -29,8 +29,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.stats.estimate.histograms import histogram_percentiles, overlapping_buckets
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
-__all__ = ["MERGE_RULES", "derive_operation_latencies", "derive_runs", "merge_clients", "with_standard_error"]
-
 Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
 
 #: Column -> rule by which the load generators of one run are merged. `sum`: null if one summand is unknown; `min`,

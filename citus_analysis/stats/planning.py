@@ -25,8 +25,6 @@ from citus_analysis.stats.estimate.intervals import mean_interval
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Influence", "RequiredRuns", "StoppingRule", "enough_runs", "influence", "required_runs"]
-
 _MOST: Final = 10_000_000
 
 

@@ -15,8 +15,6 @@ from citus_analysis.stats.run_means import refuse_mixed_systems, strata_of, time
 from citus_analysis.stats.series.independence import check_independence
 from citus_analysis.stats.series.sequences import effective_sample_size
 
-__all__ = ["run_precision"]
-
 #: Half-width of a mean's interval, relative to the mean, that the table plans for.
 WANTED: Final = 0.05
 #: Smallest number of a client's status lines from which a correlation is estimated.

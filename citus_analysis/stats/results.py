@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from citus_analysis.core.displays import Shown
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["Interval"]
-
 
 @dataclass(frozen=True)
 class Interval(Shown):

@@ -15,19 +15,6 @@ from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, setting_text
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
 
-__all__ = [
-    "lower_is_better",
-    "measured_runs",
-    "refuse_mixed_systems",
-    "runs_of",
-    "runs_with_metric",
-    "strata_of",
-    "summarise_runs",
-    "times_of",
-    "values_of",
-    "with_values",
-]
-
 _TIME_SUFFIXES: Final = ("_us", "_ms", "_s")
 _RATE_SUFFIXES: Final = ("_ops_s", "_per_s", "_kb_s")
 

@@ -13,18 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "counted",
-    "counted_expr",
-    "listed",
-    "load_text",
-    "noun_for",
-    "size_expr",
-    "size_text",
-    "spelled",
-    "threads_text",
-]
-
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 #: Nouns with an irregular plural.

@@ -7,8 +7,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["without_lone_surrogates"]
-
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|[^\n])"
 )

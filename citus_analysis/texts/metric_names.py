@@ -22,8 +22,6 @@ from typing import Final
 
 from citus_analysis.units import Unit, printed_unit
 
-__all__ = ["COUNTS", "RATIOS", "Metric", "is_understood", "level_in", "metric_of", "percentile_of"]
-
 
 @dataclass(frozen=True)
 class Metric:

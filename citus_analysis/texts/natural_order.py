@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["natural_expr", "natural_key"]
-
 _NUMBER: Final = re.compile(r"(\d+)")
 #: Numbers in names are compared as if they had this many digits.
 _WIDTH: Final = 20

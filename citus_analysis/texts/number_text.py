@@ -16,19 +16,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "MISSING",
-    "aligned",
-    "in_column",
-    "in_full",
-    "interval_words",
-    "p_text",
-    "percent",
-    "readable",
-    "with_interval",
-    "with_readable_times",
-]
-
 #: Cell of an HTML table without a value.
 MISSING: Final = "–"
 _DIGITS: Final = 4

@@ -10,8 +10,6 @@ import os
 from typing import Final
 from urllib.parse import quote
 
-__all__ = ["MOST_NAME_BYTES", "file_name_problem", "partition_folder"]
-
 #: Longest name in bytes that the common file systems (ext4, XFS, btrfs, APFS, NTFS) accept.
 MOST_NAME_BYTES: Final = 255
 #: ASCII characters without a special meaning in file systems, shell patterns and readers of hive partitions.

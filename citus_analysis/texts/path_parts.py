@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["differing_parts"]
-
 
 def differing_parts(paths: Sequence[str]) -> dict[str, str]:
     """Path -> its parts that are not in all paths; a single path keeps its last part.

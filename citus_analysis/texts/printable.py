@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["printable"]
-
 
 def printable(text: str) -> str:
     r"""The text with unprintable characters replaced by their escapes.

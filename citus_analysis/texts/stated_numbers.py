@@ -11,8 +11,6 @@ import math
 import re
 from typing import Final
 
-__all__ = ["numbers_in"]
-
 _LONGEST: Final = 100
 _MULTIPLES: Final = {
     "": 1.0,

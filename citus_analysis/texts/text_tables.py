@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-__all__ = ["text_table"]
-
 _BETWEEN: Final = "  "
 
 

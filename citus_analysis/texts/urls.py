@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["is_url", "place_of", "resolved_place"]
-
 #: A scheme, as in `s3://bucket/key`.
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 

@@ -22,8 +22,6 @@ import yaml
 
 from citus_analysis.errors import FormatError
 
-__all__ = ["YAML_LIMIT_BYTES", "parse_yaml"]
-
 #: Files written by hand or by the runner have a few kilobytes.
 YAML_LIMIT_BYTES: Final = 2**20
 _DEEPEST: Final = 32

@@ -13,8 +13,6 @@ from citus_analysis.defaults import METRIC
 from citus_analysis.runs.setting_changes import setting_changes
 from citus_analysis.units import US_PER_S
 
-__all__ = ["MEASURES", "described_change", "with_measures"]
-
 #: Measures of a run -> their names in words.
 MEASURES: Final = {
     "cpu_us_per_operation": "CPU time per operation",

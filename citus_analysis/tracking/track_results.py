@@ -17,8 +17,6 @@ from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
 
-__all__ = ["Track", "TrackedChange", "TrackedSeries", "format_track"]
-
 #: Note on the sizes of changes.
 _CHOSEN: Final = (
     "sizes compare the parts between changes; changes are placed where the parts differ most, so sizes are a little "

@@ -22,8 +22,6 @@ from citus_analysis.stats.series.newest_runs import newest_shift
 from citus_analysis.tracking.run_measures import MEASURES, described_change, with_measures
 from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedSeries
 
-__all__ = ["track"]
-
 #: Columns that identify a series. Settings and shares of a CPU are not among them, so that their changes are found.
 _SERIES: Final = ("system", "family", "workers", *LOAD)
 #: By simulation (docs/ci.md): with fewer runs after it, even a large change is seen in less than three of four cases.

@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 from citus_analysis.cli import main
-from citus_analysis.cli.output import print_json, printable
+from citus_analysis.cli.output import print_json
+from citus_analysis.texts.printable import printable
 from tests.conftest import Tree
 from tests.dataset.tiny_formats import log
 

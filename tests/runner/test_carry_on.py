@@ -9,7 +9,8 @@ import yaml
 from citus_analysis.cli import main
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.runner import read_overview, run_experiment
-from citus_analysis.runner.execution.execute import RunnerEvent, RunnerSummary
+from citus_analysis.runner.execution.course import RunnerEvent
+from citus_analysis.runner.execution.execute import RunnerSummary
 from citus_analysis.runner.execution.forecast import forecast
 from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.journal import Journal

@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike
 from citus_analysis.errors import UsageError
 from citus_analysis.stats.estimate._student import chi2_tail
 
-__all__ = ["Balance", "balance", "jain_index"]
-
 #: Most ways to divide the counts for which the test enumerates all of them.
 _EXACT_UP_TO: Final = 20_000
 

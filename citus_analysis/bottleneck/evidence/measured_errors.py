@@ -9,8 +9,6 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.measurements import measured
 from citus_analysis.runs.concurrency import concurrency
 
-__all__ = ["AUTOVACUUM", "clients_measured", "log_errors", "log_errors_measured"]
-
 _RUN: Final = ("resource", "run_id")
 _NODE: Final = (*_RUN, "node")
 #: Part -> metric, SQLSTATEs, and English words of the message for logs without SQLSTATE.

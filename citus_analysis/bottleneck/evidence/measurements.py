@@ -15,8 +15,6 @@ from citus_analysis.bottleneck.samples_in_runs import align_to_runs
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.possible_values.doubtful_values import doubtful_in, sound_moments
 
-__all__ = ["ASPECTS", "COLUMNS", "PARTS", "checkpoints_measured", "hosts_measured", "sessions_measured", "throttling"]
-
 PARTS: Final = (
     "CPU",
     "device",

@@ -14,8 +14,6 @@ from citus_analysis.bottleneck.timeline import cpu_over_time
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import sound_moments
 
-__all__ = ["MEASURES", "balance_of_nodes", "node_loads", "shard_skew"]
-
 #: Measure of load -> its name with the unit.
 MEASURES: Final = {
     "connections": "connections of clients",

@@ -9,8 +9,6 @@ import polars as pl
 
 from citus_analysis.texts.counted_words import listed
 
-__all__ = ["ProgramShares", "program_shares"]
-
 #: Programs named in a sentence at most, and the share from which one is.
 _MOST: Final = 3
 _LEAST_PERCENT: Final = 5.0

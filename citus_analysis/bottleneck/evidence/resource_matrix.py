@@ -11,8 +11,6 @@ import polars as pl
 from citus_analysis.bottleneck.evidence.measurements import ASPECTS, PARTS
 from citus_analysis.stats import mean_interval
 
-__all__ = ["TO_RECORD", "matrix_of"]
-
 #: The recording that would fill an empty cell. Missing combinations have no meaning: errors of a CPU are not counted.
 TO_RECORD: Final = {
     ("CPU", "utilisation"): "CPU time on the servers' hosts with iostat or vmstat (samplers.iostat)",

@@ -13,8 +13,6 @@ from citus_analysis.defaults import LEVEL
 from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.spans.analyse.tail import autovacuum_intervals
 
-__all__ = ["FACTORS", "run_factors", "run_variance"]
-
 _RUN: Final = ("resource", "run_id")
 #: Column -> the factor in words.
 FACTORS: Final = {

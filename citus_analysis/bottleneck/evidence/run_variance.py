@@ -32,8 +32,6 @@ from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.estimate._student import chi2_quantile, f_quantile, f_tail, smallest, t_quantile
 from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["RESIDUAL", "WANTED", "RunVariance", "split_run_variance"]
-
 #: The part that no factor explains.
 RESIDUAL: Final = "residual"
 #: Relative half-width of a mean's interval that `runs_needed` is computed for.

@@ -9,8 +9,6 @@ import polars as pl
 
 from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["unplaced_samples"]
-
 #: Table -> what its samples are of.
 _OF: Final = {
     "cpu_samples": "CPUs",

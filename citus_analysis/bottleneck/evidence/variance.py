@@ -18,8 +18,6 @@ from citus_analysis.defaults import SEED
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.compare.ranks import cliffs_delta, mann_whitney_p
 
-__all__ = ["LEAST_STATEMENTS", "MOST_STATEMENTS", "TERMS", "separators", "variance_of"]
-
 #: Fewest statements from which a variance is computed.
 LEAST_STATEMENTS: Final = 30
 #: Most statements of a group that are compared; of larger groups, a sample of this size is drawn.

@@ -16,8 +16,6 @@ from citus_analysis.bottleneck.samples_in_runs import align_to_runs
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
 
-__all__ = ["GPID_NODE", "client_sessions", "session_waits", "time_shares"]
-
 _RUN: Final = ("resource", "run_id")
 #: A global pid is the node's id times this, plus the process id.
 GPID_NODE: Final = 10_000_000_000

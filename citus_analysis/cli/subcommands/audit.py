@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from citus_analysis.cli.output import print_json, printable
+from citus_analysis.cli.output import print_json
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
 
     from citus_analysis.published._audit import AuditResult
-
-__all__ = ["command"]
 
 _STYLES: Final = {"red": "bold red", "amber": "bold yellow", "green": "green"}
 

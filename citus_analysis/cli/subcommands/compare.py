@@ -11,8 +11,6 @@ from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import METRIC_OPTION, Chosen, over_configurations
 from citus_analysis.defaults import EXCHANGE_FORMATS
 
-__all__ = ["command"]
-
 
 @click.command("compare")
 @over_configurations

@@ -7,8 +7,6 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
-__all__ = ["command"]
-
 _PROGRAM = "citus-analysis"
 #: The variable with which click's script requests completions from the program.
 _VARIABLE = "_CITUS_ANALYSIS_COMPLETE"

@@ -12,10 +12,9 @@ from typing import Final
 
 import click
 
-from citus_analysis.cli.output import print_json, printable
+from citus_analysis.cli.output import print_json
 from citus_analysis.redaction import redact
-
-__all__ = ["Part", "command", "examine"]
+from citus_analysis.texts.printable import printable
 
 _DISTRIBUTION: Final = "citus-analysis"
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from citus_analysis.cli.completed_values import SOURCE
-from citus_analysis.cli.output import printable
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Inspection
-
-__all__ = ["command"]
 
 _MOST_KINDS: Final = 6
 

@@ -17,8 +17,6 @@ from citus_analysis.texts.urls import resolved_place
 if TYPE_CHECKING:
     from citus_analysis.stats.compare.gate_results import Gate
 
-__all__ = ["command"]
-
 
 @click.command("gate")
 @over_configurations

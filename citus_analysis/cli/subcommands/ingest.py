@@ -12,8 +12,6 @@ from citus_analysis.cli.reading import read_sources
 from citus_analysis.dataset.discover.identity import FACTS
 from citus_analysis.formats.api.options import BUILT_IN_OPTIONS
 
-__all__ = ["command"]
-
 
 def _help() -> str:
     facts, options = (", ".join(names) for names in (FACTS, [option.name for option in BUILT_IN_OPTIONS]))

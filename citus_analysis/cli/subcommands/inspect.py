@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.completed_values import SOURCE
-from citus_analysis.cli.output import key_values, print_json, printable
+from citus_analysis.cli.output import key_values, print_json
 from citus_analysis.cli.run_options import AS_JSON
-
-__all__ = ["command"]
+from citus_analysis.texts.printable import printable
 
 
 @click.command("inspect")

@@ -10,8 +10,6 @@ import click
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json
 
-__all__ = ["command"]
-
 
 @click.command("publish")
 @click.argument("dataset", metavar="DATASET", type=PLACE)

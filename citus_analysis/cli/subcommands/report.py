@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from citus_analysis.cli.completed_values import PLACE, report_parameters, reports
-from citus_analysis.cli.output import key_values, printable
+from citus_analysis.cli.output import key_values
 from citus_analysis.cli.progress import terminal_bars
 from citus_analysis.cli.reading import dataset_of
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from citus_analysis.report.engine.render import ProgressCallback
-
-__all__ = ["command"]
 
 
 @click.command("report")

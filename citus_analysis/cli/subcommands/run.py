@@ -13,7 +13,8 @@ import click
 
 from citus_analysis.cli.completed_values import experiments
 from citus_analysis.cli.live import live_view
-from citus_analysis.cli.output import key_values, print_frame, print_json, printable
+from citus_analysis.cli.output import key_values, print_frame, print_json
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from citus_analysis.runner import Experiment
     from citus_analysis.runner.execution.execute import RunnerSummary
     from citus_analysis.runner.planning.choice import Choice
-
-__all__ = ["command"]
 
 
 @click.command("run")

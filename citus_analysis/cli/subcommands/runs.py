@@ -12,8 +12,6 @@ from citus_analysis.cli.run_options import ALLOW, AS_JSON, SHARE
 from citus_analysis.defaults import LEVEL
 from citus_analysis.texts.urls import place_of
 
-__all__ = ["command"]
-
 
 @click.command("runs")
 @click.argument("folder", metavar="DIR", type=place_of)

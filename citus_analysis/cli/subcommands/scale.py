@@ -11,8 +11,6 @@ from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import Chosen, over_configurations
 from citus_analysis.defaults import METRIC
 
-__all__ = ["command"]
-
 
 @click.command("scale")
 @over_configurations

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.output import printable
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     from citus_analysis.spans.export.trace_selection import Selected
-
-__all__ = ["command"]
 
 _TIME: Final = click.DateTime(
     ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f")

@@ -10,8 +10,6 @@ from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import FORMATS, print_frame
 from citus_analysis.cli.reading import dataset_of
 
-__all__ = ["command"]
-
 
 @click.command("sql")
 @click.argument("folder", metavar="DIR", type=PLACE)

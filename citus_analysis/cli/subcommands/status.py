@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from citus_analysis.cli.output import print_frame, print_json, printable
+from citus_analysis.cli.output import print_frame, print_json
+from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
     from citus_analysis.runner.execution.overview import Overview, RunState
-
-__all__ = ["command"]
 
 
 @click.command("status")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.output import print_json, printable
+from citus_analysis.cli.output import print_json
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import (
     ALLOW,
@@ -21,8 +21,7 @@ from citus_analysis.cli.run_options import (
     column_values,
 )
 from citus_analysis.defaults import CHANGE_ALPHA
-
-__all__ = ["command"]
+from citus_analysis.texts.printable import printable
 
 
 @click.command("track")

@@ -9,8 +9,6 @@ import click
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_json
 
-__all__ = ["command"]
-
 
 @click.command("vacuum")
 @click.argument("folder", metavar="DIR", type=PLACE)

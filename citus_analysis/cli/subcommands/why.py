@@ -12,8 +12,6 @@ from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import ALLOW, AS_JSON, ONLY, SHARE, column_values
 from citus_analysis.defaults import LEVEL, MARGIN
 
-__all__ = ["command"]
-
 _SIDE = "resource (or pattern), set-up, variant, system or run; COLUMN=VALUE; or FROM..UNTIL in UTC"
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["DOUBTFUL", "doubtful_in", "doubtful_names", "sound_moments", "without_doubtful"]
-
 #: Name of the column.
 DOUBTFUL: Final = "doubtful"
 _SEPARATOR: Final = ", "

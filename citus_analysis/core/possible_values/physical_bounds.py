@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-__all__ = [
-    *("CPU_TIME", "LOADS", "UNBOUNDED"),
-    *("Bounds", "Numbers", "Product", "Relation", "Share", "Whole", "bounds_of_unit"),
-]
-
-
 class Bounds(NamedTuple):
     """Smallest and largest value, both possible.
 

@@ -21,8 +21,6 @@ from citus_analysis.core.extras import required
 from citus_analysis.dataset.cluster.local_processes import local_processes
 from citus_analysis.errors import DatasetError, InputError, UsageError
 
-__all__ = ["Cluster", "cluster_at", "require_visible"]
-
 _PACKAGE: Final = "citus-analysis"
 _LOCAL: Final = re.compile(r"local:(\d+)")
 _ADDRESS: Final = re.compile(r"(tcp|tls|ucx|ws|wss)://.+")

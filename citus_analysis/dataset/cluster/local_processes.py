@@ -17,8 +17,6 @@ from typing import Final
 
 from citus_analysis.errors import InputError
 
-__all__ = ["local_processes"]
-
 _GUARD: Final = "guard the main part of a script with if __name__ == '__main__', or leave out the cluster"
 #: Environment of the server and of the processes.
 _ENVIRONMENT: Final = {

@@ -9,8 +9,6 @@ from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Sour
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["advice"]
-
 _CATALOGUE = (
     "the node number of each worker is unknown: add pg_dist_node.csv beside the logs "
     "(COPY pg_dist_node TO STDOUT WITH (FORMAT csv, HEADER)) and ingest again"

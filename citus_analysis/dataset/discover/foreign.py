@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["way_out_of"]
-
 #: (offset, bytes at this offset) -> (kind of file, way out).
 _KINDS: Final = {
     (0, b"PERFILE2"): ("a recording of perf", "write it out first: perf script -i FILE > perf_script.txt"),

@@ -26,17 +26,6 @@ from citus_analysis.schema import PHASES, ROLES
 from citus_analysis.study_tree import ClientName, NodeName
 from citus_analysis.texts.printable import printable
 
-__all__ = [
-    "FACTS",
-    "STANDARD_ERROR",
-    "TIMES",
-    "Facts",
-    "Identity",
-    "convert_facts",
-    "name_facts",
-    "plain_name",
-]
-
 #: Name of a fact, or of an option of a format -> its value.
 Facts: TypeAlias = dict[str, str | int]
 

@@ -34,8 +34,6 @@ from citus_analysis.formats.api.registry import known_options
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["LABEL_FILES", "Labels"]
-
 LABEL_FILES: Final = ("runs.csv", "identity.yml")
 _LIMIT_BYTES: Final = 16 * 2**20
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}|(\*\*/)|(\*\*)|(\*)")

@@ -17,8 +17,6 @@ from citus_analysis.formats.catalogue.config import load_config
 from citus_analysis.study_tree import CONFIG_NAMES, FOLDERS, resource_above
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES
 
-__all__ = ["Identifier"]
-
 #: Facts about a run; a file without an iteration (a description, a catalogue) is about the resource.
 _OF_A_RUN: Final = frozenset({"phase", "workload", "threads", "records", "operations", "drivers"})
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from citus_analysis.formats import Parsed
 
-__all__ = ["KnownRun", "KnownRuns", "Tagger", "assign"]
-
 #: Column by which a row of a table is placed in time.
 _TIME_COLUMN: Final = {
     "log_events": "log_time",

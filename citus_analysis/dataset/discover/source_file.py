@@ -17,8 +17,6 @@ from citus_analysis.redaction import VERSION, redact_path
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.printable import printable
 
-__all__ = ["SourceFile", "columns_of"]
-
 #: Formats of these tables read the output of load generators.
 _CLIENT_TABLES: Final = frozenset({"clients", "client_latencies"})
 

@@ -22,8 +22,6 @@ from citus_analysis.formats import Content
 from citus_analysis.formats.deliveries.archives import archive_kind, unpack
 from citus_analysis.study_tree import CONFIG_NAMES
 
-__all__ = ["archives_unpacked", "extracted"]
-
 _ENDING: Final = re.compile(r"\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|zip)$", re.IGNORECASE)
 #: An archive in an archive is unpacked, too; one in that is not.
 _NESTED: Final = 1

@@ -22,8 +22,6 @@ from citus_analysis.errors import InputError
 from citus_analysis.formats.api.cuttable import HEAD_BYTES_NEEDED, LOOK_BACK_BYTES
 from citus_analysis.texts.urls import is_url
 
-__all__ = ["local_copy", "outlined", "url_copy", "walked"]
-
 #: Bytes at the beginning of a file that are in its outline.
 _HEAD_BYTES: Final = 4096
 #: Files that may state facts about others, up to this size, are fetched whole.

@@ -20,18 +20,6 @@ from citus_analysis.errors import InputError
 from citus_analysis.redaction import redact_path
 from citus_analysis.texts.printable import printable
 
-__all__ = [
-    "MANIFEST_NAME",
-    "Archive",
-    "Found",
-    "Walk",
-    "display",
-    "file_at",
-    "path_text",
-    "size_and_time",
-    "walk",
-]
-
 MANIFEST_NAME: Final = "_manifest.jsonl"
 
 

@@ -28,17 +28,6 @@ from citus_analysis.schema import PARTITION_KEY, TABLES
 if TYPE_CHECKING:
     from citus_analysis.spans.traces import Traces
 
-__all__ = [
-    "DERIVATIONS",
-    "Derivation",
-    "ResourceTables",
-    "by_resource",
-    "claimed_twice",
-    "known_runs",
-    "sources_frame",
-    "stage_parts",
-]
-
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
 
 #: polars looks for numpy on first use of an array, which may fail if two threads do so at once. Hence it is done here.

@@ -14,8 +14,6 @@ from citus_analysis.dataset.storage.manifest import DerivedState
 from citus_analysis.dataset.storage.parts import Staged
 from citus_analysis.dataset.storage.store import Store
 
-__all__ = ["DeriveTask", "derive_task", "derive_tasks", "derived_by_pieces", "pieces_of", "together"]
-
 #: Rows and resources that are computed at once, at most: as much as a worker holds anyway, and a fair share of many.
 _MOST_ROWS: Final = 500_000
 _MOST_TASKS: Final = 32

@@ -13,8 +13,6 @@ from citus_analysis.dataset.discover.study.design import Design, Member, read_de
 from citus_analysis.dataset.ingesting.recognise import REPORT_OF, is_named_by_path, is_study_name, path_stem
 from citus_analysis.dataset.storage.manifest import SourceState
 
-__all__ = ["is_output", "with_design"]
-
 
 def with_design(files: Sequence[SourceFile], known: Iterable[SourceState] = ()) -> tuple[list[SourceFile], Design]:
     """Files with the identities of the design of their study or of what is beside them, and the design.

@@ -63,8 +63,6 @@ from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.redaction import redact
 from citus_analysis.texts.urls import is_url
 
-__all__ = ["ingest"]
-
 #: Threads that read one file, and as many that write its rows: each holds tens of megabytes.
 _MOST_THREADS: Final = 8
 

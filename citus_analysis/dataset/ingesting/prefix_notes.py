@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["coverage_notes", "prefix_notes"]
-
 _COMPARE = "compare with SHOW log_line_prefix"
 
 

@@ -31,9 +31,6 @@ from citus_analysis.redaction import redact
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeasuredContent", "Outcome", "compression_of", "delivered_content", "read_source", "stage_rows"]
-
-
 #: The rows of a piece and its rejects by table, with the columns that identify them.
 Tag: TypeAlias = "Callable[[Parsed], dict[str, pa.RecordBatch]]"
 

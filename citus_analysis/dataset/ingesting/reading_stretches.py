@@ -24,8 +24,6 @@ from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
 from citus_analysis.formats.api.log_coverage import LogCoverage
 
-__all__ = ["Stretch", "read_in_stretches", "read_stretch", "stretch_bytes"]
-
 #: Lengths of a stretch: reading one takes a part of a second at least, so that handing it out is a small part of that.
 _LEAST_BYTES: Final = 16 * 2**20
 _MOST_BYTES: Final = 128 * 2**20

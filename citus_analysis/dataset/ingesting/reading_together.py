@@ -11,8 +11,6 @@ from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import read_task
 from citus_analysis.dataset.storage.store import Store
 
-__all__ = ["grouped_tasks", "read_tasks"]
-
 #: Handing over a source takes as long as reading a small one.
 _AT_ONCE: Final = 6
 

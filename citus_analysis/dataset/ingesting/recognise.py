@@ -29,22 +29,6 @@ from citus_analysis.formats.recognition.closest import closest_reading
 from citus_analysis.formats.recognition.sources_of_file import Recognised, recognise_sources
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
-__all__ = [
-    "REPORT_OF",
-    "Remembered",
-    "find_duplicates",
-    "is_named_by_path",
-    "is_study_name",
-    "join_logs",
-    "looked_at",
-    "name_sources",
-    "path_stem",
-    "recognise",
-    "registry_key",
-    "unrecognised_reason",
-    "without_summaries",
-]
-
 #: (name, hash) of a file -> name of the format and delivery of each source in it.
 Remembered: TypeAlias = Mapping[tuple[str, str], Sequence[tuple[str | None, Delivery]]]
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from citus_analysis.texts.counted_words import counted, noun_for
 
-__all__ = ["IngestSummary", "Progress", "ProgressCallback"]
-
 #: Number of unrecognised files that are named in the summary.
 _FEW: Final = 5
 

@@ -12,8 +12,6 @@ from citus_analysis.dataset.ingesting.recognise import registry_key
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.formats import Content
 
-__all__ = ["Task"]
-
 
 @dataclass(frozen=True)
 class Task:

@@ -20,8 +20,6 @@ from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.formats.api.delivered import Parser
 
-__all__ = ["WHOLE", "Span", "read_task", "recognise_task", "stem_of"]
-
 
 def _unnoticed(_bytes: int) -> None:
     """Progress is counted where the task is handed out."""

@@ -21,8 +21,6 @@ from citus_analysis.dataset.objects.object_manifest import another_writer
 from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError
 from citus_analysis.errors import DatasetError
 
-__all__ = ["held"]
-
 _NAME: Final = "_lease.json"
 #: Seconds between two writes by the holder, and until an object that does not change is taken over.
 RENEWED_S: Final = 5.0

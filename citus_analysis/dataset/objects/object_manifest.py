@@ -22,8 +22,6 @@ from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored
 from citus_analysis.dataset.storage.manifest import DerivedState, Entry, Manifest, SourceState, one_commit
 from citus_analysis.errors import DatasetError
 
-__all__ = ["OTHER_WRITER", "ObjectManifest", "another_writer", "is_dataset"]
-
 _FOLDER: Final = "_manifest"
 _DIGITS: Final = 10
 #: Largest number of commits that is left at the end of an ingest; more are merged into one.

@@ -21,8 +21,6 @@ from citus_analysis.core.open_types import UntypedLibrary
 from citus_analysis.errors import CitusAnalysisError, DatasetError, UsageError
 from citus_analysis.redaction import names_secret, redact
 
-__all__ = ["ObjectPlace", "SilentStoreError", "Stored", "reaching"]
-
 #: Seconds until a store that does not answer is given up, and how often a request is repeated.
 _S3_OPTIONS: Final[Mapping[str, object]] = {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 4}}
 #: How often s3fs repeats a request that botocore repeated as stated above: together they give up a store that does not

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     import pyarrow.fs as pafs
 
-__all__ = ["ObjectReader"]
-
 #: Bytes at the end of a file that are fetched first: most footers, and small files whole.
 _TAIL_BYTES: Final = 2**16
 _REPAIR: Final = "ingest the sources again: it repairs the file"

@@ -27,8 +27,6 @@ from citus_analysis.dataset.storage.store import FolderStore, Store, scratch_fol
 from citus_analysis.errors import DatasetError
 from citus_analysis.texts.urls import is_url
 
-__all__ = ["ObjectStore", "missing_or_cut", "store_at"]
-
 _HASH_BYTES: Final = 16
 
 

@@ -10,8 +10,6 @@ from citus_analysis.dataset.storage import files
 from citus_analysis.dataset.storage.files import Vacuumed
 from citus_analysis.errors import DatasetError
 
-__all__ = ["vacuum"]
-
 
 def vacuum(place: str | os.PathLike[str], *, older_than_s: float = 0.0) -> Vacuumed:
     """Remove files that an ingest superseded, without waiting for the grace time to end.

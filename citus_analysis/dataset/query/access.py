@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Dataset", "keep_open", "open_dataset"]
-
 #: Tables with at most this number of rows stay in memory once they were read; they take some MB.
 _KEPT_ROWS: Final = 20_000
 _REPAIR: Final = "open the dataset again; where that does not help, ingest the sources again: it repairs the file"

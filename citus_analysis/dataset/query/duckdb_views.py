@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from citus_analysis.dataset.objects.object_reading import ObjectReader
 
-__all__ = ["mentioned", "run_query", "run_query_on_objects"]
-
 #: Functions of DuckDB that take the name of a table, or a query, as a text.
 _BY_TEXT: Final = frozenset({"query", "query_table"})
 

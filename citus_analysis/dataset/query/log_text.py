@@ -22,8 +22,6 @@ from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.redaction import MASK, redact
 from citus_analysis.texts.urls import is_url
 
-__all__ = ["read_texts"]
-
 #: Longer texts are truncated, because they are meant for display.
 _LONGEST: Final = 2**20
 _KEY: Final = ("source_id", "byte_offset")

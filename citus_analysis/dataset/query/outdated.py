@@ -17,8 +17,6 @@ from citus_analysis.dataset.storage.manifest import Manifest
 from citus_analysis.formats.api.registry import parser_version
 from citus_analysis.texts.counted_words import counted, listed
 
-__all__ = ["outdated_tables", "way_to_update"]
-
 
 def outdated_tables(manifest: Manifest) -> str:
     """Why tables of a dataset differ from those that an ingest by this version would give; empty if they do not."""

@@ -17,8 +17,6 @@ from citus_analysis.errors import UsageError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["require_reading"]
-
 #: DuckDB treats SHOW, DESCRIBE, SUMMARIZE, VALUES and FROM as SELECT. A statement with a PIVOT without a list of values
 #: is MULTI, because DuckDB queries the values first.
 _SELECT: Final = "SELECT"

@@ -6,8 +6,6 @@ from abc import abstractmethod
 
 import polars as pl
 
-__all__ = ["Shorthands"]
-
 
 class Shorthands:
     """Methods of which `dataset.NAME()` is the same as `dataset.table("NAME")`."""

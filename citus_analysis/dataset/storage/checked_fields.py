@@ -7,8 +7,6 @@ from functools import cache
 from types import UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
-__all__ = ["with_checked_fields"]
-
 T = TypeVar("T")
 
 

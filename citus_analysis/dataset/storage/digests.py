@@ -9,8 +9,6 @@ from pathlib import Path
 
 from blake3 import blake3
 
-__all__ = ["content_hash", "digest"]
-
 #: Bytes that are read at once, of a small file, and of one that is larger than that: after each block, a thread waits
 #: up to 5 ms for the interpreter if another one keeps it busy.
 _SMALL, _LARGE = 2**18, 2**22

@@ -36,22 +36,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = [
-    "COMPRESSED_BYTES",
-    "FILES",
-    "LOOKED_UP",
-    "MOST_ROWS",
-    "by_partition",
-    "is_partition_above",
-    "kept_path",
-    "location",
-    "public_path",
-    "scan_table",
-    "stored_metadata",
-    "stored_rows",
-    "writer_options",
-]
-
 #: Folder in which parts are kept until no reader needs them; their names match no pattern for Parquet files.
 FILES: Final = "_files"
 

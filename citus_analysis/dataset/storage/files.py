@@ -29,8 +29,6 @@ from citus_analysis.dataset.storage.write_errors import unwritable
 from citus_analysis.errors import DatasetError
 from citus_analysis.schema import TABLES
 
-__all__ = ["GRACE_S", "Vacuumed", "publish", "tidy", "vacuum", "withdraw"]
-
 #: How long superseded files stay for readers that opened the dataset before, in seconds: a day.
 GRACE_S: Final = 86_400.0
 

@@ -20,8 +20,6 @@ from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.errors import DatasetError
 
-__all__ = ["check_content", "check_footer", "content_problem", "fingerprints", "footer_problem"]
-
 _MISSING: Final = "a file of the dataset is missing"
 #: A Parquet file ends with its footer, the footer's length in 4 bytes, and 4 bytes that identify the format.
 _TRAILER_BYTES: Final = 8

@@ -31,8 +31,6 @@ from citus_analysis.dataset.storage.checked_fields import with_checked_fields
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.errors import DatasetError
 
-__all__ = ["DerivedState", "Entry", "Manifest", "Part", "SourceState", "exclusive", "one_commit"]
-
 _VERSION: Final = 2
 _HEADERS: Final = {version: {"dataset": "citus_analysis", "version": version} for version in (1, _VERSION)}
 _HASH_BYTES: Final = 8

@@ -30,8 +30,6 @@ from citus_analysis.texts.path_names import partition_folder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STAGING", "PartWriter", "Staged", "folder_of", "part_path"]
-
 #: Least number of rows for a file of its own.
 FILE_ROWS: Final = 2**16
 STAGING: Final = "_staging"

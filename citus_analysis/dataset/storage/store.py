@@ -23,8 +23,6 @@ from citus_analysis.dataset.storage.parts import STAGING, Staged
 from citus_analysis.dataset.storage.write_errors import unwritable
 from citus_analysis.errors import DatasetError
 
-__all__ = ["FolderStore", "Store", "scratch_folder"]
-
 #: Parts whose bytes a thread compares at a time: most are small.
 _CHECKED_AT_ONCE: Final = 32
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from citus_analysis.errors import DatasetError
 
-__all__ = ["unwritable", "writing"]
-
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

@@ -15,8 +15,6 @@ from typing import Final
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["HEAD_BYTES_NEEDED", "LOOK_BACK_BYTES", "CuttableFormat", "Seam"]
-
 #: Bytes at the beginning of a source, and before a stretch, that may be examined to read the stretch.
 HEAD_BYTES_NEEDED: Final = 2 * 2**20
 LOOK_BACK_BYTES: Final = 2**20

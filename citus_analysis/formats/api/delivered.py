@@ -17,8 +17,6 @@ from citus_analysis.formats.sources.content import Content
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DeliveredParser", "Parser"]
-
 _LENGTH: Final = "byte_length"
 _TIME: Final = "log_time"
 #: Columns with an offset in the source; the length of the first one's record is in the column above.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["EXCERPT_CHARS", "Format", "Hints", "Parsed", "Reject", "reject_rows"]
-
 EXCERPT_CHARS: Final = 200
 #: Libraries whose errors say that a value does not fit.
 _CONVERTERS: Final = ("polars", "pyarrow")

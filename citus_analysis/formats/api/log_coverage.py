@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Flags: TypeAlias = NDArray[np.bool_]
 
-__all__ = ["ENGLISH", "FOREIGN", "KNOWN_SHARE", "LogCoverage", "likely_reason"]
-
 #: A log of which less is understood is reported.
 KNOWN_SHARE: Final = 0.9
 #: Words of which nearly every English message has one, and beginnings that are not English, or report a time.

@@ -20,8 +20,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["fits", "whole_number"]
-
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _BITS: Final[Mapping[pl.DataType, int]] = {pl.Int32(): 32, pl.Int64(): 64}
 _SHOWN_CHARS: Final = 40

@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["Opening"]
-
 
 @dataclass(frozen=True)
 class Opening:

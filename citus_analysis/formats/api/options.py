@@ -17,19 +17,6 @@ from typing import Final
 
 from citus_analysis.errors import UnknownNameError
 
-__all__ = [
-    "BUILT_IN_OPTIONS",
-    "DATE_ORDER",
-    "FIRST_REPORT",
-    "HAMMERDB_JOB",
-    "HDR_CORRECTION",
-    "HDR_UNIT",
-    "LOG_LINE_PREFIX",
-    "TIMEZONE",
-    "VMSTAT_UNIT",
-    "Option",
-]
-
 
 @dataclass(frozen=True)
 class Option:

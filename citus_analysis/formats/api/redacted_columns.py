@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.arrow_arrays import text_array
-from citus_analysis.redaction import MARKERS, MASK, SUSPICIOUS, redact
+from citus_analysis.redaction import MARKERS, SUSPICIOUS, redact
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
-
-__all__ = ["MASK", "may_hold_secret", "redact", "redact_batch", "redact_expr", "redact_series"]
 
 #: Texts up to this number and size are examined one by one: that takes less time than the queries that spare it.
 _FEW_TEXTS: Final = 16

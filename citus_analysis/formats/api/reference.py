@@ -13,8 +13,6 @@ from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.api.registry import formats, known_options
 
-__all__ = ["formats_markdown"]
-
 _INTRODUCTION = """# Formats
 
 Written from the formats' declarations by `python -m citus_analysis.formats.api.reference`. The tables are described in

@@ -23,19 +23,6 @@ from citus_analysis.formats.api.options import Option
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
 
-__all__ = [
-    "GROUP",
-    "SURE_ENOUGH",
-    "best_format",
-    "detect_format",
-    "format_named",
-    "format_versions",
-    "formats",
-    "known_options",
-    "parser_version",
-    "summary_measures",
-]
-
 #: Entry points of this group name instances of :class:`Format`.
 GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each define a format.

@@ -28,8 +28,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.study_tree import CONFIG_NAMES
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
-__all__ = ["FORMAT", "StudyConfig", "flatten_settings", "load_config"]
-
 #: Limit of settings; real set-ups have dozens.
 _MOST_SETTINGS: Final = 5_000
 

@@ -19,8 +19,6 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.small_csv import CSV_LIMIT_BYTES, Field, parse_small_csv
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["FORMAT", "PgDistNode"]
-
 _FIELDS: Final = {
     "nodeid": Field("nodeid", required=True),
     "groupid": Field("groupid", required=True),

@@ -15,8 +15,6 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.small_csv import CSV_LIMIT_BYTES, Field, parse_small_csv
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["FORMAT", "PgDistShard"]
-
 _FIELDS: Final = {
     "relation": Field("logicalrelid", str, required=True),
     "shard_id": Field("shardid", required=True),

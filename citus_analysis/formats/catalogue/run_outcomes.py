@@ -19,8 +19,6 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.small_csv import CSV_LIMIT_BYTES, Field, parse_small_csv
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["FORMAT", "RunOutcomes"]
-
 _HEADERS: Final = (b"iteration,outcome,reason", b"iteration,outcome,reason,measured_from,measured_until")
 
 

@@ -11,8 +11,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["JSON", "NUMBER", "Styles", "printed_values"]
-
 NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _TEXT: Final = r'"[^"\\{}]{0,100}"'
 _PAIR: Final = rf"{_TEXT}:{_TEXT}"

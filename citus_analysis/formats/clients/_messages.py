@@ -20,8 +20,6 @@ import polars as pl
 from citus_analysis.formats.api.redacted_columns import redact_expr
 from citus_analysis.schema import TABLES
 
-__all__ = ["MESSAGE_CHARS", "SEVERITY", "THROWABLE", "add_messages", "count_messages", "no_messages"]
-
 #: A Java class that is named like a throwable.
 THROWABLE: Final = r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure)\b"
 #: A severity word of loggers and PostgreSQL tools.

@@ -12,20 +12,6 @@ import polars as pl
 from citus_analysis.formats.clients._report_lines import contradictions
 from citus_analysis.units import US_PER_MS
 
-__all__ = [
-    "ATTEMPTED",
-    "CONTINUED",
-    "EXACT",
-    "KINDS",
-    "OVERALL",
-    "TELLING",
-    "PgbenchTotals",
-    "metric_rows",
-    "progress_rows",
-    "script_name",
-    "with_sections",
-]
-
 OVERALL: Final = "OVERALL"
 _INIT: Final = "INIT"
 #: Metric of the transactions of a script, in reports whose number includes failed and skipped ones.

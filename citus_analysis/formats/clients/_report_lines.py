@@ -15,20 +15,6 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.texts.number_text import readable
 
-__all__ = [
-    "MAX_CLIENTS",
-    "MAX_COUNT",
-    "MOST_DIGITS",
-    "TOO_LONG",
-    "Report",
-    "Total",
-    "contradictions",
-    "count_of",
-    "judged",
-    "pieces_of",
-    "too_long",
-]
-
 MAX_COUNT: Final = 10**15
 #: A number with more digits before its point is no measurement, and would be rounded.
 MOST_DIGITS: Final = 15

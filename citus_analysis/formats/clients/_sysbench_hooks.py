@@ -13,8 +13,6 @@ import polars as pl
 
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["FRAME", "HOOK_SERIES", "KINDS", "hook_reports", "hook_values"]
-
 _N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _NAMES: Final = "time|threads|tps|total|reads|writes|other|latency|errors|reconnects"
 #: Lines of JSON without a value.

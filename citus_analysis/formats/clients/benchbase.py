@@ -55,8 +55,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.texts.number_text import readable
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
-__all__ = ["FORMAT", "SUMMARY_LIMIT_BYTES", "Benchbase"]
-
 SUMMARY_LIMIT_BYTES: Final = 2**20
 _ALL: Final = "all transactions"
 _RAW: Final = b"Transaction Type Index,Transaction Name,Start Time (microseconds),Latency (microseconds)"

@@ -24,8 +24,6 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.redaction import redact_values
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "BenchbaseSettings"]
-
 _LIMIT_BYTES: Final = 2**20
 _DEEPEST: Final = 20
 #: Settings of every PostgreSQL server, which no other JSON object has at its top level.

@@ -40,8 +40,6 @@ from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS, US_PER_S
 
-__all__ = ["FORMAT", "SUMMARY_NAMES", "CommandOutput", "Heading", "Reading", "pattern_problem"]
-
 #: Names of a summary, and the unit that `client_metrics` gives each.
 SUMMARY_NAMES: Final[Mapping[str, str | None]] = {
     "throughput_ops_s": "ops/sec",

@@ -44,8 +44,6 @@ from citus_analysis.operations import FAILED, OVERALL, is_counted_once
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["FORMAT", "GoTpc"]
-
 _N: Final = NUMBER
 _VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {_N}"
 _PREFIX: Final = r"\[(?<prefix>Current|Summary)\]"

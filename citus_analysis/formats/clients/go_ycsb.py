@@ -51,8 +51,6 @@ from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
 from citus_analysis.schema import TABLES
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
 
-__all__ = ["FORMAT", "GoYcsb"]
-
 _TITLE: Final = r"^\*{17} properties \*{17}$"
 _VALUE: Final = rf"[A-Za-z0-9.]+\((?:s|us)\): {NUMBER}"
 _SECTION: Final = "(?<section>[A-Z][A-Z_]*)"

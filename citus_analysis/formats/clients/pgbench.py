@@ -65,8 +65,6 @@ from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 
-__all__ = ["FORMAT", "Pgbench"]
-
 _SIGNS: Final = Signs(
     re.compile(
         rb"^pgbench \(\d+[^\n]*\)\r?$"

@@ -43,8 +43,6 @@ from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.units import US_PER_MS, US_PER_S
 
-__all__ = ["FORMAT", "PgbenchLog"]
-
 _FAILURES: Final = ("failed", "serialization", "deadlock", "other")
 # The digits are limited by the ranges of the columns.
 _N: Final = r"[0-9]{1,18}"

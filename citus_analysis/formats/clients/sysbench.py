@@ -62,8 +62,6 @@ from citus_analysis.operations import OVERALL
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["FORMAT", "Sysbench"]
-
 _N: Final = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
 _SIGN: Final = Signs(
     re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE), (b"sysbench ",)

@@ -18,8 +18,6 @@ from typing import IO, Final
 from citus_analysis.errors import InputError
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["Unpacked", "archive_kind", "unpack"]
-
 _ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 #: Members of zip archives that are documents of an office program, not folders of files.
 _DOCUMENTS: Final = (b"[Content_Types].xml", b"mimetype")

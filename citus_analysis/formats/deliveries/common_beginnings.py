@@ -27,8 +27,6 @@ from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 from citus_analysis.formats.deliveries.steps import Knows
 
-__all__ = ["find_decoration"]
-
 #: Lines that are looked at.
 _LINES: Final = 400
 #: Pieces of a line that are looked at, and the bytes that they may take.

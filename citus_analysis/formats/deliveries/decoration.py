@@ -27,8 +27,6 @@ from citus_analysis.formats.deliveries.steps import Step
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ANSI", "Decoration"]
-
 #: Sequences that colour a text on a terminal, or move the cursor.
 ANSI: Final = r"\x1b\[[0-9;?]*[A-Za-z]"
 #: Lines that show what the stamps look like.

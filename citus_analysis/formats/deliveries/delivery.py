@@ -18,8 +18,6 @@ from citus_analysis.formats.deliveries.places import Places, Stretch, write_undo
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["JOBS", "PLAIN", "Delivery"]
-
 #: Threads that undo a delivery of which all is needed.
 JOBS: Final = 2
 _STEPS: Final[Mapping[str, type[Step]]] = {"decoration": Decoration, "export": Export}

@@ -22,8 +22,6 @@ from citus_analysis.formats.deliveries.placed_lines import Lines, lines_of_block
 from citus_analysis.formats.sources.content import BLOCK_BYTES, LINE_CAP, Content, Reader
 from citus_analysis.formats.sources.encodings import MARKS
 
-__all__ = ["encoded_lines"]
-
 _UTF8_MARK: Final = "UTF-8"
 
 

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
 
-__all__ = ["JOURNAL", "KNOWN", "Known", "described", "fits"]
-
 JOURNAL: Final = "journal or syslog"
 _ISO = r"(?P<stamp>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2}))"
 _NAME = r"(?P<name>[A-Za-z0-9_](?:[\w./@-]*\w)?)"

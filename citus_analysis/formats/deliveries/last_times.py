@@ -15,8 +15,6 @@ from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN, time_of_stamp
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["time_of_last_line"]
-
 _STAMP: Final = re.compile(STAMP_PATTERN.encode())
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -18,8 +18,6 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import InputError
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
-__all__ = ["Order", "OutOfOrderError", "joined_lines", "seen_in_order", "sorted_by_time"]
-
 #: Text that may be held in memory to be sorted.
 _HELD_BYTES: Final = 2**30
 

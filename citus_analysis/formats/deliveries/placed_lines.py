@@ -17,8 +17,6 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.sources.content import Block
 
-__all__ = ["NO_TIME", "Lines", "lines_of_blocks", "starts_of"]
-
 #: In place of a time that is not known.
 NO_TIME: Final = int(np.iinfo(np.int64).min)
 

@@ -24,8 +24,6 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
-__all__ = ["Places", "Stretch", "write_undone"]
-
 _ARRAYS: Final = ("starts", "begins", "ends", "times")
 
 

@@ -6,8 +6,6 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["STAMP_PATTERN", "has_date", "time_of_stamp"]
-
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"

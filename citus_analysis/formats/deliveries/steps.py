@@ -9,8 +9,6 @@ from typing import TypeAlias
 
 from citus_analysis.formats.deliveries.placed_lines import Lines
 
-__all__ = ["Knows", "Step"]
-
 #: How sure a format is, from 0 to 1, that it can read a text of which these are the first bytes.
 Knows: TypeAlias = Callable[[bytes], float]
 

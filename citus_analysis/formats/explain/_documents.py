@@ -13,8 +13,6 @@ from citus_analysis.formats.explain._labels import label_of
 from citus_analysis.texts.yaml_text import parse_yaml
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["plans_of_document", "plans_of_json", "plans_of_yaml"]
-
 _DEEPEST: Final = 100
 #: Each level of a plan is two levels of YAML.
 _DEEPEST_YAML: Final = 2 * _DEEPEST + 10

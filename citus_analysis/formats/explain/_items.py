@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["COUNTERS", "PLAN_FACTS", "Fact", "Item", "Plan", "bytes_of", "read_worker", "real", "whole"]
-
 Fact = int | float | str
 
 #: Counters that the text omits if they are 0, by the word that begins their line.

@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["label_of", "split_label"]
-
 _IDENTIFIER: Final = r'(?:"(?:[^"]|"")*"|[^\s".]+)'
 #: `Index Scan using t_pkey on public.t_102009 t`; the group `name` is lazy.
 _TARGET: Final = re.compile(

@@ -9,8 +9,6 @@ import polars as pl
 from citus_analysis.formats.explain._items import Fact, Item, Plan
 from citus_analysis.schema import TABLES
 
-__all__ = ["plan_frames"]
-
 _Row = dict[str, Fact | None]
 
 

@@ -13,8 +13,6 @@ from citus_analysis.formats.explain._items import Plan
 from citus_analysis.formats.explain._text import QUERY_TEXT, begins_plan, has_costs, is_summary, plan_of_text
 from citus_analysis.formats.explain._xml import XML_BEGINS, XML_ENDS, plans_of_xml
 
-__all__ = ["HEADER", "YAML_BEGINS", "Segment", "plans_of_logged", "segments"]
-
 _BORDERS: Final = "|\u2502\u2551"
 #: The heading of EXPLAIN's only column, in any of psql's borders.
 HEADER: Final = re.compile(rf"[\s{_BORDERS}]*QUERY PLAN[\s{_BORDERS}]*$")

@@ -13,8 +13,6 @@ from citus_analysis.formats.explain._items import whole as _whole
 from citus_analysis.formats.explain._labels import split_label
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["QUERY_TEXT", "begins_plan", "has_costs", "is_summary", "plan_of_text"]
-
 _N: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,12})?"
 _COST: Final = (
     rf"\(cost=(?P<startup_cost>{_N})\.\.(?P<total_cost>{_N}) rows=(?P<estimated>{_N}) width=(?P<width>{_N})\)"

@@ -12,8 +12,6 @@ from xml.etree import ElementTree
 from citus_analysis.formats.explain._documents import plans_of_document
 from citus_analysis.formats.explain._items import Plan
 
-__all__ = ["XML_BEGINS", "XML_ENDS", "plans_of_xml"]
-
 XML_BEGINS: Final = "<explain"
 XML_ENDS: Final = "</explain>"
 #: Elements that are lists, whatever their number of children; Citus puts the document of a task into `Remote-Plan`.

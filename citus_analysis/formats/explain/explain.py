@@ -47,8 +47,6 @@ from citus_analysis.formats.explain._xml import XML_BEGINS
 from citus_analysis.formats.reading.lines import line_frame, reject_runs
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["FORMAT", "Explain"]
-
 _LIMIT_BYTES: Final = 64 * 2**20
 _JSON: Final = re.compile(r"\s*(?:\[\s*)?\{\s*\"(?:Plan|Query Text|Query Identifier)\"\s*:")
 _NODE_TYPE: Final = re.compile(r"[\"\s]Node Type\"?: ?\"")

@@ -19,9 +19,6 @@ from citus_analysis.formats.outputs.transcripts import (
 )
 from citus_analysis.formats.outputs.trial import Trial, document_end, trial_of
 
-__all__ = ["Bounds", "bounds_of", "parted"]
-
-
 _BRACE: Final = b"{"
 #: The line before an opening is looked for in these bytes.
 _NEAR_BYTES: Final = 4096

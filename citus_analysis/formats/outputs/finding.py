@@ -27,8 +27,6 @@ from citus_analysis.formats.outputs.stretches import Detect, Stretch, stretches_
 from citus_analysis.formats.outputs.transcripts import FRAME, hint_of, is_long, shell_begin, split_end
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
-__all__ = ["MOST_BYTES", "Output", "find_outputs"]
-
 #: A longer text is not divided.
 MOST_BYTES: Final = 64 * 2**20
 

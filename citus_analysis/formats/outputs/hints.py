@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["hint_facts"]
-
 _NUMBER: Final = r"[ ]?[:=]?[ ]?([0-9]{1,9})(?![\w.])"
 _FIRST: Final = r"(?<![\w.-])"
 #: Fact -> its name directly before or after its number, or before its value.

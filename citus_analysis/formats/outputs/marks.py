@@ -15,8 +15,6 @@ from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.registry import SURE_ENOUGH, formats
 
-__all__ = ["Mark", "declared", "marks_of"]
-
 #: Bytes at the beginning of a line that are compared in columns.
 _KEY_BYTES: Final = 8
 _RETURN: Final = 13

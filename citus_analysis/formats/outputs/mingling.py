@@ -10,8 +10,6 @@ from citus_analysis.formats.outputs.bounds import Bounds
 from citus_analysis.formats.outputs.stretches import Stretch, mingled
 from citus_analysis.formats.outputs.trial import trial_of
 
-__all__ = ["check_apart"]
-
 #: Lines of a tool alternate with another's if they stand in at least this many places.
 _FEWEST: Final = 2
 

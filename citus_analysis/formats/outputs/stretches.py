@@ -17,8 +17,6 @@ from citus_analysis.formats.outputs.marks import Mark
 from citus_analysis.formats.outputs.transcripts import is_transcript, launches, shell_begin
 from citus_analysis.formats.sources.content import HEAD_BYTES
 
-__all__ = ["Detect", "Stretch", "mingled", "stretches_of", "unmarked"]
-
 #: The format of a text of which these are the first bytes; None if no format is sure.
 Detect: TypeAlias = Callable[[bytes], Format | None]
 

@@ -14,21 +14,6 @@ from typing import Final
 
 from citus_analysis.redaction import redact
 
-__all__ = [
-    "FRAME",
-    "HINT_CHARS",
-    "hint_of",
-    "is_foreign",
-    "is_long",
-    "is_title",
-    "is_transcript",
-    "last_line",
-    "launches",
-    "shell_begin",
-    "split_begin",
-    "split_end",
-]
-
 #: A hint keeps this many characters, the last ones.
 HINT_CHARS: Final = 2000
 

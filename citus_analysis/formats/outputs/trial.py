@@ -16,8 +16,6 @@ from citus_analysis.formats.api.format import Format, Hints
 from citus_analysis.formats.reading.lines import UNTERMINATED
 from citus_analysis.formats.sources.content import Content
 
-__all__ = ["Trial", "document_end", "trial_of"]
-
 _NAME: Final = "output"
 
 

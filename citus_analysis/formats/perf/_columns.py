@@ -16,8 +16,6 @@ import polars as pl
 from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.reading.lines import UNTERMINATED
 
-__all__ = ["FACTOR", "MOST_SAMPLES", "SAMPLES", "entry_fields"]
-
 #: `# Samples: 1K of event 'cpu-clock'`, and the same of old versions and of event groups.
 SAMPLES: Final = (
     r"^# (?:Samples|Events)\s*:\s*(?P<count>[0-9]+)(?P<unit>[KMG]?)\s+"

@@ -30,8 +30,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["FOLDED", "REST", "Entry", "report_stacks"]
-
 #: Placeholder for the frames of a stack that perf did not print.
 REST: Final = "[...]"
 

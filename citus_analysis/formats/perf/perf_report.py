@@ -28,8 +28,6 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_fram
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "PerfReport"]
-
 _RULER: Final = r"^#\s*\.{3,}(?:\s+\.+)*$"
 _TITLES: Final = r"^#\s+(?:Overhead|Children)\b"
 _ENTRY: Final = r"^\s{0,9}[0-9]{1,3}\.[0-9][0-9]%\s*\S"

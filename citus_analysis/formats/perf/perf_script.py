@@ -53,8 +53,6 @@ from citus_analysis.formats.reading.lines import (
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "MAX_STACKS", "PerfScript"]
-
 #: Distinct stacks that are collected before they are yielded; a stack of 40 frames takes about 1 kB.
 MAX_STACKS: Final = 200_000
 

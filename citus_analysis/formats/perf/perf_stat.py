@@ -23,8 +23,6 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 
-__all__ = ["FORMAT", "PerfStat", "counters_of"]
-
 #: The title of a run, the header of intervals.
 _TITLE: Final = r"^\s*Performance counter stats for "
 _MARKS: Final = rf"{_TITLE}|^#\s+time\s.*\bcounts\b.*\bevents"

@@ -18,8 +18,6 @@ from citus_analysis.formats.perf.perf_stat import counters_of
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 
-__all__ = ["FORMAT", "PerfStatJson"]
-
 _VALUE: Final = r'(?:"(?:[^"\\]|\\.)*"|-?(?:[0-9]+(?:\.[0-9]+)?|nan|inf))'
 _OBJECT: Final = rf'^\s*\{{\s*"[a-z-]+"\s*:\s*{_VALUE}(?:\s*,\s*"[a-z-]+"\s*:\s*{_VALUE})*\s*\}}\s*$'
 _NOISE: Final = r"^\s*$|^#"

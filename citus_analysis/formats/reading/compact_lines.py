@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from citus_analysis.formats.reading.json_lines import lines_of
 
-__all__ = ["compact_lines", "split_columns"]
-
 _BLANK: Final = ord(" ")
 _NEWLINE: Final = ord("\n")
 _OTHER_BLANKS: Final = (b"\t", b"\r", b"\x0b", b"\x0c")

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LIBRARY_SUFFIX", "load_library"]
-
 LIBRARY_SUFFIX: Final = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 

@@ -25,8 +25,6 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.core.arrow_arrays import own_words, texts_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["SINCE", "Snapshot", "growth"]
-
 #: Type of the column `since`.
 SINCE: Final = pl.Datetime("us", "UTC")
 _TABLE: Final = TABLES["server_counters"].parsed()

@@ -26,8 +26,6 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_fram
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
 
-__all__ = ["Records", "header_of", "read_records"]
-
 _FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _QUOTE: Final = ord('"')
 _NEWLINE: Final = ord("\n")

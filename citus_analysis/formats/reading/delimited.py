@@ -6,8 +6,6 @@ from io import BytesIO
 
 import polars as pl
 
-__all__ = ["read_uniform"]
-
 
 def read_uniform(data: bytes, separator: str, schema: pl.Schema) -> pl.DataFrame | None:
     r"""The block as columns; None if a line does not fit the schema or lacks its end.

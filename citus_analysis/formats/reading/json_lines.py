@@ -20,9 +20,6 @@ from polars.exceptions import ComputeError, SchemaError
 
 from citus_analysis.core.array_types import Integers
 
-__all__ = ["blank_lines", "decode_lines", "lines_of", "stretches"]
-
-
 _BLANKS: Final = b" \t\r\n"
 #: polars reads integers of up to 128 bits.
 _LEAST, _MOST = -(2**127), 2**128 - 1

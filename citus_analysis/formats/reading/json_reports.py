@@ -25,8 +25,6 @@ from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.sources.content import LINE_CAP, Block, Content
 from citus_analysis.schema import Rows
 
-__all__ = ["JsonReport", "JsonReports", "is_sysstat_json", "read_reports"]
-
 _REPORTS: Final = re.compile(r'"statistics"\s*:\s*\[')
 _SEPARATOR: Final = re.compile(r"[\s,]*")
 _BETWEEN: Final = " \t\r\n,"

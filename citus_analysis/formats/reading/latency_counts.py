@@ -15,8 +15,6 @@ import polars as pl
 
 from citus_analysis.schema import TABLES
 
-__all__ = ["LatencyCounts"]
-
 
 class LatencyCounts:
     """How often each latency of each section occurred so far; bounded by the number of distinct latencies."""

@@ -23,8 +23,6 @@ from citus_analysis.formats.api.redacted_columns import redact_expr
 from citus_analysis.formats.sources.content import BLOCK_BYTES, Block, Content
 from citus_analysis.schema import TABLES
 
-__all__ = ["UNTERMINATED", "beginning", "chunks", "line_frame", "reject_oversized", "reject_runs"]
-
 #: Reason to reject a last line without a line end: a truncated number is still a valid number.
 UNTERMINATED: Final = "the file ends inside this line"
 

@@ -12,16 +12,6 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT
 from citus_analysis.formats.reading.signs import LineBegin
 
-__all__ = [
-    "STAMP",
-    "SYSSTAT_BANNER",
-    "SYSSTAT_DOCUMENT",
-    "first_report_option",
-    "is_stamped",
-    "may_be_stamped",
-    "split_stamp",
-]
-
 #: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
 _STAMP_BEGIN: Final = LineBegin(STAMP.removeprefix("^").encode())

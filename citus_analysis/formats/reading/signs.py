@@ -16,8 +16,6 @@ import polars as pl
 
 from citus_analysis.formats.reading.lines import beginning
 
-__all__ = ["LineBegin", "Signs", "contains", "first_texts"]
-
 _SHORT: Final = 400
 #: White space of ASCII, as polars strips it.
 _BLANKS: Final = " \t\r\x0b\x0c"

@@ -15,8 +15,6 @@ from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.api.number_columns import whole_number
 from citus_analysis.schema import TABLES
 
-__all__ = ["CSV_LIMIT_BYTES", "Field", "parse_small_csv"]
-
 #: Catalogue extracts are read at once; 64 MiB is about half a million shards.
 CSV_LIMIT_BYTES: Final = 64 * 2**20
 

@@ -33,8 +33,6 @@ import pyarrow as pa
 from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.formats.reading.compiled_code import LIBRARY_SUFFIX, load_library
 
-__all__ = ["CLOCK", "MOMENT", "MOMENT_UTC", "NUMBER", "TEXT", "Fields", "read_fields", "split_fields"]
-
 #: Kinds of fields; CLOCK is `10:00:01`, MOMENT is `2026-11-22 10:00:01`, MOMENT_UTC is a moment followed by ` UTC`.
 TEXT, NUMBER, CLOCK, MOMENT, MOMENT_UTC = range(5)
 

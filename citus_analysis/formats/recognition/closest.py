@@ -16,8 +16,6 @@ from citus_analysis.formats.api.registry import formats
 from citus_analysis.formats.outputs.marks import declared
 from citus_analysis.redaction import redact
 
-__all__ = ["closest_reading"]
-
 _SHOWN: Final = 80
 #: The longest text before a line of a tool.
 _DECORATED: Final = 200

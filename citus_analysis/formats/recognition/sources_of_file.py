@@ -31,8 +31,6 @@ from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.outputs.transcripts import shell_begin, split_end
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 
-__all__ = ["Recognised", "recognise_sources"]
-
 #: A format that is this sure of a text reads it as it is.
 _CERTAIN: Final = 0.9
 _UNCERTAIN: Final = 0.6

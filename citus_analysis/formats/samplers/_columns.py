@@ -11,8 +11,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["CPU", "DEVICE", "HUMAN_NUMBERS", "VM", "number_expr", "with_derived_await"]
-
 _KB_PER_MB: Final = 1024.0
 _KB_PER_SECTOR: Final = 0.5
 

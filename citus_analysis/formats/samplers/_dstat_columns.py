@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Place", "places_of"]
-
 _KB: Final = 1 / 1024
 
 

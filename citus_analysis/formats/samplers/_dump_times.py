@@ -17,8 +17,6 @@ import polars as pl
 from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.formats.times.zones import LocalTime, zone_minutes
 
-__all__ = ["TIME", "times_of"]
-
 _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9:]{2,6})?"
 _EPOCH: Final = r"[0-9]{9,10}(?:\.[0-9]{1,9})?"
 _DATE: Final = (

@@ -17,8 +17,6 @@ from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.times.sampler_clock import DATE, TIME, date_order
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["MARKERS", "Style", "classified", "complete_bytes", "kind_of", "with_starts"]
-
 #: Kinds of lines that can begin a sample.
 MARKERS: Final = ("time", "cpu_header", "device_header")
 

@@ -16,8 +16,6 @@ from citus_analysis.formats.reading.lines import UNTERMINATED
 from citus_analysis.formats.reading.text_fields import NUMBER, Fields
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, HUMAN_NUMBERS, number_expr, with_derived_await
 
-__all__ = ["cpu_reports", "device_reports"]
-
 _IDENTITY: Final = ("sample", "sample_time", "since_boot")
 _PLACE: Final = {"offset": "byte_offset"}
 

@@ -12,8 +12,6 @@ import polars as pl
 
 from citus_analysis.formats.reading.compact_lines import split_columns
 
-__all__ = ["PERCENT_OF_US", "PRESSURE_VALUES", "US", "growth", "pressure_fields", "seconds_passed"]
-
 #: Lines as the kernel writes them, without groups: searching for such a pattern is several times as fast.
 PRESSURE_VALUES: Final = (
     r"(?:some|full) avg10=[0-9]+\.[0-9]+ avg60=[0-9]+\.[0-9]+ avg300=[0-9]+\.[0-9]+ total=[0-9]{1,18}"

@@ -20,8 +20,6 @@ from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import LocalTime, is_offset, zone_minutes
 from citus_analysis.schema import TABLES
 
-__all__ = ["CPU", "Style", "fields_of", "split_header"]
-
 CPU: Final[Mapping[str, str]] = {
     "us": "user_percent",
     "sy": "system_percent",

@@ -31,8 +31,6 @@ from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import timezone_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "Dstat"]
-
 _BANNER: Final = re.compile(r'^"((?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"')
 _DATE: Final = re.compile(r'"Date:","[0-9]{1,2} ([A-Z][a-z]{2}) ([0-9]{4}) ')
 _VALUES: Final = r"^(?:[0-9-]|[A-Z][a-z]{2}-[0-9]{2} )"

@@ -40,8 +40,6 @@ from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.schema import PRESSURES, TABLES
 
-__all__ = ["FORMAT", "HostCounters"]
-
 _SAMPLED: Final = r"^sampled (\S+ \S+)$"
 _BEGINS: Final = re.compile(rb"^(?:absent: [^\n]*\n)*sampled [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}")
 #: Counters of an interface in /proc/net/dev.

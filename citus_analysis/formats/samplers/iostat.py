@@ -41,8 +41,6 @@ from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.sampler_clock import parse_times
 
-__all__ = ["FORMAT", "Iostat"]
-
 _DAY_MS = 86_400_000
 _CLEAN: Final = pl.col("reason").is_null()
 _IS_NOISE: Final = pl.col("kind").is_in(["blank", "banner"])

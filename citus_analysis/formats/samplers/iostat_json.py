@@ -30,8 +30,6 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["FORMAT", "IostatJson"]
-
 _DATES: Final = re.compile(r'"(?:date|timestamp)"\s*:\s*"([^"]*)"')
 
 

@@ -54,8 +54,6 @@ from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import PRESSURES, TABLES
 
-__all__ = ["FORMAT", "Pressure"]
-
 _WORDS: Final = "|".join(PRESSURES)
 #: What follows the name of a file and a time, if they stand before the values; these texts are cheap to search for.
 _VALUES: Final = r"(?:some|full) avg10=.*$"

@@ -43,8 +43,6 @@ from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
 from citus_analysis.formats.sources.content import Block, Content
 
-__all__ = ["FORMAT", "Vmstat"]
-
 _TITLE: Final = r"^(?:--time-- )?(?:-*procs\s?-+\s*-*memory|procs\s+memory)"
 _HEADER: Final = r"^\s*r\s+b\s+swpd\s+free\s.*\sus\s+sy\s+id\b"
 

@@ -7,8 +7,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["DETAIL_SEVERITIES", "with_details"]
-
 DETAIL_SEVERITIES: Final = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
 
 

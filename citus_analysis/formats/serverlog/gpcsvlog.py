@@ -17,8 +17,6 @@ from typing import ClassVar, Final
 from citus_analysis.formats.serverlog.pgcsvlog import FIELD, ROW_END, SAID, SEVERITY_FIELD, PgCsvLog, RowHeads
 from citus_analysis.formats.serverlog.pglog._prefix import STAMP_PATTERN
 
-__all__ = ["FORMAT", "GpCsvLog"]
-
 #: PostgreSQL prints milliseconds, Greenplum microseconds.
 _STAMP: Final = STAMP_PATTERN.replace("{3}", "{3,6}")
 _HEADS: Final = RowHeads(

@@ -30,8 +30,6 @@ from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "PgBouncer"]
-
 _HEAD: Final = (
     r"^(?P<m>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?)"
     r"(?: (?P<z>[A-Za-z]{1,5}|[+-][0-9:]{2,6}))? \[(?P<p>[0-9]{1,9})\] "

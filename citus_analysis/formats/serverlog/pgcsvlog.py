@@ -36,7 +36,8 @@ from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
-from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import add_body, scan_rows
 from citus_analysis.formats.serverlog.pglog.languages.detected import language_of_rows
 from citus_analysis.formats.serverlog.pglog.languages.translation import (
     english_severity,
@@ -45,8 +46,6 @@ from citus_analysis.formats.serverlog.pglog.languages.translation import (
 )
 from citus_analysis.formats.sources.content import LINE_CAP, Content
 from citus_analysis.formats.times.zones import LocalTime
-
-__all__ = ["FIELD", "FORMAT", "ROW_END", "SAID", "SEVERITY_FIELD", "PgCsvLog", "RowHeads"]
 
 _CHUNK: Final = 16 * 2**20
 #: Microseconds after milliseconds.

@@ -34,14 +34,13 @@ from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
-from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import Memory, add_body, scan_rows
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory
+from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import add_body, scan_rows
 from citus_analysis.formats.serverlog.pglog.languages.detected import language_of_rows
 from citus_analysis.formats.serverlog.pglog.languages.translation import english_severity, translated_rows
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.texts.lone_surrogates import without_lone_surrogates
-
-__all__ = ["FORMAT", "PgJsonLog"]
 
 _BLOCK: Final = 8 * 2**20
 _SAMPLE_LINES: Final = 400

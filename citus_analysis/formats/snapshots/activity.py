@@ -42,8 +42,6 @@ from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import LocalTime
 from citus_analysis.schema import TABLES
 
-__all__ = ["CHILD_APPLICATION", "FORMAT", "Activity"]
-
 _TABLE: Final = TABLES["activity_samples"].parsed()
 #: Column of the table -> column of the view, where the names differ.
 _NAMED: Final[Mapping[str, str]] = {

@@ -29,8 +29,6 @@ from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.formats.times.zones import timezone_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "BenchbaseMetrics"]
-
 _LIMIT_BYTES: Final = 64 * 2**20
 _SIGN: Final = re.compile(rb'\A\s*\{\s*"pg_stat(?:io)?_[a-z_]{1,50}"\s*:\s*\[\s*(?:\{\s*"[a-z_0-9]{1,63}"\s*:|\])')
 _NAMED: Final = ("datname", "schemaname", "relname", "indexrelname")

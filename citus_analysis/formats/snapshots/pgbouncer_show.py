@@ -37,8 +37,6 @@ from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.formats.times.zones import timezone_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["FORMAT", "PgBouncerShow"]
-
 _LIMIT_BYTES: Final = 16 * 2**20
 #: Report -> columns that its table has, and no other one.
 _SIGNS: Final[Mapping[str, frozenset[str]]] = {

@@ -43,9 +43,6 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import LocalTime
 
-__all__ = ["FORMAT", "ServerViews", "is_counter"]
-
-
 #: As many texts are read sooner than the distinct ones among them are found.
 _FEW_TEXTS: Final = 1_000
 

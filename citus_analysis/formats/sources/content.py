@@ -38,8 +38,6 @@ from citus_analysis.formats.sources.packed import (
     xz_decompressor,
 )
 
-__all__ = ["BLOCK_BYTES", "EXCERPT_BYTES", "HEAD_BYTES", "LINE_CAP", "Block", "Content", "Reader", "Unread"]
-
 BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
 #: Size of one read; data from several reads are copied once more.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import codecs
 from typing import Final
 
-__all__ = ["MARKS", "wide_encoding"]
-
 #: UTF-32 first, because its little-endian mark begins with that of UTF-16.
 MARKS: Final = {
     codecs.BOM_UTF32_LE: "UTF-32",

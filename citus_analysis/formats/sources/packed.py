@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     import zstandard
     from isal import isal_zlib
 
-__all__ = [
-    "FramedStream",
-    "GzipStream",
-    "PackedStream",
-    "ZstdStream",
-    "bzip2_decompressor",
-    "lz4_decompressor",
-    "xz_decompressor",
-]
-
 #: Compressed bytes that are read at once.
 _READ_BYTES: Final = 256 * 2**10
 #: Decompressed bytes that are produced at once, or returned at once by a read without a size.

@@ -24,8 +24,6 @@ import polars as pl
 from citus_analysis.formats.sysstat._lines import BANNER, KINDS
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 
-__all__ = ["Clock", "banner_dates", "order_of", "placed"]
-
 _SET_BACK_S: Final = 2 * 3600
 _DAY_S: Final = 86_400
 _UNKNOWN: Final = -(2**31)

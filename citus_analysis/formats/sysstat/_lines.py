@@ -24,8 +24,6 @@ import polars as pl
 
 from citus_analysis.formats.reading.compact_lines import compact_lines
 
-__all__ = ["BANNER", "KINDS", "TIME", "classified"]
-
 #: A time of day in any locale that prints digits; groups: leading half of the day, hour, minute, second, trailing half.
 #: English in India has the abbreviation of the zone after the half of the day.
 TIME: Final = (

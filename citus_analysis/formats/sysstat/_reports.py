@@ -20,8 +20,6 @@ from typing import Final
 
 from citus_analysis.formats.samplers._columns import DEVICE
 
-__all__ = ["PRESSURE", "Report", "places_of", "report_of"]
-
 Places = Mapping[str, tuple[str, float]]
 
 _KB_PER_SECTOR: Final = 0.5

@@ -11,8 +11,6 @@ from citus_analysis.formats.samplers._columns import number_expr
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._tables import judged
 
-__all__ = ["COMMAND", "OPTIONAL_KEYS", "PLACE", "TOPOLOGY", "USERS", "names_of", "read_rows"]
-
 #: mpstat -T prints these for single CPUs only, and leaves them empty in the row of all CPUs.
 TOPOLOGY: Final = ("CORE", "SOCK", "NODE")
 #: The last column of pidstat, which may contain blanks.

@@ -17,8 +17,6 @@ from citus_analysis.formats.samplers._columns import with_derived_await
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report
 from citus_analysis.schema import TABLES
 
-__all__ = ["ALL_CPUS", "NO_NUMBER", "judged", "rows_of", "together", "with_misfits"]
-
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
 NO_NUMBER: Final = "not a number, or out of its column's range"

@@ -26,8 +26,6 @@ from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["NOISE", "parse_text", "reports_in"]
-
 NOISE: Final = (
     "banners, empty lines, headers, averages, comments, restarts, and reports without a table (single interrupts, "
     "protocols, sensors, NUMA nodes ...)"

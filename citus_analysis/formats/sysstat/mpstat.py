@@ -21,8 +21,6 @@ from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 
-__all__ = ["FORMAT", "Mpstat"]
-
 
 class Mpstat(Format):
     """Text of `mpstat` (sysstat)."""

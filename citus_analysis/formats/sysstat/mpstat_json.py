@@ -20,8 +20,6 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import tables_of
 
-__all__ = ["FORMAT", "MpstatJson"]
-
 _KEYS: Final = (b'"cpu-load"', b'"node-load"', b'"sum-interrupts"', b'"individual-interrupts"', b'"soft-interrupts"')
 
 

@@ -25,8 +25,6 @@ from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 
-__all__ = ["FORMAT", "Pidstat"]
-
 _FIRST: Final = frozenset({"UID", "USER", "PID", "TGID"})
 #: A line that ends with the name of the last column; other files that contain the word are not split into lines.
 _MAY_BE_HEADER: Final = re.compile(rb"Command[ \t\r]*$", re.MULTILINE)

@@ -23,8 +23,6 @@ from citus_analysis.formats.sysstat._json._reports import Moment
 from citus_analysis.formats.sysstat._reports import Report, places_of
 from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
 
-__all__ = ["FORMAT", "PidstatJson"]
-
 #: Digits of an identifier that is a number of any size.
 _LONGEST: Final = 300
 _KINDS: Final = ("task-cpu-load", "task-memory", "io", "context-switch")

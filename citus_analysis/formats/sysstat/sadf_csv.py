@@ -26,8 +26,6 @@ from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["FORMAT", "SadfCsv"]
-
 _HEADER: Final = "# hostname;interval;timestamp;"
 _ROW: Final = r"^[^;]*;-?[0-9]+;([0-9][^;]*);(.*)$"
 #: Lines without values: a restart of the machine or a comment of sadc.

@@ -22,8 +22,6 @@ from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["FORMAT", "SadfJson"]
-
 
 class SadfJson(Format):
     """Samples of sar in JSON, as `sadf -j` writes them."""

@@ -25,8 +25,6 @@ from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
 
-__all__ = ["FORMAT", "Sar"]
-
 #: First columns of reports that only sar prints.
 _OWN: Final = frozenset(
     {

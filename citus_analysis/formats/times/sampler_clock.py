@@ -27,8 +27,6 @@ import polars as pl
 
 from citus_analysis.formats.api.options import DATE_ORDER
 
-__all__ = ["DATE", "TIME", "date_order", "parse_times"]
-
 #: A date of three numbers, and a time of day; capture groups as :func:`parse_times` uses them.
 DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
 TIME: Final = r"([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})(\.[0-9]+)?\s*([AaPp])?\.?[Mm]?\.?(?: (?:UTC|[A-Z]{1,4}T))?"

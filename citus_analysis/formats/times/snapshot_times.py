@@ -14,8 +14,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["time_column", "time_expr"]
-
 #: Usual names of that column, in the order of preference.
 _NAMES: Final = (
     *("sample_time", "snapshot_time", "captured_at", "collected_at", "clock_timestamp", "statement_timestamp"),

@@ -21,8 +21,6 @@ from zoneinfo import ZoneInfo, available_timezones
 from citus_analysis.errors import FormatError, UnknownNameError
 from citus_analysis.formats.api.options import TIMEZONE
 
-__all__ = ["AMBIGUOUS", "LocalTime", "is_offset", "timezone_of", "zone_minutes"]
-
 _MINUTES: Final[Mapping[str, int]] = MappingProxyType(
     {
         **dict.fromkeys(("UTC", "GMT", "Z", "UCT", "WET", "ZULU"), 0),

@@ -12,8 +12,6 @@ from typing import Final, Literal, NamedTuple
 
 from citus_analysis.published._rows import ResultTable, Row
 
-__all__ = ["CHECKS", "Check", "Finding", "Severity", "check", "finding"]
-
 Severity = Literal["green", "amber", "red"]
 Tables = Sequence[ResultTable]
 

@@ -10,8 +10,6 @@ import polars as pl
 
 from citus_analysis.published.checks._registry import Finding, Severity
 
-__all__ = ["Cells", "RunTables", "Weighted", "about"]
-
 #: Values by column, `resource` and `run_id` among them.
 Cells: TypeAlias = Mapping[str, object]
 

@@ -19,8 +19,6 @@ from citus_analysis.schema import TABLES, Table
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["DOUBTFUL_SCHEMA", "audited", "doubtful_samples", "possible_values"]
-
 _SAMPLED: Final = tuple(name for name, table in TABLES.items() if DOUBTFUL in table)
 _ORIGIN: Final = ("resource", "run_id", "source_id")
 _KIND: Final = (*_ORIGIN, DOUBTFUL)

@@ -14,8 +14,6 @@ from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval_fr
 from citus_analysis.texts.metric_names import level_in
 from citus_analysis.texts.number_text import percent, readable
 
-__all__ = ["StatedInterval", "implied_n", "stated_interval"]
-
 _MOST_REPEATS: Final = 200
 #: Allows for 1.96 instead of 1.959964 and rounded input; n and n + 1 differ by more up to n = 500.
 _TOLERANCE: Final = 0.001

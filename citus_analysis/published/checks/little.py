@@ -13,8 +13,6 @@ from citus_analysis.published.checks._registry import Finding, Severity, check, 
 from citus_analysis.runs.concurrency import TOLERANCE
 from citus_analysis.texts.number_text import percent, readable
 
-__all__ = ["BUSY"]
-
 #: If a smaller share of the connections is in the system, something else delays the clients.
 BUSY: Final = 0.8
 #: Largest effect of rounding on a share.

@@ -10,8 +10,6 @@ from citus_analysis.published.checks._registry import Finding, check, finding
 from citus_analysis.texts.metric_names import COUNTS
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["DEFAULT_SAMPLING_HZ", "ENOUGH_SAMPLES"]
-
 #: Samplers (iostat, status lines) sample once a second by default.
 DEFAULT_SAMPLING_HZ: Final = 1.0
 ENOUGH_SAMPLES: Final = 30

@@ -11,8 +11,6 @@ from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding
 from citus_analysis.texts.number_text import percent, readable
 
-__all__ = ["compare"]
-
 _SECONDS_PER_DAY: Final = Range.exact(86_400)
 _HUNDRED: Final = Range.exact(100)
 #: Quantities by which a system grows.

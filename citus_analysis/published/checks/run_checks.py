@@ -29,8 +29,6 @@ from citus_analysis.stats import mean_interval
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import percent, readable
 
-__all__ = ["RUN_CHECKS", "RunTables", "Weighted"]
-
 #: Columns whose combination is one configuration; its runs are repetitions.
 _REPEATED: Final = tuple(
     name

@@ -13,8 +13,6 @@ from citus_analysis.published._shapes import UNSAID_SPREAD
 from citus_analysis.published.checks._registry import Finding
 from citus_analysis.texts.metric_names import is_understood
 
-__all__ = ["UNREAD", "unread"]
-
 #: Name of the check.
 UNREAD: Final = "unread"
 _EXAMPLES: Final = 3

@@ -18,8 +18,6 @@ from citus_analysis.operations import INTENDED, is_counted_once, is_operation
 from citus_analysis.published.checks._run_tables import RunTables, Weighted, about
 from citus_analysis.texts.number_text import readable
 
-__all__ = ["intended_under_plain_names", "measurement_interval", "percentile_label"]
-
 _LABEL: Final = "95thPercentileLatency"
 _INTERVAL: Final = r"(?:^|\s)measurement\.interval=(\w+)"
 

@@ -19,8 +19,6 @@ from typing import Final, Literal
 from citus_analysis.published.reconciling.printed import Printed
 from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
 
-__all__ = ["CLAIM_BITS", "FORMULAS", "Hypothesis", "Statement", "hypotheses"]
-
 Kind = Literal["all", "subset", "one_differs"]
 CLAIM_BITS: Final = 10.0
 #: Names of formulas of the deviation, and of the half width of the interval.

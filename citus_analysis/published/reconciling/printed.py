@@ -11,8 +11,6 @@ from typing import Final
 from citus_analysis.published._rows import Number
 from citus_analysis.texts.metric_names import Metric
 
-__all__ = ["Printed", "decimal_of", "unit_of"]
-
 _DIGITS: Final = re.compile(r"-?\d+(?:[ ,]\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 

@@ -17,8 +17,6 @@ from citus_analysis.published.reconciling.single_runs import Run, RunTable
 from citus_analysis.stats.estimate._student import normal_quantile
 from citus_analysis.texts.counted_words import counted, listed, noun_for
 
-__all__ = ["RECONCILED", "reconcile"]
-
 #: Names of the findings, in the order in which they are listed.
 RECONCILED: Final = ("runs_reconciled", "runs_copied_value", "runs_missing")
 _MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")

@@ -20,8 +20,6 @@ from citus_analysis.published._rows import Row
 from citus_analysis.published.reconciling.printed import decimal_of, unit_of
 from citus_analysis.texts.metric_names import COUNTS, metric_of
 
-__all__ = ["Run", "RunTable", "read_runs"]
-
 _NUMBERING: Final = frozenset({"run", "iteration", "repeat", "repetition", "rep", "trial", "round"})
 _PART: Final = re.compile(r"(?:driver|client|generator|part|node)[_ ]?\d+[_ ]?|[_ ]\d+(?=[_ ]|$)", re.IGNORECASE)
 

@@ -11,8 +11,6 @@ import polars as pl
 from citus_analysis.published._audit import AuditResult
 from citus_analysis.texts.counted_words import counted, noun_for
 
-__all__ = ["ADVICE", "audit_block", "latency_warnings", "runs_by_severity", "shared_doubts"]
-
 _COLUMNS: Final = ("severity", "check", "source", "row", "expected", "stated", "explanation")
 #: Severity of the worst finding -> the words about one run, and about several.
 _WORDS: Final = {

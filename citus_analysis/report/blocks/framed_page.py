@@ -5,8 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-__all__ = ["framed_page"]
-
 #: The document may run its own script; the sandbox denies everything else.
 _SANDBOX: Final = "allow-scripts"
 _LOOK: Final = "width: 100%; height: 46rem; border: 1px solid #d9dee4; background: #fff"

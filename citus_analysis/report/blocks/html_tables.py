@@ -32,8 +32,6 @@ from citus_analysis.texts.number_text import (
 )
 from citus_analysis.units import label
 
-__all__ = ["html_table"]
-
 #: Columns with texts longer than this many characters get a minimal width, so that several words fit on a line.
 _LONG: Final = 36
 #: Texts of at most this many characters, such as a ratio with its interval, stay on one line.

@@ -13,8 +13,6 @@ from citus_analysis.redaction import redact
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.natural_order import natural_key
 
-__all__ = ["measured_line", "set_up_block", "set_up_rows"]
-
 #: Entries of a description that repeat columns of the runs, or the cluster's addresses.
 _OF_RUNS: Final = (
     r"^(?:resource|note|system|phase|workloads?|threads|records|operations|iterations|workers|drivers|scale|monitored)$"

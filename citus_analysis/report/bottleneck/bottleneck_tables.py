@@ -13,20 +13,6 @@ from citus_analysis.bottleneck.evidence.node_loads import MEASURES
 from citus_analysis.bottleneck.study import BottleneckStudy
 from citus_analysis.texts.number_text import readable
 
-__all__ = [
-    "absent_measurements",
-    "configuration_columns",
-    "demand_rows",
-    "node_spread",
-    "program_rows",
-    "separator_rows",
-    "session_spread",
-    "shard_spread",
-    "shown_verdicts",
-    "threshold_rows",
-    "variance_rows",
-]
-
 #: Systems named in a row; of more, the number is given.
 _NAMED: Final = 3
 _SWITCHES: Final = "switches"

@@ -17,18 +17,6 @@ from citus_analysis.runs.setups import USUAL_SET_UP
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
 
-__all__ = [
-    "balance_sentences",
-    "bottleneck_sentences",
-    "connection_sentences",
-    "curve_figures",
-    "demand_sentences",
-    "generator_sentence",
-    "node_load_figures",
-    "run_variance_sentences",
-    "shown_run",
-]
-
 #: Configurations with a sentence of their own; the table has all.
 _MOST: Final = 4
 #: Counters of `citus_stat_counters`: connections that were made, taken over, and not to be had.

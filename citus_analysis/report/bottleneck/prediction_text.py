@@ -24,16 +24,6 @@ from citus_analysis.scaling.queueing.whatif_results import WhatIf
 from citus_analysis.texts.counted_words import counted, size_text
 from citus_analysis.texts.number_text import readable
 
-__all__ = [
-    "Predictions",
-    "curve_sentences",
-    "curve_table",
-    "network_predictions",
-    "what_if_changes",
-    "what_if_sentences",
-    "what_if_table",
-]
-
 #: Set-ups with a sentence of their own; the table has all.
 _MOST: Final = 4
 #: Units of the predicted quantities, as names of columns have them.

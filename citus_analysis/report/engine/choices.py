@@ -26,8 +26,6 @@ from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.log_window import LogWindow, WindowedLogs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
 
-__all__ = ["check_choices"]
-
 
 @dataclass(frozen=True)
 class Values:

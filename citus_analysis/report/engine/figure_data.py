@@ -19,8 +19,6 @@ import numpy as np
 
 from citus_analysis.core.open_types import Json
 
-__all__ = ["slim"]
-
 #: Largest change of a number, relative to the range of all: a thousandth of a pixel on a figure of 1,000 pixels.
 _LOSS: Final = 1e-6
 

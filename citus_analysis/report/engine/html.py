@@ -21,8 +21,6 @@ from citus_analysis.report.engine.notebook_document import Notebook
 from citus_analysis.report.engine.packed_text import packed, plotly_library
 from citus_analysis.report.engine.sections import Block, figures_json, sections_of
 
-__all__ = ["Link", "export_html", "index_html"]
-
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 #: The blank between a number and its sign, at which no line ends: 88 %, < 0.001.

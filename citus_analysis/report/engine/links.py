@@ -16,8 +16,6 @@ from urllib.parse import quote, unquote, urlsplit
 from citus_analysis.core.output_files import put_in_place
 from citus_analysis.errors import ReportError
 
-__all__ = ["check_links", "further_pages", "index_of", "link_from_above", "linked_files"]
-
 _BLOCK: Final = re.compile(r'<section class="further".*?</section>', re.DOTALL)
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 #: Characters at the beginning of a page that contain its title.

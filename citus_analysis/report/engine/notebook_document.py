@@ -15,20 +15,6 @@ from typing import Final, NotRequired, TypeAlias, TypedDict
 
 from citus_analysis.core.open_types import Json
 
-__all__ = [
-    "FIGURE_MIME",
-    "METADATA_KEY",
-    "Cell",
-    "FigureDocument",
-    "Notebook",
-    "Output",
-    "OutputData",
-    "OutputMetadata",
-    "Place",
-    "Text",
-    "text_of",
-]
-
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 METADATA_KEY: Final = "citus_analysis"
 

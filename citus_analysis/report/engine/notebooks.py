@@ -32,21 +32,6 @@ from citus_analysis.core.shipped_files import shipped
 from citus_analysis.errors import InputError, UnknownNameError, UsageError
 from citus_analysis.report.engine.notebook_document import Cell, Notebook, text_of
 
-__all__ = [
-    "NEEDS",
-    "RESERVED",
-    "Parameter",
-    "Scalar",
-    "check_parameters",
-    "find_notebook",
-    "load_notebook",
-    "parameters_in",
-    "report_label",
-    "report_names",
-    "report_parameters",
-    "strip_notebook",
-]
-
 Scalar = str | int | float | bool
 
 #: A report's name with this ending is the path of a notebook.

@@ -17,8 +17,6 @@ from citus_analysis.texts.urls import is_url
 if TYPE_CHECKING:
     from citus_analysis.report.engine.execution.kernel import Kernel
 
-__all__ = ["obstacles"]
-
 
 def obstacles(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]], kernels: Queue[Kernel]) -> dict[str, str]:
     """Report -> the reason why it has nothing to show with the given values; other reports are left out.

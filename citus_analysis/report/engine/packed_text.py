@@ -21,8 +21,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-__all__ = ["packed", "plotly_library", "plotly_script"]
-
 #: A module of plotly.js that consists of one long text, the program that draws map tiles in the background.
 _LONG_TEXT: Final = re.compile(r"""=>\{"use strict";[\w$]+\.exports=(['"])""")
 _SHORTEST: Final = 100_000

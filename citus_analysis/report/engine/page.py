@@ -34,8 +34,6 @@ from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.spreadsheets import guarded
 from citus_analysis.texts.urls import is_url
 
-__all__ = ["FIGURE_MIME", "METADATA_KEY", "Page", "Source", "View"]
-
 #: Packages whose version can change a number or a figure.
 _PACKAGES: Final = ("citus-analysis", "polars", "numpy", "scipy", "plotly", "papermill")
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from citus_analysis.report.engine.execution.kernel import CellCallback, Kernel
     from citus_analysis.report.engine.execution.notebook_work import Finished
 
-__all__ = ["ProgressCallback", "Rendered", "ReportResult", "render_report", "render_reports"]
-
 #: Reports that are started before the others, so that none of them runs alone at the end.
 _LONGEST: Final = ("server",)
 #: Reports that are made one after the other in the same process, because they show the same predictions.

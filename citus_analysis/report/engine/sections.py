@@ -27,22 +27,6 @@ from citus_analysis.report.engine.notebook_document import (
     text_of,
 )
 
-__all__ = [
-    "FIGURE_MIME",
-    "HOW_TO_READ",
-    "METADATA_KEY",
-    "Block",
-    "Figure",
-    "Section",
-    "Sections",
-    "facts_of",
-    "figures_json",
-    "introduction_of",
-    "outdated_of",
-    "sections_of",
-    "with_systems_in_words",
-]
-
 #: Tag of a markdown cell that explains how to read the cells after it.
 HOW_TO_READ: Final = "how-to-read"
 

@@ -17,15 +17,6 @@ from citus_analysis.texts.urls import place_of, resolved_place
 from citus_analysis.tracking import Track
 from citus_analysis.tracking.track_results import TrackedChange, TrackedSeries
 
-__all__ = [
-    "changes_table",
-    "column_values",
-    "series_table",
-    "track_figures",
-    "track_sentences",
-    "tracked_datasets",
-]
-
 #: Series that are drawn: those with changes first, then the longest.
 _MOST_FIGURES: Final = 12
 _NAMED: Final = 3

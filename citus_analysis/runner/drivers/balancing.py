@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["choose_client", "spreads_connections"]
-
 _TIMEOUT_S: Final = 20
 _NOWHERE: Final = {"PGHOST": os.devnull, "PGPORT": "1", "PGLOADBALANCEHOSTS": "no such value", "LC_ALL": "C"}
 

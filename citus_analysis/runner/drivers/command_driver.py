@@ -34,8 +34,6 @@ from citus_analysis.runner.records.client_status import newest_match
 from citus_analysis.runner.systems.system import ConnectionInfo
 from citus_analysis.texts.counted_words import listed, noun_for
 
-__all__ = ["CommandLine"]
-
 _HEADING_BYTES: Final = 2**20
 _ALL_NODES: Final = {"hosts", "addresses"}
 

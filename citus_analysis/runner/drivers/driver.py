@@ -12,8 +12,6 @@ from citus_analysis.runner.planning.keys import KeyRange
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.systems.system import ConnectionInfo
 
-__all__ = ["LOGIN_FILE", "Command", "Driver", "SetUp", "Work"]
-
 #: Name of a file that contains a client's password; the runner removes such files of a killed runner.
 LOGIN_FILE: Final = "secret.properties"
 

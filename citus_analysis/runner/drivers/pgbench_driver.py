@@ -24,8 +24,6 @@ from citus_analysis.runner.records.client_status import newest_match
 from citus_analysis.runner.systems.system import ConnectionInfo
 from citus_analysis.texts.counted_words import listed, noun_for
 
-__all__ = ["Pgbench"]
-
 _PROGRESS: Final = re.compile(rb"^progress: [\d.]+ s, ([\d.]+) tps", re.MULTILINE)
 _GRACE_S: Final = 5.0
 _OPEN_END_S: Final = 10**6

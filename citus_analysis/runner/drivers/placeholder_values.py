@@ -18,8 +18,6 @@ from citus_analysis.runner.experiment_file.own_workloads import OwnWorkload, pla
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.systems.system import ConnectionInfo
 
-__all__ = ["Toolbox", "digest_of", "filled", "in_set_up", "make_set_up", "of_load", "write_templates"]
-
 _LOCALE: Final = {"LC_ALL": "C", "TZ": "UTC"}
 
 

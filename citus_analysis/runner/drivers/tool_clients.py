@@ -11,8 +11,6 @@ from citus_analysis.runner.systems.embedded import Embedded
 from citus_analysis.runner.systems.programs import find_programs
 from citus_analysis.runner.systems.system import Target
 
-__all__ = ["candidates", "client_programs"]
-
 
 def candidates(program: str) -> list[Path]:
     """Paths of a program: the installed one first, then that of the Python package."""

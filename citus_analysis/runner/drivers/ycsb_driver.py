@@ -26,8 +26,6 @@ from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.client_status import newest_match
 from citus_analysis.runner.systems.system import ConnectionInfo
 
-__all__ = ["Ycsb", "jdbc_url", "missing_classes"]
-
 _STATUS: Final = re.compile(rb"operations; ([\d.]+) current ops/sec")
 _STATUS_INTERVAL_S: Final = 1
 _MOST_DRAWS: Final = 50  # per operation; some ten microseconds

@@ -14,8 +14,6 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.durations import Durations, Estimate
 from citus_analysis.runner.planning.plan import PlannedRun
 
-__all__ = ["Course", "RunnerEvent", "cause_of"]
-
 
 @dataclass(frozen=True)
 class RunnerEvent:

@@ -17,8 +17,6 @@ from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.hosts.processes import Launched
 from citus_analysis.runner.hosts.shells import RemoteProgram, Shell, SshShell, open_ssh
 
-__all__ = ["DriverHosts", "driver_hosts", "host_name", "host_problem"]
-
 #: Checks for the Java virtual machine and for the client library of YCSB, whose name it prints.
 _LOOK = 'command -v "$1" > /dev/null || exit 3; ls "$2"/lib/ | grep "^core-.*[.]jar$"'
 _NO_JAVA = 3

@@ -39,8 +39,6 @@ from citus_analysis.runner.systems import make_target
 from citus_analysis.runner.systems.state.found import restore_found
 from citus_analysis.runner.systems.state.sizes import with_known_workers
 
-__all__ = ["RunnerEvent", "RunnerSummary", "restore_cluster", "run_experiment"]
-
 
 @dataclass(frozen=True)
 class RunnerSummary:

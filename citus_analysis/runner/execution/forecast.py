@@ -13,8 +13,6 @@ from citus_analysis.runner.planning.durations import Durations, Estimate
 from citus_analysis.runner.planning.plan import PlannedRun, make_plan
 from citus_analysis.runner.systems.state.sizes import with_known_workers
 
-__all__ = ["forecast"]
-
 
 def forecast(experiment: Experiment, choice: Choice, out: Path | None) -> tuple[list[PlannedRun], Estimate]:
     """The runs that a call would launch, in order, and the time they take together.

@@ -14,8 +14,6 @@ from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.outcomes import Outcome
 from citus_analysis.stats.estimate.intervals import mean_interval
 
-__all__ = ["Ledger"]
-
 _MIN_RUNS_FOR_INTERVAL: Final = 2
 
 

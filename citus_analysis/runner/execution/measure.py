@@ -40,8 +40,6 @@ from citus_analysis.runner.records.left_files import Leaving, collect_left
 from citus_analysis.runner.records.run_results import read_rates
 from citus_analysis.runner.systems.system import LogMark, Target
 
-__all__ = ["Measured", "Measurement", "publish"]
-
 _POLL_S: Final = 0.05  # so long the samplers may outlast the main clients
 _PROGRESS_S: Final = 0.5
 _WARMUP_INSERTS: Final = 10**12  # first of the record numbers that no measured run uses

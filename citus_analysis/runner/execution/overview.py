@@ -16,8 +16,6 @@ from citus_analysis.runner.observe.reached_nodes import Reached
 from citus_analysis.runner.planning.durations import Durations, Estimate
 from citus_analysis.runner.planning.plan import PlannedRun, make_plan
 
-__all__ = ["Overview", "RunState", "read_overview"]
-
 State = Literal["verified", "degraded", "failed", "not needed", "begun", "open"]
 
 

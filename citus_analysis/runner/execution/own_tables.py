@@ -9,8 +9,6 @@ from citus_analysis.runner.drivers.driver import SetUp
 from citus_analysis.runner.hosts.processes import Processes
 from citus_analysis.runner.records.run_results import client_words, last_words
 
-__all__ = ["make_own_tables"]
-
 
 def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Path, timeout_s: float) -> None:
     """Run the steps of a set-up, unless an equal set-up has made the present tables.

@@ -31,8 +31,6 @@ from citus_analysis.runner.systems.system import Node
 from citus_analysis.spans.analyse.certainty import certainty_of
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Check", "check_all", "refuse_unready"]
-
 _TIGHT_BYTES: Final = 2**30
 _TOO_LITTLE_BYTES: Final = 2**26
 _CLOCKS_APART_S: Final = 0.5

@@ -22,8 +22,6 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.choice import Choice
 from citus_analysis.runner.planning.plan import PlannedRun, last_iteration, make_plan
 
-__all__ = ["JOURNAL", "LOCK", "PRIVATE", "Carried", "begin", "begun_experiment", "carry_on"]
-
 #: The runner's own folder in the tree, its journal, and the lock file against a second runner.
 PRIVATE: Final = ".runner"
 JOURNAL: Final = "journal.jsonl"

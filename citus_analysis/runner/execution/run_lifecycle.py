@@ -25,8 +25,6 @@ from citus_analysis.runner.records.run_results import RunResult, client_words, j
 from citus_analysis.runner.systems.system import Description
 from citus_analysis.runs.run_status import OUTCOME_OF, worst_status
 
-__all__ = ["RunLifecycle"]
-
 _ENVIRONMENT: Final = "environment"
 
 

@@ -11,8 +11,6 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-__all__ = ["CAPABILITIES", "Capabilities", "SystemName"]
-
 
 @dataclass(frozen=True)
 class Capabilities:

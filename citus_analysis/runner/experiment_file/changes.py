@@ -15,8 +15,6 @@ from typing import Final
 from citus_analysis.errors import FormatError, UsageError
 from citus_analysis.texts.yaml_text import parse_yaml
 
-__all__ = ["changed_document"]
-
 #: Mappings whose keys are names of PostgreSQL or of a load generator, and may contain dots (`citus.shard_count`).
 _FREE_NAMES: Final = (("matrix", "settings"), ("target", "settings"), ("driver", "properties"))
 

@@ -10,8 +10,6 @@ from citus_analysis.redaction import names_secret
 from citus_analysis.runner.experiment_file.fields import LocalPath, Part, Setting
 from citus_analysis.runner.experiment_file.own_workloads import ScriptedWorkload, check_workload_names
 
-__all__ = ["DriverHost", "PgbenchDriver", "YcsbDriver"]
-
 
 class PgbenchDriver(Part):
     """YCSB's table and core workloads as pgbench scripts."""

@@ -33,8 +33,6 @@ from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, E
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 
-__all__ = ["Experiment", "experiment_schema", "load_experiment", "parse_experiment"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 

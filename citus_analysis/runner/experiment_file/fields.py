@@ -9,8 +9,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from citus_analysis.core.shipped_files import shipped
 
-__all__ = ["FOLDER", "LocalFile", "LocalPath", "Part", "Positive", "Setting", "setting_text"]
-
 #: Key of the validation context: the folder of the experiment file.
 FOLDER = "folder"
 

@@ -9,8 +9,6 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from citus_analysis.runner.experiment_file.fields import Part, Positive, Setting
 
-__all__ = ["CORE_NAMES", "TAGS", "Matrix"]
-
 #: Workloads of every driver except `command`.
 CORE_NAMES = ("load", "load-e", "a", "b", "c", "d", "e", "f")
 

@@ -9,8 +9,6 @@ from pydantic import Field
 from citus_analysis.defaults import LEVEL
 from citus_analysis.runner.experiment_file.fields import LocalPath, Part, Positive
 
-__all__ = ["Limits", "Monitor", "Samplers", "StopRule"]
-
 
 class Monitor(Part):
     """The sampled client: its statements are logged by every node, the main client's are not."""

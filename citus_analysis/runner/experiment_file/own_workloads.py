@@ -23,17 +23,6 @@ from citus_analysis.formats import format_named
 from citus_analysis.formats.clients.command_output import SUMMARY_NAMES, pattern_problem
 from citus_analysis.runner.experiment_file.fields import LocalFile, LocalPath, Part, Positive
 
-__all__ = [
-    "PLACEHOLDERS",
-    "CommandDriver",
-    "CommandWorkload",
-    "OwnWorkload",
-    "Script",
-    "ScriptedWorkload",
-    "placeholders",
-    "used_names",
-]
-
 #: Names allowed in braces in arguments, templates and values of environment variables.
 PLACEHOLDERS: Final[Mapping[str, str]] = {
     "host": "the node that this process connects to; in a set-up the coordinator",

@@ -11,8 +11,6 @@ from citus_analysis.runner.experiment_file.capabilities import SystemName
 from citus_analysis.runner.experiment_file.fields import Part, Positive, Setting
 from citus_analysis.texts.path_names import file_name_problem
 
-__all__ = ["LOG_LINE_PREFIX", "ClusterTarget", "EmbeddedTarget", "FilesTarget", "NodeAddress"]
-
 #: The prefix that the study fixed; every server that the runner configures uses it.
 LOG_LINE_PREFIX = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 

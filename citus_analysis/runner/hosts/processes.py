@@ -22,8 +22,6 @@ import psutil
 
 from citus_analysis.runner.journal import Journal
 
-__all__ = ["Launched", "LaunchedHere", "Processes"]
-
 _GRACE_S: Final = 10.0
 _POLL_S: Final = 0.05
 

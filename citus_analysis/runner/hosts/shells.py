@@ -22,8 +22,6 @@ from citus_analysis.runner.hosts.processes import Launched, Processes
 if TYPE_CHECKING:
     import paramiko
 
-__all__ = ["LocalShell", "RemoteProgram", "Sampling", "Shell", "SshShell", "open_ssh"]
-
 _CONNECT_TIMEOUT_S: Final = 15
 _JOIN_TIMEOUT_S: Final = 10
 _CHUNK_BYTES: Final = 65_536

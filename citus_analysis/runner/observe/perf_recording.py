@@ -18,8 +18,6 @@ from citus_analysis.runner.hosts.shells import Shell, SshShell
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.artefacts import perf_report
 
-__all__ = ["Perf"]
-
 _FREQUENCY_HZ: Final = 99  # not a round number, so that sampling does not keep step with timers
 _REPORTS: Final = {
     "report-flat": ["--no-children", "-g", "none"],

@@ -17,8 +17,6 @@ from citus_analysis.runner.observe.snapshots import Connect
 from citus_analysis.runner.systems.connections import Connection, query
 from citus_analysis.runner.systems.system import Node
 
-__all__ = ["record_plans"]
-
 
 def record_plans(
     statements: Sequence[str], node: Node, connect: Connect, output: Path, *, timeout_s: float

@@ -15,8 +15,6 @@ from citus_analysis.runner.journal import Seen
 from citus_analysis.runner.observe.snapshots import Snapshot
 from citus_analysis.runner.records.run_results import read_client
 
-__all__ = ["Reached", "count_sessions"]
-
 #: Probability below which a distribution of sessions is not due to chance; clients choose nodes at random.
 _RARE: Final = 0.01
 #: Applications of sessions that do not belong to clients: of Citus' nodes among each other, and of this tool.

@@ -12,8 +12,6 @@ from citus_analysis.runner.observe.reached_nodes import Reached, count_sessions
 from citus_analysis.runner.observe.snapshots import ActivitySampling, Counters, Snapshot, snapshot_costs, start_activity
 from citus_analysis.runner.systems.system import ConnectionInfo, Target
 
-__all__ = ["ServerRecording"]
-
 
 @dataclass
 class ServerRecording:

@@ -15,8 +15,6 @@ from typing import Final
 from citus_analysis.runner.experiment_file.measuring import Samplers
 from citus_analysis.runner.hosts.shells import Sampling, Shell
 
-__all__ = ["ENVIRONMENT", "Sampled", "chosen_samplers", "sampler_arguments", "start_samplers"]
-
 #: Dates in ISO form and UTC for any locale of the node, and no colours, which sysstat prints on a terminal (as of ssh).
 ENVIRONMENT: Final = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
 

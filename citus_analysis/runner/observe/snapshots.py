@@ -24,8 +24,6 @@ from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.systems.connections import Connecting, Connection, query
 from citus_analysis.runner.systems.system import Node
 
-__all__ = ["ACTIVITY", "ActivitySampling", "Counters", "Snapshot", "snapshot_costs", "start_activity"]
-
 #: Name of the snapshots of pg_stat_activity in file names.
 ACTIVITY: Final = "activity"
 

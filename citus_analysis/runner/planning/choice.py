@@ -17,8 +17,6 @@ from fnmatch import fnmatchcase
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.runner.planning.plan import PlannedRun
 
-__all__ = ["Choice"]
-
 
 @dataclass(frozen=True)
 class Choice:

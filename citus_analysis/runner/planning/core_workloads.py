@@ -20,18 +20,6 @@ from typing import Final, Literal
 
 from citus_analysis.errors import UnknownNameError
 
-__all__ = [
-    "CORE_WORKLOADS",
-    "CREATE_TABLE",
-    "FIELDS",
-    "FIELD_LENGTH",
-    "TABLE",
-    "CoreWorkload",
-    "Distribution",
-    "Script",
-    "pgbench_scripts",
-]
-
 Distribution = Literal["uniform", "zipfian", "latest"]
 
 TABLE: Final = "usertable"

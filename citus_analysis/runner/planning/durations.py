@@ -18,8 +18,6 @@ from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.journal import Entry, Journal
 from citus_analysis.runner.planning.plan import PlannedRun
 
-__all__ = ["Durations", "Estimate", "duration_text"]
-
 
 @dataclass(frozen=True)
 class Estimate:

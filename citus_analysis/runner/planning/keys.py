@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from citus_analysis.errors import UsageError
 
-__all__ = ["KeyRange", "key_hashes", "key_names", "partition", "share_threads"]
-
 _FNV_OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME: Final = np.uint64(1099511628211)
 

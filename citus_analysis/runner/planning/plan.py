@@ -29,16 +29,6 @@ from citus_analysis.runner.experiment_file.fields import Setting, setting_text
 from citus_analysis.runner.experiment_file.own_workloads import ScriptedWorkload, used_names
 from citus_analysis.runner.experiment_file.target_fields import ClusterTarget
 
-__all__ = [
-    "Configuration",
-    "PlannedRun",
-    "configurations",
-    "keeps_table",
-    "last_iteration",
-    "make_plan",
-    "table_before",
-]
-
 
 @dataclass(frozen=True)
 class Configuration:

@@ -19,17 +19,6 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.study_tree import ClientName
 
-__all__ = [
-    "client_log",
-    "inside",
-    "perf_report",
-    "plan_file",
-    "resource_folder",
-    "sampler_output",
-    "server_log",
-    "snapshot_file",
-]
-
 
 def inside(tree: Path, place: PurePath | str) -> Path:
     """The path of a place in the tree.

@@ -7,8 +7,6 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-__all__ = ["newest_match"]
-
 _TAIL_BYTES: Final = 8192
 
 

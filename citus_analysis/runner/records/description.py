@@ -20,8 +20,6 @@ from citus_analysis.runner.systems.state.shards import PLACEMENT_COLUMNS, placem
 from citus_analysis.runner.systems.system import Description, Node, Placement
 from citus_analysis.study_tree import CONFIG_NAMES
 
-__all__ = ["check_environment", "environment_of", "facts_of", "write_description"]
-
 _NODE_COLUMNS = ("nodeid", "groupid", "nodename", "nodeport", "noderole")
 
 

@@ -16,8 +16,6 @@ from citus_analysis.formats import Content, detect_format
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.artefacts import resource_folder
 
-__all__ = ["Leaving", "collect_left"]
-
 _IDENTITY: Final = 'files:\n  - pattern: "{iteration}/{part}/**"\n    meta: {role: main}\n'
 
 

@@ -16,8 +16,6 @@ from typing import Final
 
 from citus_analysis.core.output_files import open_output
 
-__all__ = ["FILE_NAME", "Outcome", "write_outcomes"]
-
 FILE_NAME: Final = "outcomes.csv"
 
 

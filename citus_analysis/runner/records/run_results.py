@@ -20,8 +20,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.stats.merged_clients import derive_runs
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["RunResult", "client_words", "judge_run", "last_words", "read_client", "read_rates", "share_remark"]
-
 #: Error messages of pgbench, libpq, YCSB and the Java virtual machine.
 _COMPLAINT: Final = re.compile(
     rb"^.*(?:\b(?:error|fatal|panic)\b:|Exception\b|Error:|^Error ).*$", re.MULTILINE | re.IGNORECASE

@@ -36,8 +36,6 @@ from citus_analysis.runner.systems.state.spreading import TableSpread
 from citus_analysis.runner.systems.state.task_level import TaskLevel, level_of, probe_task_level
 from citus_analysis.runner.systems.system import ConnectionInfo, Description, LogMark, Node
 
-__all__ = ["Cluster"]
-
 
 class Cluster:
     """A cluster that this tool did not start, and whose former state is restored at the end.

@@ -12,8 +12,6 @@ from citus_analysis.runner.systems.cluster_nodes import address_of
 from citus_analysis.runner.systems.log_readers import LogReader, make_log_reader
 from citus_analysis.runner.systems.system import LogMark, Node
 
-__all__ = ["ClusterLogs"]
-
 _WAY_OUT: Final = (
     "a monitored run needs the server logs: GRANT pg_monitor and pg_read_server_files TO target.user and EXECUTE ON "
     "FUNCTION pg_current_logfile, pg_read_binary_file and pg_stat_file, or read them from a folder with "

@@ -11,8 +11,6 @@ from citus_analysis.runner.hosts.shells import LocalShell, Shell, SshShell, open
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import Node
 
-__all__ = ["NodeShells", "address_of", "discover_nodes"]
-
 
 def discover_nodes(target: ClusterTarget) -> list[Node]:
     """The nodes of a cluster: from pg_dist_node for Citus unless `target.discover` is false, else from `target.nodes`.

@@ -20,24 +20,6 @@ from citus_analysis.runner.planning.core_workloads import CREATE_TABLE, FIELD_LE
 from citus_analysis.runner.planning.keys import key_names
 from citus_analysis.runner.systems.system import Node
 
-__all__ = [
-    "MARK",
-    "SETTINGS_DESCRIBED",
-    "Connecting",
-    "Connection",
-    "connect",
-    "count_rows",
-    "dotted",
-    "drop_table",
-    "fill_table",
-    "make_monitor_role",
-    "make_table",
-    "query",
-    "read_citus_nodes",
-    "read_settings",
-    "settle",
-]
-
 #: Settings that affect the results of a benchmark; they are recorded in `config.yml`.
 SETTINGS_DESCRIBED: Final = (
     "server_version",

@@ -39,8 +39,6 @@ from citus_analysis.runner.systems.state.shards import default_shard_count, make
 from citus_analysis.runner.systems.state.task_level import level_of, probe_task_level
 from citus_analysis.runner.systems.system import ConnectionInfo, Description, LogMark, Node
 
-__all__ = ["Embedded"]
-
 _CITUS_SETTINGS: Final[dict[str, Setting]] = {
     "shared_preload_libraries": "citus",
     "wal_level": "logical",

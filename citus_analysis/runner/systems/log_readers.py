@@ -23,8 +23,6 @@ from citus_analysis.runner.systems.system import LogFile, LogMark, Node
 if TYPE_CHECKING:
     import paramiko
 
-__all__ = ["FolderLogs", "LogReader", "SftpLogs", "SqlLogs", "make_log_reader"]
-
 _CHUNK_BYTES: Final = 8 * 2**20
 _HEAD_BYTES: Final = 128  # with the first line's time
 

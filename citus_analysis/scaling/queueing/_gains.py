@@ -13,8 +13,6 @@ from citus_analysis.scaling.queueing._structures import Change, Layout, Paramete
 from citus_analysis.scaling.queueing.networks import station_numbers, throughputs
 from citus_analysis.scaling.queueing.whatif_results import Gain
 
-__all__ = ["DECIDED", "gain_of"]
-
 #: A gain is stated if all gains that the runs allow lie within this factor of it.
 DECIDED: Final = 1.15
 #: Logarithm of the factor up to which gains are tested, which is larger than `DECIDED`.

@@ -23,8 +23,6 @@ from scipy.optimize import least_squares
 from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.queueing._structures import Layout, Parameters
 
-__all__ = ["FittedNetwork", "Logarithms", "Samples", "fit_network", "profile", "with_slopes"]
-
 #: The logarithm of a predicted quantity for each of several networks.
 Logarithms = Callable[[Sequence[Parameters]], list[float]]
 

@@ -14,20 +14,6 @@ from numpy.typing import NDArray
 from citus_analysis.core.array_types import Floats
 from citus_analysis.scaling.queueing.networks import Station, solve_networks, station_numbers
 
-__all__ = [
-    "CLIENT",
-    "EVERY_PART",
-    "PARTS",
-    "Change",
-    "Layout",
-    "Parameters",
-    "Prediction",
-    "Predictions",
-    "Shape",
-    "layouts",
-]
-
-
 #: The parts of an operation's response time. `outside` is the time that no span of the servers covers: the client and
 #: its driver, the network to the server, queueing before the statement, and commits that no duration contains.
 PARTS: Final = ("parent", "child", "network", "outside")

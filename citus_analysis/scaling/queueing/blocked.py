@@ -30,8 +30,6 @@ from citus_analysis.stats.run_means import strata_of
 from citus_analysis.stats.series.sequences import DEFAULT_SKIP
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["BLOCKED_FROM", "blocked_time"]
-
 _KEY: Final = ("resource", "run_id")
 #: The columns needed of the table `statements`, which has hundreds of thousands of rows per hour.
 BLOCKED_FROM: Final = (

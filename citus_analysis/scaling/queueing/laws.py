@@ -20,8 +20,6 @@ from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.runs.concurrency import TOLERANCE, concurrency
 from citus_analysis.units import US_PER_S
 
-__all__ = ["Bounds", "Little", "asymptotic_bounds", "little", "little_runs", "service_demand", "utilisation"]
-
 
 @dataclass(frozen=True)
 class Little:

@@ -21,9 +21,6 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
 
-__all__ = ["NetworkSolution", "mva", "mva_multiclass"]
-
-
 #: Most populations (times resources) of an exact solution; more would take much time and memory.
 MOST_POPULATIONS: Final = 5_000_000
 

@@ -24,9 +24,6 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
 from citus_analysis.errors import UsageError
 
-__all__ = ["ClosedSolution", "Station", "solve_closed", "solve_networks", "station_numbers", "throughputs"]
-
-
 #: Above this number of customers, smaller numbers by this factor are solved separately, because weights underflow.
 _SAFE, _WIDEST = 200, 4
 #: Places of the fields of a station in the array of its numbers.

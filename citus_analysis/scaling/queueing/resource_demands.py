@@ -23,8 +23,6 @@ from citus_analysis.scaling.queueing.laws import asymptotic_bounds, service_dema
 from citus_analysis.scaling.queueing.whatif_results import WhatIf
 from citus_analysis.units import US_PER_S
 
-__all__ = ["first_to_saturate", "load_bounds", "predictions", "resource_demands"]
-
 _RUN: Final = ("resource", "run_id")
 _PREDICTED_FROM: Final = (
     *("runs", "operation_latencies", "settings", "cpu_samples", "device_samples", "match_quality", "nodes"),

@@ -30,8 +30,6 @@ from citus_analysis.stats.estimate.intervals import mean_method
 from citus_analysis.texts.counted_words import listed
 from citus_analysis.units import US_PER_S
 
-__all__ = ["MEASURED", "MVA", "Predicted", "change_table", "predicted_changes", "throughput_curves"]
-
 #: Names of the runs' points and of the queueing network's curve, besides those of the models of scalability.
 MEASURED: Final = "measured"
 MVA: Final = "mva"

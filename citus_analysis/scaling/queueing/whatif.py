@@ -31,8 +31,6 @@ from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
 from citus_analysis.units import US_PER_S
 
-__all__ = ["LEAST_THREAD_COUNTS", "TOLERATED_PERCENT", "what_if"]
-
 #: Largest error, in per cent, of an accepted network at a thread count to which it was not fitted.
 TOLERATED_PERCENT: Final = 10.0
 #: Fewest thread counts of which each can be left out and predicted by the others.

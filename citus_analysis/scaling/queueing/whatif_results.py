@@ -15,8 +15,6 @@ from citus_analysis.scaling.queueing._structures import EVERY_PART
 from citus_analysis.stats import Interval
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Gain", "HeldOut", "Placement", "RunTimes", "WhatIf"]
-
 
 @dataclass(frozen=True)
 class RunTimes:

@@ -18,8 +18,6 @@ from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
 from citus_analysis.spans.analyse.profile_percentiles import IN_ORDER, profile_percentiles
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["beside_clients", "in_milliseconds", "parts_by_configuration", "sampled_percent"]
-
 _RUN: Final = ["resource", "run_id"]
 _CONFIGURATION: Final = ["statement_kind", "family", "workers", "threads"]
 #: Columns of `runs` in which repeats agree.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["RECORDED", "certainty_of"]
-
 #: The recorded versions.
 RECORDED: Final = "Citus 12.1, 13.2 and 14.0 on PostgreSQL 15, 16 and 18"
 _FIRST_GPID: Final = (11, 0)

@@ -16,8 +16,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.units import US_PER_MS
 
-__all__ = ["QUANTITIES", "after_warm_up", "coarse_profile", "log_line_profile"]
-
 #: Symbol of the study -> column of `statements`.
 QUANTITIES: Final = {"T": "total_us", "P": "parent_us", "W": "wait_us", "C": "child_us", "L": "latency_us"}
 

@@ -9,8 +9,6 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 
-__all__ = ["COMPONENTS", "COMPONENT_WORDS", "compose", "critical_path", "fan_out_profile", "percentile_profile"]
-
 #: Parts that add up to T: the parent's protocol phases without waiting, among them making connections, the time that
 #: the child reported, and the rest of W.
 COMPONENTS: Final = ("parse_us", "bind_us", "connect_us", "parent_execute_us", "child_us", "latency_us")

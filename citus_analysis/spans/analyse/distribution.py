@@ -10,8 +10,6 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import UsageError
 
-__all__ = ["time_histogram"]
-
 #: Widths of bins, to be multiplied by a power of ten.
 _ROUND: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 #: Columns of a histogram, and the columns of whole numbers.

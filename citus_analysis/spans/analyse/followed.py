@@ -15,8 +15,6 @@ from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.spans.analyse.tail import TailProfile, autovacuum_intervals, tail_profile
 from citus_analysis.texts.counted_words import size_text, threads_text
 
-__all__ = ["TraceStudy", "trace_studies"]
-
 #: Columns of spans that the tail's profile needs.
 _OF_SPANS: Final = ("trace_id", "kind", "start_time", "end_time", "resource", "iteration", "node")
 #: Columns of statements that their profile by percentile needs.

@@ -31,8 +31,6 @@ from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.stats import Comparison, compare, compare_many
 from citus_analysis.texts.counted_words import size_expr, threads_text
 
-__all__ = ["SENT_BY", "ProfileStudy", "profiled_statements", "profiled_threads", "study_profile"]
-
 _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.

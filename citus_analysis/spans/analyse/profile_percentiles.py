@@ -21,8 +21,6 @@ from citus_analysis.stats.estimate.intervals import mean_method
 from citus_analysis.stats.estimate.run_percentiles import RunValues, run_percentile_interval
 from citus_analysis.stats.run_means import strata_of, values_of
 
-__all__ = ["ESTIMATES", "client_percentiles", "percentile_columns", "profile_percentiles"]
-
 PERCENTILES: Final = (50.0, 95.0, 99.0)
 _RUN: Final = ("resource", "run_id")
 #: The order of time; `byte_offset` orders records of one source that have no time, or the same.

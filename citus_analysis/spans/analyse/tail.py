@@ -17,8 +17,6 @@ from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import percent
 
-__all__ = ["TailProfile", "autovacuum_intervals", "tail_profile"]
-
 #: Statements at the beginning of a session count as its start: plans and connections are made there.
 CONNECTION_START: Final = 5
 

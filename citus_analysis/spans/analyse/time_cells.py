@@ -9,8 +9,6 @@ from citus_analysis.spans.analyse.composition import COMPONENTS, compose
 from citus_analysis.texts.natural_order import natural_expr
 from citus_analysis.units import US_PER_MS, US_PER_S
 
-__all__ = ["percentiles_over_time", "summed_time"]
-
 
 @in_callers_kind
 def summed_time(statements: Frame) -> pl.DataFrame:

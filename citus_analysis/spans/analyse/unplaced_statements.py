@@ -9,8 +9,6 @@ import polars as pl
 from citus_analysis.schema import DATA_STATEMENTS
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["unplaced_statements"]
-
 _NEEDED: Final = ("resource", "statement_kind", "executed", "failed")
 
 

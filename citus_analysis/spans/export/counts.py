@@ -6,8 +6,6 @@ from typing import Self, TypeVar
 
 import polars as pl
 
-__all__ = ["ExportCount", "with_a_time"]
-
 
 class ExportCount(int):
     """Number of trace events or spans that were written.

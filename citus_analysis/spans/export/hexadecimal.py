@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["hexadecimal"]
-
 
 def hexadecimal(column: str) -> pl.Expr:
     """A UInt64 column as 16 hexadecimal digits; null stays null.

@@ -25,8 +25,6 @@ from citus_analysis.core.output_files import open_output
 from citus_analysis.spans.export.counts import ExportCount, with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
 
-__all__ = ["PROTOBUF_SUFFIXES", "export_otlp"]
-
 #: Files with these suffixes are written as protobuf, all others as JSON lines.
 PROTOBUF_SUFFIXES: Final = (".pb", ".binpb", ".otlp")
 

@@ -18,8 +18,6 @@ from citus_analysis.spans.export.counts import ExportCount, with_a_time
 from citus_analysis.spans.export.perfetto_json import write_json
 from citus_analysis.spans.export.perfetto_packets import PACKET_SUFFIXES, write_packets
 
-__all__ = ["export_perfetto"]
-
 #: Spans from which on a group of backends is complete: a few hundred megabytes.
 _GROUP: Final = 200_000
 

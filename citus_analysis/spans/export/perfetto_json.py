@@ -23,8 +23,6 @@ from citus_analysis.spans.export.perfetto_packets import Sink
 from citus_analysis.spans.export.span_labels import label, overlapping
 from citus_analysis.spans.model.span_layout import lay_out
 
-__all__ = ["write_json"]
-
 _CHUNK: Final = 50_000
 #: Least duration of an arrow, microseconds.
 _STEP: Final = 1.0

@@ -28,8 +28,6 @@ from citus_analysis.spans.export.hexadecimal import hexadecimal
 from citus_analysis.spans.export.span_labels import label, overlapping
 from citus_analysis.spans.model.span_layout import lay_out
 
-__all__ = ["PACKET_SUFFIXES", "write_packets"]
-
 #: Files with these suffixes are written as packets.
 PACKET_SUFFIXES: Final = (".pftrace", ".perfetto-trace")
 

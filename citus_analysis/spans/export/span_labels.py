@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["label", "overlapping"]
-
 
 def label() -> pl.Expr:
     """Name of a span, with its shard if it works on one."""

@@ -11,8 +11,6 @@ import polars as pl
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.spans.export.counts import ExportCount
 
-__all__ = ["EXPORTS", "export_traces"]
-
 #: Kinds of files that :func:`export_traces` can write.
 EXPORTS: Final = ("perfetto", "otlp")
 

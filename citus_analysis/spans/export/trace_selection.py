@@ -9,8 +9,6 @@ import polars as pl
 
 from citus_analysis.errors import UsageError
 
-__all__ = ["Selected", "Selection"]
-
 
 @dataclass(frozen=True)
 class Selected:

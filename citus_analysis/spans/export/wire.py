@@ -15,19 +15,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Bytes",
-    "Piece",
-    "field",
-    "length_delimited",
-    "messages",
-    "repeated_field",
-    "tag",
-    "varint",
-    "varints",
-    "width",
-]
-
 #: Bytes of many messages: one row a message.
 Bytes = npt.NDArray[np.uint8]
 #: A stretch of bytes that is equal in all messages, or has the same length in each.

@@ -26,8 +26,6 @@ from citus_analysis.spans.match.clocks import RESOLUTION_US
 from citus_analysis.spans.match.contents import are_alike, are_other, repeat_elsewhere
 from citus_analysis.spans.read.ordered_arrays import Flags
 
-__all__ = ["Alignment", "Intervals", "align_streams", "are_alone", "compatible_pairs"]
-
 
 @dataclass(frozen=True)
 class Intervals:

@@ -16,8 +16,6 @@ import polars as pl
 
 from citus_analysis.spans.read.sessions import Sessions
 
-__all__ = ["name_anchors"]
-
 _PLACE: Final = ("gpid", "child_node")
 _SHARD: Final = (*_PLACE, "shard_id")
 

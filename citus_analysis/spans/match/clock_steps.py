@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from citus_analysis.core.array_types import Floats
 from citus_analysis.spans.match.clocks import TOLERANCE_US, Bounds, ClockLine, fit_clock
 
-__all__ = ["fit_steps"]
-
 #: Number, or share, of pairs off the line up to which they are considered late records and not a sign of a step.
 _FEW: Final = 5
 _SHARE: Final = 0.005

@@ -30,16 +30,6 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.spans.match.linear_programme import Columns, least_cost
 from citus_analysis.spans.read.ordered_arrays import Integers, firsts, stable_order
 
-__all__ = [
-    "RESOLUTION_US",
-    "SAME_CLOCK",
-    "TOLERANCE_US",
-    "Bounds",
-    "ClockLine",
-    "fit_clock",
-    "most_agreed_offset",
-]
-
 #: Times in server logs are truncated to milliseconds.
 RESOLUTION_US: Final = 1000.0
 

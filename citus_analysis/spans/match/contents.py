@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from citus_analysis.spans.read.ordered_arrays import Flags, Integers, single
 
-__all__ = ["NO_VALUES", "are_alike", "are_other", "contents_of", "occur", "occur_once", "repeat_elsewhere"]
-
 #: The hash of the values of a statement without constants, or of which they are unknown.
 NO_VALUES: Final = 0
 

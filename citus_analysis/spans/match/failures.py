@@ -19,8 +19,6 @@ from citus_analysis.spans.match.clocks import TOLERANCE_US
 from citus_analysis.spans.match.matching import Clocks, Matching
 from citus_analysis.spans.read.sessions import Sessions, place
 
-__all__ = ["LINK", "link_failures", "link_unreported"]
-
 #: Columns of the links of statements with children without a task.
 LINK: Final[dict[str, pl.DataType]] = {
     "execution": pl.UInt32(),

@@ -8,8 +8,6 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Columns", "least_cost"]
-
 
 @dataclass(frozen=True)
 class Columns:

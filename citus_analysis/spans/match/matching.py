@@ -50,8 +50,6 @@ from citus_analysis.spans.read.sessions import Sessions
 if TYPE_CHECKING:
     from citus_analysis.spans.match.streams import Streams
 
-__all__ = ["Clocks", "Matching", "Verdict", "judge", "match_tasks", "matched"]
-
 _MATCH: Final = TABLES["spans"]["match"].dtype
 _EXACT, _INFERRED, _UNMATCHED = range(3)
 _PROOF: Final = TABLES["spans"]["proof"].dtype

@@ -37,8 +37,6 @@ from citus_analysis.spans.read.ordered_arrays import (
 )
 from citus_analysis.spans.read.sessions import Sessions, place
 
-__all__ = ["Claims", "NodePair", "Ordered", "Rest", "Side", "StreamFacts", "microseconds", "pair_by_order"]
-
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
 _NODES: Final = ("parent_node", "child_node")
 

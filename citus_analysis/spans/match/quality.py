@@ -17,8 +17,6 @@ from citus_analysis.spans.read.assembling import GPID_NODE_FACTOR, numbered_node
 from citus_analysis.spans.read.ordered_arrays import Flags, numbers_of
 from citus_analysis.texts.counted_words import counted, noun_for
 
-__all__ = ["Counts", "clock_offsets", "count_matches", "match_quality"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Names of a parent and a child node; None: unknown.

@@ -24,8 +24,6 @@ from citus_analysis.spans.match.clocks import (
 from citus_analysis.spans.match.contents import are_alike, occur_once
 from citus_analysis.spans.read.ordered_arrays import Flags, Integers, firsts
 
-__all__ = ["ALIGNED", "Streams", "guess_clock"]
-
 Wanted = Literal["once", "alike", "all"]
 _WANTED: Final[tuple[Wanted, ...]] = ("once", "alike", "all")
 

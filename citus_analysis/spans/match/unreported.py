@@ -14,8 +14,6 @@ import polars as pl
 
 from citus_analysis.spans.match.contents import NO_VALUES
 
-__all__ = ["UNREPORTED", "is_silent", "with_unreported"]
-
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
 
 #: Whether a row of tasks is not reported by a record.

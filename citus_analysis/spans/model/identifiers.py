@@ -12,8 +12,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-__all__ = ["ROLES", "Identifiers"]
-
 #: One record can report several spans (a closing duration ends a statement and its execute phase).
 ROLES: Final = {"trace": 0, "statement": 1, "phase": 2, "task": 3, "remote": 4, "local": 5, "connect": 6}
 

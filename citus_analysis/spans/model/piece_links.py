@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from citus_analysis.spans.read.divided import Bring, Keep
 from citus_analysis.spans.read.streamed import Piece
 
-__all__ = ["LinkFrames", "PieceLinks"]
-
 #: Pairs of tasks with children, owners of children, links of statements with children without a task.
 LinkFrames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 

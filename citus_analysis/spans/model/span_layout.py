@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["lay_out"]
-
 
 def lay_out(spans: pl.DataFrame) -> pl.DataFrame:
     """Place spans so that those of one backend nest.

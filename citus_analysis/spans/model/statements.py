@@ -29,8 +29,6 @@ from citus_analysis.spans.read.assembling import frame_of
 from citus_analysis.spans.read.ordered_arrays import Indices, changes, counted, firsts, join_executions, single
 from citus_analysis.spans.read.sessions import PHASES, Sessions
 
-__all__ = ["REPORTED_AT", "kinds", "statement_profile"]
-
 _MATCH: Final = TABLES["statements"]["match"].dtype
 _COLUMNS: Final = (
     "execution", "trace_id", "pid", "gpid", "session_seq", "statement_kind", "statement_fingerprint", "protocol",

@@ -16,8 +16,6 @@ from citus_analysis.spans.model.statements import REPORTED_AT, kinds
 from citus_analysis.spans.read.ordered_arrays import join_executions
 from citus_analysis.spans.read.sessions import Sessions
 
-__all__ = ["owners_of_children", "span_tree"]
-
 _US: Final = pl.Datetime("us", "UTC")
 _MATCH: Final = TABLES["spans"]["match"].dtype
 _KIND: Final = TABLES["spans"]["kind"].dtype

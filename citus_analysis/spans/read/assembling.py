@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly
     from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
 
-__all__ = [
-    "GPID_NODE_FACTOR",
-    "TextNumbers",
-    "columns_of",
-    "frame_of",
-    "new_assembly",
-    "numbered_nodes",
-    "record_columns",
-]
-
 #: gpid = nodeid * GPID_NODE_FACTOR + pid of the parent backend (Citus, GLOBAL_PID_NODE_ID_MULTIPLIER).
 GPID_NODE_FACTOR: Final = 10_000_000_000
 

@@ -20,8 +20,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
 )
 from citus_analysis.spans.read.ordered_arrays import Integers
 
-__all__ = ["BLOCK_BYTES", "Arrays", "Bring", "Cells", "Divided", "Keep", "held", "in_order_of"]
-
 #: Arrays by name: structures, or numbers.
 Arrays = Mapping[str, np.ndarray]
 

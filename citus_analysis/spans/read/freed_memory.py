@@ -6,8 +6,6 @@ import ctypes
 import sys
 from contextlib import suppress
 
-__all__ = ["give_back"]
-
 
 def give_back() -> None:
     """Return the free memory of the allocators of the C library and of Arrow to the system.

@@ -11,8 +11,6 @@ import polars as pl
 
 from citus_analysis.spans.read.assembling import GPID_NODE_FACTOR, numbered_nodes
 
-__all__ = ["group_sessions"]
-
 
 def group_sessions(backends: pl.DataFrame, nodes: pl.DataFrame, most_records: int) -> pl.DataFrame:
     """Divide the backends of one iteration into groups of about `most_records` records.

@@ -10,21 +10,6 @@ from numpy.typing import NDArray
 
 from citus_analysis.core.arrow_arrays import arrow_numbers
 
-__all__ = [
-    "Flags",
-    "Indices",
-    "Integers",
-    "changes",
-    "counted",
-    "firsts",
-    "join_executions",
-    "numbers_of",
-    "pick",
-    "places",
-    "single",
-    "stable_order",
-]
-
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.integer]
 Indices = NDArray[np.intp]

@@ -39,20 +39,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_EVENTS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES
 from citus_analysis.spans.read.ordered_arrays import Flags, Indices, firsts, stable_order
 
-__all__ = [
-    "FILE_COLUMNS",
-    "FILE_ROOM",
-    "TRACED_COLUMNS",
-    "USED",
-    "WORDS",
-    "FileRecords",
-    "LogFiles",
-    "files_in_order",
-    "number_files",
-    "sorted_rows",
-    "word_of",
-]
-
 #: No file is larger than this many bytes.
 FILE_ROOM: Final = 1 << 44
 

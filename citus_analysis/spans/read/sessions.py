@@ -23,7 +23,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
 )
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.read.assembling import (
-    GPID_NODE_FACTOR,
     TextNumbers,
     columns_of,
     frame_of,
@@ -33,22 +32,6 @@ from citus_analysis.spans.read.assembling import (
 from citus_analysis.spans.read.ordered_arrays import Indices
 from citus_analysis.spans.read.records import FILE_ROOM, USED, number_files, sorted_rows
 from citus_analysis.spans.read.stitching import stitch
-
-__all__ = [
-    "GPID_NODE_FACTOR",
-    "PHASES",
-    "Sessions",
-    "Texts",
-    "are_distributed",
-    "begins_of",
-    "coverage_of",
-    "executions_of",
-    "gaps_of",
-    "held_by",
-    "place",
-    "read_sessions",
-    "tasks_of",
-]
 
 
 @dataclass(frozen=True)

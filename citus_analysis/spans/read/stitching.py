@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from citus_analysis.schema import SEVERITIES
 from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted, firsts
 
-__all__ = ["SAME_RECORD", "stitch"]
-
 #: Columns that are equal in two copies of a record, besides the backend. The text is not among the columns that traces
 #: are built from, and is not needed: a backend does not use a number twice within a millisecond.
 SAME_RECORD: Final = (

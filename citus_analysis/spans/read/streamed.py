@@ -39,8 +39,6 @@ from citus_analysis.spans.read.sessions import (
     tasks_of,
 )
 
-__all__ = ["PIECE_EXECUTIONS", "NotInOrder", "Pass", "Piece"]
-
 #: Fewest executions of a piece.
 PIECE_EXECUTIONS: Final = 2**15
 

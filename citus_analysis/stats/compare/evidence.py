@@ -23,8 +23,6 @@ from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_qu
 from citus_analysis.stats.estimate.intervals import Design, log_ratio_error, log_ratio_interval
 from citus_analysis.stats.results import Interval
 
-__all__ = ["Evidence", "Summary", "moments", "worth"]
-
 #: Mean, standard deviation and n, which is not a whole number if runs are correlated.
 Summary = tuple[float, float, float]
 _MOST_RUNS: Final = 100_000

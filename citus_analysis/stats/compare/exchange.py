@@ -41,8 +41,6 @@ from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.printable import printable
 from citus_analysis.units import SECONDS_PER_UNIT, label, unit_of
 
-__all__ = ["render_comparison", "render_gate"]
-
 _NS_PER_US: Final = 1_000.0
 _UNNAMED: Final = re.compile(r"[^\w.,:=@%()-]+")
 #: Ending that Go's format reads as the number of processors that a benchmark used.

@@ -30,8 +30,6 @@ from citus_analysis.stats.compare.verdicts import Comparison, decide
 from citus_analysis.stats.estimate.intervals import log_ratio_interval
 from citus_analysis.stats.results import Interval
 
-__all__ = ["compare_many", "holm"]
-
 _SHARPER: Final = "Holm's procedure decides, although the simultaneous interval, which is wider, contains 1"
 
 

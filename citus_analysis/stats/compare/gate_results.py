@@ -17,8 +17,6 @@ from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
 
-__all__ = ["EXIT_CODES", "Gate", "GateCheck", "GateOutcome", "GateVerdict", "format_gate"]
-
 GateVerdict = Literal["better", "equivalent", "not worse", "worse", "undecided"]
 GateOutcome = Literal["passed", "failed", "undecided"]
 

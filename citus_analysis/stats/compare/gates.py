@@ -34,8 +34,6 @@ from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.run_means import lower_is_better, runs_of, times_of
 from citus_analysis.stats.series.drift import are_interleaved
 
-__all__ = ["gate"]
-
 Side = Literal["candidate", "baseline"]
 
 _SIDE: Final = "dataset"

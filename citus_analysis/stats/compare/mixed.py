@@ -32,8 +32,6 @@ from citus_analysis.stats.estimate._student import f_tail
 from citus_analysis.stats.series.blocks import FEWEST_BLOCKS
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["IterationEffect", "estimate_iterations"]
-
 #: Level of the test that iterations differ.
 _ALPHA: Final = 0.05
 _Labels = NDArray[np.int64]

@@ -24,8 +24,6 @@ from citus_analysis.stats.series.blocks import Layout, layout_of
 from citus_analysis.stats.series.drift import are_interleaved, detect_drift
 from citus_analysis.stats.series.independence import Independence, check_independence
 
-__all__ = ["Question", "compare_levels", "unadjusted"]
-
 
 @dataclass(frozen=True)
 class Question:

@@ -11,8 +11,6 @@ from citus_analysis.stats.compare.ranks import mann_whitney_p
 from citus_analysis.stats.estimate.intervals import Design
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["rank_notes", "size_notes"]
-
 
 def size_notes(*sides: tuple[float, str]) -> list[str]:
     """A warning for each side of two runs, given as number and label.

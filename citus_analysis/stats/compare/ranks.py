@@ -24,8 +24,6 @@ from citus_analysis.stats.estimate._student import normal_quantile, normal_tail
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["cliffs_delta", "hodges_lehmann", "mann_whitney_p"]
-
 #: Up to this many values per sample the null distribution of U is counted exactly.
 _EXACT_UP_TO: Final = 30
 

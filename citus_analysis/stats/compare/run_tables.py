@@ -27,8 +27,6 @@ from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_
 from citus_analysis.stats.series.independence import FEWEST_TO_CHECK
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Asked", "RunComparison", "ask", "check_columns", "compare_runs", "is_shown", "split_selection"]
-
 
 @dataclass(frozen=True, repr=False)
 class RunComparison(Shown):

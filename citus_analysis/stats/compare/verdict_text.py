@@ -17,8 +17,6 @@ from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.text_tables import text_table
 from citus_analysis.units import label
 
-__all__ = ["ADJUSTED", "change_text", "format_comparison", "p_text", "p_words"]
-
 #: Explanation of adjusted p-values and intervals, for a legend.
 ADJUSTED: Final = (
     "verdicts use p adjusted by Holm over all comparisons of one operation, and the intervals of their ratios are "

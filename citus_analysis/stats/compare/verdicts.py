@@ -30,8 +30,6 @@ from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, 
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import noun_for
 
-__all__ = ["CHANGE_WORDS", "MADE_APART", "PLANNED", "Comparison", "Verdict", "compare", "compare_summaries", "decide"]
-
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 #: Verdict -> its words for a throughput along an axis, in every command and report.

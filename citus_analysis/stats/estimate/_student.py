@@ -9,20 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = [
-    "binomial_at_most",
-    "binomial_quantile",
-    "chi2_quantile",
-    "chi2_tail",
-    "f_quantile",
-    "f_tail",
-    "normal_quantile",
-    "normal_tail",
-    "smallest",
-    "t_quantile",
-    "t_tail",
-]
-
 
 def t_quantile(probability: float, freedom: float) -> float:
     """Quantile of Student's t.

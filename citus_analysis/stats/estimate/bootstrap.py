@@ -19,8 +19,6 @@ from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.stats._validate import Seed, as_sample, check_level, generator
 from citus_analysis.stats.results import Interval
 
-__all__ = ["bca_interval"]
-
 #: Below this many values the coverage of a BCa interval is clearly below its level (docs/statistics.md has the table).
 FEW_FOR_BCA: Final = 20
 #: Resampled values in memory at a time (8 bytes each).

@@ -31,8 +31,6 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import InsufficientDataError, UsageError
 
-__all__ = ["histogram_percentiles", "merge_histograms", "overlapping_buckets"]
-
 _EDGES: Final = ("bucket_low_us", "bucket_high_us")
 
 

@@ -23,17 +23,6 @@ from citus_analysis.stats.estimate.percentiles import percentile_interval, value
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted
 
-__all__ = [
-    "Design",
-    "MeanMethod",
-    "mean_interval",
-    "mean_interval_from_summary",
-    "mean_method",
-    "median_interval",
-    "ratio_interval",
-    "ratio_interval_from_summaries",
-]
-
 MeanMethod = Literal["t", "log-t", "normal", "bootstrap"]
 #: Relation between the runs of two sets: none; common iterations, whose effect is random; or pairs of runs made in the
 #: same block.

@@ -13,8 +13,6 @@ from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats.estimate.histograms import merge_histograms
 from citus_analysis.stats.estimate.percentiles import histogram_percentile_interval
 
-__all__ = ["latency_percentiles"]
-
 _CORRELATED: Final = "operations of one run are correlated: the real interval is wider"
 
 

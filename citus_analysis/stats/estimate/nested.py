@@ -21,8 +21,6 @@ from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, m
 from citus_analysis.stats.estimate.percentiles import check_supports
 from citus_analysis.stats.results import Interval
 
-__all__ = ["nested_interval", "run_percentile"]
-
 
 def run_percentile(run: Floats, q: float) -> float:
     """A run's percentile by the median-unbiased rule (type 8 of Hyndman and Fan).

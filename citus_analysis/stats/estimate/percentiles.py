@@ -21,14 +21,6 @@ from citus_analysis.stats.estimate._student import binomial_at_most, binomial_qu
 from citus_analysis.stats.estimate.bootstrap import bca_interval
 from citus_analysis.stats.results import Interval
 
-__all__ = [
-    "PercentileMethod",
-    "histogram_percentile_interval",
-    "percentile_interval",
-    "percentile_ranks",
-    "values_needed",
-]
-
 PercentileMethod = Literal["order", "harrell-davis", "bca"]
 _METHODS = ("order", "harrell-davis", "bca")
 

@@ -29,8 +29,6 @@ from citus_analysis.stats.results import Interval
 from citus_analysis.stats.series.sequences import effective_sample_size
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["RunValues", "run_percentile_interval"]
-
 _ONE_RUN: Final = "one run: the interval is valid for its conditions, not for other runs"
 
 

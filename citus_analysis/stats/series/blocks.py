@@ -21,8 +21,6 @@ import polars as pl
 from citus_analysis.core.array_types import Floats
 from citus_analysis.stats.run_means import times_of, values_of
 
-__all__ = ["FEWEST_BLOCKS", "Layout", "layout_of"]
-
 #: With fewer blocks, the larger quantile of t costs more than pairing gains.
 FEWEST_BLOCKS: Final = 4
 

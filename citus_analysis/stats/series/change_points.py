@@ -36,16 +36,6 @@ from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample
 from citus_analysis.texts.counted_words import counted
 
-__all__ = [
-    "CALIBRATED_FROM",
-    "FEWEST_TO_TRACK",
-    "ChangePoint",
-    "ChangePoints",
-    "cusum_p_value",
-    "find_changes",
-    "rank_cusum",
-]
-
 #: With fewer runs hardly any change is found.
 FEWEST_TO_TRACK: Final = 12
 #: From this many runs on, runs with an autocorrelation of 0.6 raise a false alarm in at most 5 % of sequences.

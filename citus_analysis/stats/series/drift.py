@@ -23,8 +23,6 @@ from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Drift", "are_interleaved", "detect_drift"]
-
 #: Below this n even a perfect order has a p-value above 5 %.
 _FEWEST: Final = 5
 #: Simulated sequences for the detectable drift.

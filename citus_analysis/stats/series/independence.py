@@ -25,8 +25,6 @@ from citus_analysis.defaults import SEED
 from citus_analysis.stats._validate import as_sample
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["FEWEST_TO_CHECK", "Independence", "check_independence"]
-
 #: Below this n neither test has enough power: with 8 runs, a correlation of 0.7 is found in one of four cases.
 FEWEST_TO_CHECK: Final = 8
 #: Level of both tests; frequent false warnings would not be read.

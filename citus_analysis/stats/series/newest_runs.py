@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike
 from citus_analysis.core.array_types import Floats
 from citus_analysis.stats._validate import as_sample
 
-__all__ = ["NEWEST_ALPHA", "NewestShift", "newest_shift"]
-
 #: Probability of a false alarm; together with that of `find_changes` at most 2 % (docs/ci.md).
 NEWEST_ALPHA: Final = 0.014
 #: Autocorrelation of the ranks of successive runs above which there is no result.

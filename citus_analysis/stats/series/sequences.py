@@ -21,17 +21,6 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError, Usage
 from citus_analysis.stats._validate import as_sample
 from citus_analysis.texts.counted_words import counted
 
-__all__ = [
-    "DEFAULT_SKIP",
-    "EffectiveSampleSize",
-    "WarmUp",
-    "autocorrelation",
-    "cut_warm_up",
-    "effective_sample_size",
-    "first_k",
-    "mser5",
-]
-
 #: Statements at the beginning of each session that are skipped by default: connection set-up and cold caches.
 DEFAULT_SKIP: Final = SKIP_FIRST
 _BATCH: Final = 5

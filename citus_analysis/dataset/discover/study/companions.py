@@ -24,8 +24,6 @@ from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.name_tokens import Token, tokens_of
 from citus_analysis.schema import TABLES
 
-__all__ = ["Companion", "numbered_node", "with_companions"]
-
 _COORDINATORS: Final = ("coordinator", "coord")
 _WORKERS: Final = ("worker", "wk", "w", "node")
 _COORDINATOR: Final = "0"

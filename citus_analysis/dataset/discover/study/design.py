@@ -24,8 +24,6 @@ from citus_analysis.dataset.discover.study.own_facts import OwnFacts
 from citus_analysis.runs.setups import USUAL_SET_UP
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["Design", "Member", "UsedToken", "read_design"]
-
 #: Facts that names and contents both may state.
 _COMPARED: Final = ("threads", "scale_factor", "records", "operations")
 #: Facts that numbers in names state.

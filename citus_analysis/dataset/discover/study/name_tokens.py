@@ -21,8 +21,6 @@ from typing import Final
 
 from citus_analysis.dataset.discover.identity import plain_name
 
-__all__ = ["MEANINGS", "Token", "tokens_of"]
-
 #: Word beside a number -> what the number may be; of several, the contents of the files decide.
 MEANINGS: Final = {
     **dict.fromkeys(("worker", "workers", "w", "wk", "node", "nodes", "n", "nw", "numworkers"), ("workers",)),

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["UNKNOWN", "OwnFacts", "own_facts"]
-
 #: Fact -> patterns of the lines that state it, in outputs of load generators.
 _NUMBERS: Final = {
     "threads": (

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-
-__all__ = ["laid_aside", "take_in"]
-
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
 

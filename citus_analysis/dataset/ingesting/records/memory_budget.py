@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from citus_analysis.spans.read.divided import Arrays, Bring, Keep
 
-__all__ = ["MemoryBudget", "budget_for"]
-
 #: Bytes of arrays in memory, unless the records are so many that their pairing needs it.
 BUDGET_BYTES: Final = 256 * 2**20
 BUDGET_UP_TO: Final = 25_000_000

@@ -27,8 +27,6 @@ from citus_analysis.spans.read.ordered_arrays import firsts
 if TYPE_CHECKING:
     from citus_analysis.spans.read.sessions import Sessions
 
-__all__ = ["MOST_RECORDS", "Groups", "records_by_group"]
-
 #: Records that are processed at once: some 100 MB with the frames built from them.
 MOST_RECORDS: Final = 250_000
 #: Records that are divided at once, at least; at most twice as many.

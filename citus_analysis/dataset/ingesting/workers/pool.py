@@ -20,8 +20,6 @@ from typing import Final, Protocol, Self, TypeVar
 from citus_analysis.core.worker_processes import processes
 from citus_analysis.dataset.objects.object_place import SilentStoreError
 
-__all__ = ["MANY_ITEMS", "Pool", "Stopped", "batches", "grouped"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

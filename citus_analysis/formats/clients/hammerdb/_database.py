@@ -22,8 +22,6 @@ from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["MAGIC", "is_job_database", "read_database"]
-
 MAGIC: Final = b"SQLite format 3\0"
 _LIMIT_BYTES: Final = 256 * 2**20
 #: Steps of SQLite's machine after which a query on a damaged or hostile database is ended.

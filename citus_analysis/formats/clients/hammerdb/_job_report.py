@@ -20,8 +20,6 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
 from citus_analysis.operations import OVERALL
 
-__all__ = ["JOB_REPORT", "read_job_report"]
-
 JOB_REPORT: Final = re.compile(rb'\A\s*\{\s*"schema"\s*:\s*"hammerdb-job-report-v1"')
 _LIMIT_BYTES: Final = 64 * 2**20
 _OF_QUERIES: Final = "tproc_h_result"

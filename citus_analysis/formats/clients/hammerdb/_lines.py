@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["FAILED_USER", "KINDS", "NUMBER", "RESULTS", "SIGN", "SIGN_WORDS", "STRANGE", "UNKNOWN", "UNKNOWN_RESULT"]
-
 NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _USER: Final = r"^(?:Vuser [0-9]+: ?)?"
 #: Like `_USER`, or a text in a list of JSON.

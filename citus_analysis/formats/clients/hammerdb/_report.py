@@ -28,8 +28,6 @@ from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.operations import OVERALL
 from citus_analysis.schema import TABLES
 
-__all__ = ["Facts", "Report", "counted", "metrics_of"]
-
 _MS_PER_MIN: Final = 60_000
 _S_PER_MIN: Final = 60
 _MS_PER_S: Final = 1_000

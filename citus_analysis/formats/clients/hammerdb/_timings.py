@@ -8,8 +8,6 @@ from typing import Final
 
 from citus_analysis.operations import OVERALL, SAMPLED_PERCENTILES
 
-__all__ = ["Row", "Timings", "named"]
-
 #: Section, metric, unit and value.
 Row = tuple[str, str, str | None, float]
 #: Fields of JOBTIMING and of the JSON -> names of the profile, if these differ in more than case and the suffix `_ms`.

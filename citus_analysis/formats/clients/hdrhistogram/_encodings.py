@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["Ints", "decoded"]
-
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 _V0, _V1, _V2 = 0x1C849308, 0x1C849301, 0x1C849303

@@ -12,8 +12,6 @@ from typing import Final
 
 from citus_analysis.texts.metric_names import Metric, metric_of, percentile_of
 
-__all__ = ["AGGREGATES", "COUNTED", "FACTS", "Named", "is_latency", "is_measure", "is_throughput", "named"]
-
 _NAMES: Final = {
     "threads": "threads connections client num_clients nclients conns sessions vus active_virtual_users",
     "workers": "workers num_workers n_workers worker_nodes worker_count",

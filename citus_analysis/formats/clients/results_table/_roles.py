@@ -30,8 +30,6 @@ from citus_analysis.formats.clients.results_table._columns import (
 from citus_analysis.formats.clients.results_table._sheet import MISSING, Line, Sheet, decimal_mark, numbers_of
 from citus_analysis.texts.metric_names import COUNTS
 
-__all__ = ["IS_SUMMARY", "NO_RUNS", "Roles", "repetitions", "roles_of"]
-
 #: Values of one run: runs that differ in them are not of different set-ups.
 _OF_ONE_RUN: Final = frozenset(["iteration", "runtime_ms", "operations_done", "failed_operations", "status"])
 _MOST_COUNT: Final = 10**15

@@ -16,8 +16,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.texts.metric_names import percentile_of
 from citus_analysis.units import SECONDS_PER_UNIT
 
-__all__ = ["ALL", "TOOL", "tables_of"]
-
 #: `clients.tool` of these runs.
 TOOL: Final = "table of results"
 #: Section of the latencies of all operations.

@@ -13,8 +13,6 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Reject
 from citus_analysis.texts.stated_numbers import numbers_in
 
-__all__ = ["MISSING", "Line", "Sheet", "decimal_mark", "numbers_of", "read_sheet"]
-
 #: Cells without a value.
 MISSING: Final = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", "none", "\\n"})
 _MOST_COLUMNS: Final = 200

@@ -14,8 +14,6 @@ import polars as pl
 from citus_analysis.formats.clients.ycsb._summary_totals import summary_contradictions
 from citus_analysis.operations import COMPOUND, FAILED, is_counted_once
 
-__all__ = ["Client", "client_rows", "totals"]
-
 _OPTION_WITH_VALUE: Final = frozenset({"-threads", "-target", "-db", "-P", "-p", "-l"})
 #: Codes of operations that succeeded; clients print an empty code for a status without a name.
 _PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0", "Return=")

@@ -15,8 +15,6 @@ from citus_analysis.formats.reading.latency_counts import LatencyCounts
 from citus_analysis.operations import FAILED
 from citus_analysis.units import US_PER_S
 
-__all__ = ["HEADER", "RAW", "TOTAL", "GoLatencies"]
-
 HEADER: Final = "operation,timestamp_us,latency_us"
 #: A line of an operation, and its repetition; times until the year 2286.
 RAW: Final = r"^[A-Z][A-Z_]*,[0-9]{1,16},[0-9]{1,15}$"

@@ -13,8 +13,6 @@ import polars as pl
 
 from citus_analysis.formats.clients.ycsb._lines import NUMBER
 
-__all__ = ["json_values"]
-
 _OBJECT: Final = r'\{[^{}]*"metric"[^{}]*\}'
 _FIELDS: Final = {
     "section": r'"metric"\s*:\s*"([^"]*)"',

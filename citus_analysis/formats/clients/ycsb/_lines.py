@@ -12,21 +12,6 @@ from citus_analysis.formats.clients._messages import SEVERITY, THROWABLE
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import contains
 
-__all__ = [
-    "LIMIT",
-    "NOISE",
-    "NUMBER",
-    "ONCE",
-    "RAW",
-    "STATUS",
-    "SUMMARY",
-    "TELLING",
-    "classified_lines",
-    "glued_head",
-    "may_be_glued",
-    "telling_lines",
-]
-
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
 RAW: Final = r"^[A-Za-z][\w-]*,[0-9]{1,13},-?[0-9]{1,15}$"
 #: A number as Java prints it.

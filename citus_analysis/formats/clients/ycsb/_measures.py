@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["MEASURES"]
-
 MEASURES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Operations": "operations",

@@ -19,8 +19,6 @@ from citus_analysis.formats.reading.lines import reject_runs
 from citus_analysis.formats.sources.content import Block
 from citus_analysis.schema import TABLES
 
-__all__ = ["Parser"]
-
 #: Kinds of lines that become rows.
 _CONVERTED: Final = ("summary", "json", "status", "raw", "error")
 #: Number of status lines kept to find repetitions: a day at one per second.

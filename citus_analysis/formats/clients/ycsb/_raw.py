@@ -11,8 +11,6 @@ from citus_analysis.formats.clients.ycsb._lines import RAW
 from citus_analysis.formats.reading.delimited import read_uniform
 from citus_analysis.operations import FAILED
 
-__all__ = ["latency_rows", "raw_fields", "uniform_fields"]
-
 _COLUMNS: Final = pl.Schema({"section": pl.String(), "time_ms": pl.Int64(), "latency_us": pl.Int64()})
 
 _LAST_MS: Final = 10**13 - 1

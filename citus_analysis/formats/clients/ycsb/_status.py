@@ -18,8 +18,6 @@ import polars as pl
 from citus_analysis.formats.clients.ycsb._lines import STATUS
 from citus_analysis.operations import FAILED
 
-__all__ = ["SERIES_FACTS", "SHOWN", "STATUS_FACTS", "distinct_status", "series_rows", "status_fields"]
-
 #: What a client shows in each status line, and never twice.
 SHOWN: Final = ("log_time", "operations_total")
 #: Arguments of `Client.add_status`, from the status lines of a client (a frame of :func:`status_fields`).

@@ -21,17 +21,6 @@ from citus_analysis.operations import INTENDED
 from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
-__all__ = [
-    "histogram_rows",
-    "is_point",
-    "metric_rows",
-    "named_values",
-    "no_values",
-    "sections_with_percentiles",
-    "series_rows",
-    "with_kinds",
-]
-
 #: A name that is a bucket or a point in time.
 _POINT: Final = r"^>?[0-9]{1,15}$"
 _GROUPS: Final = pl.col("text").str.extract_groups(SUMMARY)

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from citus_analysis.formats.clients._report_lines import Total, contradictions
 from citus_analysis.operations import FAILED, OVERALL
 
-__all__ = ["summary_contradictions"]
-
 _OPERATIONS = ("Operations", "Total Operations")
 _RETURN = "Return="
 #: The run time is printed in whole milliseconds.

@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.placed_lines import Lines, starts_of
 
-__all__ = ["Records", "Vocabulary", "binary_of", "bounds_of", "ended_by_newline", "joined_records"]
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 _NEWLINE = ord("\n")
 

@@ -21,8 +21,6 @@ from citus_analysis.formats.deliveries.exports.readers._json_tables import Numbe
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 from citus_analysis.formats.deliveries.steps import Knows
 
-__all__ = ["SURE", "find_exports"]
-
 #: A field is taken for a tool's text from this confidence on.
 SURE: Final = 0.9
 #: Confidence in a text that is itself an export.

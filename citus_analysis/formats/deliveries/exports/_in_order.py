@@ -14,8 +14,6 @@ from citus_analysis.errors import InputError
 from citus_analysis.formats.deliveries.exports._columns import Records, bounds_of, joined_records
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
-__all__ = ["HELD_BYTES", "Lateness", "in_time_order", "put_together"]
-
 #: Text that may be held in memory to be sorted.
 HELD_BYTES: Final = 2**30
 #: A text that never ends is handed on in parts of this size.

@@ -17,8 +17,6 @@ from citus_analysis.formats.deliveries.exports._shape import OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
-__all__ = ["SEVERITY", "UNSEEN", "Rows", "Table"]
-
 #: In place of a part of a name that stands around a record and was not read.
 UNSEEN: Final = b"\xff"
 

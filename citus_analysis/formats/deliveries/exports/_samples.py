@@ -15,8 +15,6 @@ from citus_analysis.formats.deliveries.exports.readers._journal import entries_o
 from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, fields_of, parsed_json
 from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
-__all__ = ["Sample", "samples"]
-
 _MOST_RECORDS: Final = 400
 #: Arrays further down are no arrays of records.
 _DEEPEST: Final = 6

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-__all__ = ["ANY", "OUTER", "Path", "Shape"]
-
 #: Keys from a record down to a value.
 Path: TypeAlias = tuple[str, ...]
 #: In a path to records: each element of an array.

@@ -21,8 +21,6 @@ from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._columns import bounds_of
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
-__all__ = ["nanoseconds", "states_zone"]
-
 _STAMP: Final = b"0000-00-00T00:00:00"
 _DIGITS: Final = [place for place, char in enumerate(_STAMP) if char == ord("0")]
 _CLOCK: Final = len(_STAMP)

@@ -6,8 +6,6 @@ from typing import Final
 
 from citus_analysis.formats.deliveries.exports._shape import ANY, Path, Shape
 
-__all__ = ["DETAILS", "NAMING", "TEXTS", "TIMES", "words_of"]
-
 #: Names of fields, in lower case and without punctuation. A text, a time or a name is not looked for among these alone;
 #: they decide between several that would do.
 TEXTS: Final = ("log", "message", "textpayload", "msg", "line", "@message", "body", "stringvalue", "raw", "event")

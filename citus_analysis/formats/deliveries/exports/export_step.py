@@ -33,8 +33,6 @@ from citus_analysis.formats.deliveries.line_order import Order
 from citus_analysis.formats.deliveries.placed_lines import Lines
 from citus_analysis.formats.deliveries.steps import Step
 
-__all__ = ["Export", "any_cut"]
-
 _READERS: Final = MappingProxyType({"lines": of_lines, "document": of_documents, "csv": of_csv, "journal": of_journal})
 
 

@@ -13,8 +13,6 @@ from citus_analysis.schema import KINDS, TABLES, Table
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Checkpoints", "checkpoint_records"]
-
 _STARTING: Final = r"^(?:checkpoint|restartpoint) starting: ([^\n]*)"
 _COMPLETE: Final = r"^(?:checkpoint|restartpoint) complete: "
 #: Numbers of a `complete` record, each with the words next to it: versions of PostgreSQL differ in the text between.

@@ -21,8 +21,6 @@ from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import is_compiled
 from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP, Block, Content, Unread, line_cut
 
-__all__ = ["Chunk", "chunks"]
-
 _WINDOWS: Final = (16 * 2**10, 2**20)
 
 

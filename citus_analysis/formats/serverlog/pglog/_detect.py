@@ -24,8 +24,6 @@ from citus_analysis.formats.serverlog.pglog.languages.detected import language_o
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 from citus_analysis.redaction import redact
 
-__all__ = ["as_english", "best_prefix", "explains", "find_prefix", "is_server_log", "looks_like_log", "may_be_log"]
-
 _SAMPLE: Final = 2**20
 _SEVERITY: Final = b"(?:" + "|".join(SEVERITY_WORDS).encode() + b")[1-5]?"
 #: Two spaces follow a severity; after the process in brackets and a colon (RDS), copies may have one.

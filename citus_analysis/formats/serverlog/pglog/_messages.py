@@ -15,8 +15,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.byte_views import series_of
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MESSAGE_CHARS", "MESSAGE_SCAN", "redacted", "redacted_array"]
-
 MESSAGE_CHARS: Final = 500
 #: Bytes searched for secrets before a message is cut, so that no secret is separated from its key.
 MESSAGE_SCAN: Final = 2000

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from citus_analysis.formats.explain._items import Plan
 
-__all__ = ["SCANNED", "ChunkTables", "LogTables", "TablesInOrder", "ordered_tables", "plan_tables", "tables_of_chunk"]
-
 _EVENTS: Final = TABLES["log_events"].parsed()
 SCANNED: Final = Table(
     "scanned",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from citus_analysis.core.array_types import Integers
     from citus_analysis.formats.explain._items import Plan
 
-__all__ = ["LoggedPlans", "Said", "logged_plans", "said_in_csv", "said_in_json", "said_in_syslog", "said_in_text"]
-
 
 class LoggedPlans(NamedTuple):
     """Plans of auto_explain.

@@ -22,30 +22,6 @@ from typing import Final, Protocol
 from citus_analysis.errors import UsageError
 from citus_analysis.schema import SEVERITIES
 
-__all__ = [
-    "ADDRESS_PATTERN",
-    "BACKEND_TYPES",
-    "COMMAND_TAGS",
-    "DETAIL_WORDS",
-    "HEAD_LIMIT",
-    "HELD_BACK",
-    "MARK_PATTERN",
-    "MAX_ELEMENTS",
-    "OLDER_STUDY_PREFIX",
-    "SECOND_PATTERN",
-    "SEVERITY_WORDS",
-    "STAMP_PATTERN",
-    "STUDY_PREFIX",
-    "SYSLOG_HEADER",
-    "TAG_PATTERN",
-    "TEXT_ESCAPES",
-    "ZONE_PATTERN",
-    "Element",
-    "Heads",
-    "Prefix",
-    "compile_prefix",
-]
-
 #: The prefix of the study; the space between `[%p]` and `[%v]` is absent in older extracts.
 STUDY_PREFIX: Final = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 OLDER_STUDY_PREFIX: Final = "%m [%p][%v] : [%l-1] %q[app=%a] "

@@ -17,8 +17,6 @@ from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import scanne
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import LocalTime
 
-__all__ = ["CHUNK_BYTES", "scanned_chunks"]
-
 #: Large, because each chunk has a fixed cost of some milliseconds; larger ones need more memory without much gain.
 CHUNK_BYTES: Final = 28 * 2**20
 

@@ -10,8 +10,6 @@ from citus_analysis.formats.api.format import EXCERPT_CHARS, Reject
 from citus_analysis.formats.sources.content import Unread
 from citus_analysis.schema import Rows
 
-__all__ = ["BLANK", "CONTINUED", "RECORD", "STRAY", "Chunk", "Scanned", "stray_rejects"]
-
 #: Roles of a line: it continues a record, begins one, is blank before the first, or belongs to none.
 CONTINUED, RECORD, BLANK, STRAY = range(4)
 _BROKEN_OFF: Final = "the log ends within this line"

@@ -35,17 +35,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.byte_views import (
 )
 from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP
 
-__all__ = [
-    "Lines",
-    "find_openers",
-    "find_records",
-    "prefix_columns",
-    "record_texts",
-    "scan_with",
-    "shown_sizes",
-    "trimmed",
-]
-
 _BLANKS: Final = b" \t\r\n\x0b\x0c"
 _MARK: Final = re.compile(MARK_PATTERN.encode())
 _GPID: Final = r" gpid=([0-9]{1,18})$"

@@ -35,8 +35,6 @@ from citus_analysis.schema import SEVERITIES, Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ServerLog"]
-
 #: Bytes searched for the beginning of a record; a longer line is skipped.
 _WINDOW: Final = 64 * 2**10
 _DETAIL: Final = SEVERITIES.index("DETAIL")

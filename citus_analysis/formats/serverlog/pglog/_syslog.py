@@ -12,8 +12,6 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import DETAIL_WORDS, SYSLOG_HEADER
 
-__all__ = ["BEYOND_BYTES", "BREAK", "CONTROLS", "is_syslog", "whole_message"]
-
 #: Syslog's escapes of control characters.
 CONTROLS: Final = {"#011": "\t", "#012": "\n", "#015": "\r"}
 #: PostgreSQL writes a tab before each further line of a message, but not before the rest of a long line that it cut.

@@ -19,8 +19,6 @@ from citus_analysis.formats.times.zones import LocalTime, is_offset, zone_minute
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["parse_clock", "to_utc"]
-
 _US_PER_MS: Final = 1000
 _US_PER_MINUTE: Final = 60_000_000
 #: Offsets of zones are constant within a quarter of an hour: each is looked up once.

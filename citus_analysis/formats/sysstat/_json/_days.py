@@ -17,8 +17,6 @@ from citus_analysis.formats.sysstat._json._reports import Moment
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 from citus_analysis.formats.times.zones import timezone_of
 
-__all__ = ["JsonDays"]
-
 _DATE: Final = re.compile(r'"date"\s*:\s*"([^"]*)"')
 _SET_BACK: Final = timedelta(hours=2)
 

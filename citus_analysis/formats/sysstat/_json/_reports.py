@@ -15,8 +15,6 @@ import polars as pl
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
 from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
 
-__all__ = ["Moment", "tables_of"]
-
 _MEMORY: Final = {
     "memfree": "free_kb",
     "avail": "available_kb",

@@ -18,8 +18,6 @@ from citus_analysis.core.array_types import Bools, Floats, Integers
 from citus_analysis.formats.reading.text_fields import CLOCK, NUMBER, Fields, read_fields
 from citus_analysis.formats.sysstat._lines import KINDS, TIME, classified
 
-__all__ = ["split_lines", "with_texts"]
-
 _NOON: Final = 12
 _HALF_DAY_S: Final = 43_200
 _NO_FIELD: Final = -1

@@ -13,8 +13,6 @@ from citus_analysis.formats.sysstat._reports import Report
 from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, PLACE, TOPOLOGY, USERS, names_of
 from citus_analysis.formats.sysstat._tables import judged
 
-__all__ = ["split_rows"]
-
 _ABSENT: Final = ord("-")
 
 

@@ -30,8 +30,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from papermill.engines import Engine, NotebookExecutionManager, papermill_engines
 
-__all__ = ["run_notebook", "shell_in"]
-
 _ENGINE: Final = "citus_analysis"
 _LANGUAGE: Final = {
     "codemirror_mode": {"name": "ipython", "version": 3},

@@ -19,8 +19,6 @@ from citus_analysis.errors import ReportError
 from citus_analysis.report.engine.execution.notebook_work import execute, prepare
 from citus_analysis.report.engine.notebooks import Scalar
 
-__all__ = ["CellCallback", "Kernel", "execute_notebook"]
-
 #: Cells done, and all cells.
 CellCallback = Callable[[int, int], None]
 

@@ -21,8 +21,6 @@ from citus_analysis.report.engine.links import check_links
 from citus_analysis.report.engine.notebook_document import Notebook, Text, text_of
 from citus_analysis.report.engine.notebooks import Scalar, load_notebook
 
-__all__ = ["Finished", "execute", "finish", "open_ahead", "prepare"]
-
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 

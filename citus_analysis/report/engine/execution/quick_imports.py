@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["without_optional_libraries"]
-
 _OPTIONAL: Final = ("rfc3987_syntax", "boto3", "azure", "gcsfs", "pyarrow.fs", "github")
 
 

@@ -16,8 +16,6 @@ from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.texts.counted_words import counted
 
-__all__ = ["empty_table"]
-
 #: Rows per transaction: Spanner allows 80,000 mutations, and each row is one.
 _ROWS_AT_ONCE: Final = 10_000
 _REFUSALS: Final = (

@@ -23,8 +23,6 @@ from citus_analysis.runner.systems.state.server_settings import alter_system, al
 from citus_analysis.runner.systems.state.shards import groups_with_shards, let_group_have_shards
 from citus_analysis.runner.systems.system import Node
 
-__all__ = ["FILE_NAME", "Found", "restore_found", "restore_under"]
-
 FILE_NAME: Final = "found.json"
 _PRIVATE_FILE: Final = 0o600
 

@@ -20,8 +20,6 @@ from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.state.shards import read_placements
 from citus_analysis.runner.systems.system import Growth, Placement
 
-__all__ = ["GrowthLog", "can_grow", "rebalance"]
-
 _POLL_S: Final = 0.2
 #: The strategy that also applies to a new table: the same number of shards on every worker.
 _STRATEGY: Final = "by_shard_count"

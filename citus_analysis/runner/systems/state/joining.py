@@ -7,8 +7,6 @@ import time
 from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, NodeAddress
 from citus_analysis.runner.systems import connections as sql
 
-__all__ = ["add_worker", "remove_worker", "unlisted_workers"]
-
 
 def unlisted_workers(target: ClusterTarget, connection: sql.Connection) -> list[NodeAddress]:
     """Workers of the experiment file that may be added: `pg_dist_node` does not list them, not even as inactive.

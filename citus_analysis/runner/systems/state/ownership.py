@@ -16,8 +16,6 @@ from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import Node
 
-__all__ = ["ClusterInUseError", "ClusterLock", "claim_table"]
-
 #: Two halves of the advisory lock's key: "citu" and "anal" in ASCII.
 _KEY: Final = (0x63697475, 0x616E616C)
 #: Seconds to wait for the lock, because the session of a killed runner may need a moment to end.

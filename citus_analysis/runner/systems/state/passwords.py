@@ -14,8 +14,6 @@ from citus_analysis.runner.experiment_file.measuring import Monitor
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import Node
 
-__all__ = ["monitor_password", "password_in_use"]
-
 
 def monitor_password(monitor: Monitor) -> str | None:
     """The password that the experiment states for the monitor's role; None if it states none.

@@ -14,16 +14,6 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import Node
 
-__all__ = [
-    "alter_system",
-    "altered_values",
-    "check_in_force",
-    "check_settable",
-    "common_settings",
-    "names_of_list",
-    "read_by_node",
-]
-
 #: Settings whose value is a list of quoted names (GUC_LIST_QUOTE), which no catalogue lists; pg_dump has the same list.
 _LISTS_OF_NAMES: Final = frozenset(
     {

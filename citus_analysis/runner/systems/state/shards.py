@@ -21,17 +21,6 @@ from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import Placement
 
-__all__ = [
-    "PLACEMENT_COLUMNS",
-    "default_shard_count",
-    "groups_with_shards",
-    "let_group_have_shards",
-    "make_distributed_table",
-    "placement_rows",
-    "read_placements",
-    "spread_problem",
-]
-
 #: Header of `pg_dist_shard.csv`, in the order of :class:`Placement`.
 PLACEMENT_COLUMNS: Final = (
     "logicalrelid",

@@ -8,8 +8,6 @@ from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.state.joining import unlisted_workers
 from citus_analysis.runner.systems.system import Node
 
-__all__ = ["coordinator_of", "with_known_workers"]
-
 
 def with_known_workers(experiment: Experiment) -> Experiment:
     """The experiment with the cluster's number of workers if `matrix.workers` is empty.

@@ -20,8 +20,6 @@ from citus_analysis.runner.systems.state.shards import (
 )
 from citus_analysis.runner.systems.system import Growth, Node
 
-__all__ = ["TableSpread"]
-
 
 class TableSpread:
     """Places the shards of the benchmark's table on the workers of a run.

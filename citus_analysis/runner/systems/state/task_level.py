@@ -16,8 +16,6 @@ from citus_analysis.runner.experiment_file.measuring import Monitor
 from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.systems import connections as sql
 
-__all__ = ["STOCK_LEVEL", "TaskLevel", "level_of", "probe_task_level"]
-
 TaskLevel = Literal["debug1", "debug2", "debug3", "debug4"]
 
 #: The level assumed if Citus reports no task in a probe (every shard on the node itself, or no table yet).

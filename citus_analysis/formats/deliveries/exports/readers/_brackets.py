@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from citus_analysis.core.array_types import Bools, Integers
 
-__all__ = ["Brackets"]
-
 _QUOTE, _BACKSLASH, _NEWLINE = ord('"'), ord("\\"), ord("\n")
 _IS_BRACKET: Final = np.zeros(256, np.bool_)
 _IS_BRACKET[list(b"[]{}")] = True

@@ -18,8 +18,6 @@ from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
-__all__ = ["of_csv"]
-
 _QUOTE, _NEWLINE = ord('"'), ord("\n")
 #: A row that does not end within so many bytes is taken for damage.
 _ROW_CAP: Final = 64 * 2**20

@@ -23,8 +23,6 @@ from citus_analysis.formats.deliveries.exports.readers._json_tables import Decod
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
 from citus_analysis.formats.deliveries.placed_lines import Lines
 
-__all__ = ["RECORD_CAP", "of_documents"]
-
 #: A longer record is taken for damage: what began with it is handed on as it stands.
 RECORD_CAP: Final = 64 * 2**20
 _BETWEEN: Final = b" \t\r\n,"

@@ -18,8 +18,6 @@ from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
 from citus_analysis.formats.deliveries.placed_lines import Lines
 
-__all__ = ["Entry", "entries_of", "of_journal"]
-
 Entry = dict[bytes, bytes]
 _SIZE: Final = 8
 #: An entry that does not end within so many bytes is taken for damage.

@@ -20,8 +20,6 @@ from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._shape import Path, Shape
 from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
-__all__ = ["Decoder", "Number", "fields_of", "parsed_json", "value_at"]
-
 _TYPES: Final = {"text": pa.binary(), "integer": pa.int64(), "number": pa.float64()}
 _BLANKS: Final = b" \t\r\n"
 _MARK: Final = b"\xef\xbb\xbf"

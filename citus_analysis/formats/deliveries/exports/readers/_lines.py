@@ -13,8 +13,6 @@ from citus_analysis.formats.deliveries.exports._rows import Rows, Table
 from citus_analysis.formats.deliveries.exports.readers._json_tables import Decoder
 from citus_analysis.formats.deliveries.placed_lines import Lines
 
-__all__ = ["of_lines"]
-
 #: Larger stretches do not fit into the caches, smaller ones take more calls.
 _STRETCH: Final = 4 * 2**20
 _BLANKS: Final = b" \t\r\n"

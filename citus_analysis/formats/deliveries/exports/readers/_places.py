@@ -7,8 +7,6 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.deliveries.placed_lines import Lines
 
-__all__ = ["Stretch"]
-
 
 class Stretch:
     """A text that grows at its end and is taken away from its beginning.

@@ -13,8 +13,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.library import gather
 from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column
 from citus_analysis.schema import TABLES
 
-__all__ = ["category_array", "gathered_texts", "joined_numbers", "number_array", "spread_texts"]
-
 _EVENTS: Final = TABLES["log_events"]
 _NUMBERS: Final = {
     np.int64: pa.int64(),

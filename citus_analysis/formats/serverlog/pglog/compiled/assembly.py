@@ -24,21 +24,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import (
 )
 from citus_analysis.formats.serverlog.pglog.compiled.library import loaded_library
 
-__all__ = [
-    "NOTHING_THERE",
-    "NO_CODE",
-    "NO_NUMBER",
-    "NO_PROCESS",
-    "Assembled",
-    "Assembly",
-    "RecordColumns",
-    "Rules",
-    "chosen_items",
-    "copied_items",
-    "joined_items",
-    "place_items",
-]
-
 #: Missing values: of integers, of codes, and of numbers of texts.
 NOTHING_THERE: Final = np.iinfo(np.int64).min
 NO_CODE: Final = 255

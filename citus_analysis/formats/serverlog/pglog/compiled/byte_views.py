@@ -18,8 +18,6 @@ from citus_analysis.core.array_types import Integers
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["cut_to_characters", "series_of", "string_views", "valid_utf8"]
-
 _INLINE: Final = 12
 _INVALID: Final = re.compile("[\udc80-\udcff]")
 Bytes = npt.NDArray[np.uint8]

@@ -15,8 +15,6 @@ import pyarrow as pa
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
 from citus_analysis.formats.serverlog.pglog.compiled.link_table import Addresses, LinkColumns, LinkTable
 
-__all__ = ["DetailLinks"]
-
 _LINKED: Final = "record_byte_offset"
 
 

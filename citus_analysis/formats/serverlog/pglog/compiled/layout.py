@@ -21,26 +21,6 @@ from citus_analysis.core.column_types import HASH, INT32, INT64, REAL, ColumnTyp
 from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, HELD_BACK, MAX_ELEMENTS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
 
-__all__ = [
-    "ASSEMBLED_ITEMS",
-    "CODE_COLUMNS",
-    "ELEMENTS",
-    "FIELDS",
-    "IRREGULAR",
-    "MAX_SHARDS",
-    "MORE_ROOM",
-    "NOT_IN_ORDER",
-    "NUMBER_COLUMNS",
-    "OUT_OF_MEMORY",
-    "RECORD_EVENTS",
-    "RECORD_NUMBERS",
-    "ROW_FORMS",
-    "TEXT_COLUMNS",
-    "layout_hash",
-    "layout_header",
-    "structure",
-]
-
 OUT_OF_MEMORY: Final = -2
 #: Records are not in the order of their sessions.
 NOT_IN_ORDER: Final = -3

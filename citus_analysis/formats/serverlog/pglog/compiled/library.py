@@ -31,19 +31,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.reused_buffers import Reuse
 from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Output
 from citus_analysis.formats.sources.content import EXCERPT_BYTES, LINE_CAP
 
-__all__ = [
-    "TextFacts",
-    "compiled_scanner",
-    "count_heads",
-    "gather",
-    "last_record",
-    "loaded_library",
-    "read_texts",
-    "scan_chunk",
-    "scan_rows",
-    "text_facts",
-]
-
 LIBRARY: Final = Path(__file__).parents[1] / f"_scanner{LIBRARY_SUFFIX}"
 
 _CHUNK, _PREFIX, _OUTPUT, _LINK_COLUMNS, _TEXT_FACTS = map(

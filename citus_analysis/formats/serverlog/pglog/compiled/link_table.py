@@ -12,8 +12,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import structure
 from citus_analysis.formats.serverlog.pglog.compiled.library import loaded_library
 from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column
 
-__all__ = ["Addresses", "LinkColumns", "LinkTable"]
-
 _LINK_COLUMNS = structure("link_columns_t")
 
 #: Addresses of a column's values and of its validity bits: the latter None if all rows are valid, both if none is.

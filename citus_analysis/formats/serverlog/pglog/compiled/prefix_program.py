@@ -13,8 +13,6 @@ from citus_analysis.formats.serverlog.pglog._prefix import LISTS, SEVERITY_WORDS
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 from citus_analysis.formats.serverlog.pglog.compiled.layout import ELEMENTS, FIELDS
 
-__all__ = ["SEVERITY_TABLE", "Program", "program_of"]
-
 LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH, SYSLOG, HOST = range(len(ELEMENTS))
 #: Field of each escape; the first element of an escape fills it, further ones are only matched.
 FIELD_CODES: Final = {name: code for code, name in enumerate(FIELDS)}

@@ -14,8 +14,6 @@ import numpy as np
 
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 
-__all__ = ["ReusedBuffers"]
-
 #: Memory that is this many times too large is not reused: small requests would occupy large blocks.
 _MOST_TIMES: Final = 4
 

@@ -15,8 +15,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column, 
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, arrays_of, batch_of, with_spare_bytes
 from citus_analysis.schema import SEVERITIES
 
-__all__ = ["scan_rows_fast"]
-
 _FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 
 

@@ -22,8 +22,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import (
 )
 from citus_analysis.formats.serverlog.pglog.compiled.reused_buffers import ReusedBuffers
 
-__all__ = ["Column", "Output", "bits"]
-
 _ALIGNMENT: Final = 64
 
 #: Every column, with the type of its values.

@@ -34,8 +34,6 @@ from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLE
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Memory", "add_body_fast", "arrays_of", "batch_of", "scan_fast", "with_spare_bytes"]
-
 _TABLE: Final = TABLES["log_events"]
 #: Meaning of the numbers in a column.
 _WORDS: Final = {

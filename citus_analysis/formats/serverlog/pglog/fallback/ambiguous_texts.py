@@ -8,8 +8,6 @@ import polars as pl
 
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 
-__all__ = ["without_ambiguous"]
-
 
 def without_ambiguous(heads: pl.DataFrame, prefix: Prefix) -> pl.DataFrame:
     """The fields of prefixes without values that are others if texts end as late as possible.

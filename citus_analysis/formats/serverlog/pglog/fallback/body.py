@@ -19,13 +19,6 @@ from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import des
 from citus_analysis.formats.serverlog.pglog.fallback.statement_values import parameter_values, statement_values
 from citus_analysis.schema import DATA_STATEMENTS, TABLES
 
-__all__ = [
-    "add_body",
-    "add_body_of_text",
-    "add_statements",
-]
-
-
 _BAD: Final = ("WARNING", "ERROR", "FATAL", "PANIC")
 _DURATION: Final = r"^duration: (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
 _PLAN: Final = r"^duration: [0-9]{1,12}\.[0-9]{3} ms  plan:"

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from citus_analysis.formats.serverlog.pglog.fallback.python_assembly import PythonAssembly
     from citus_analysis.formats.serverlog.pglog.fallback.python_links import PythonLinks
 
-__all__ = [
-    "TIMES_SLOWER",
-    "Memory",
-    "add_body",
-    "count_heads",
-    "is_compiled",
-    "new_assembly",
-    "new_links",
-    "scan_rows",
-    "scanner",
-]
-
 #: The factor by which the scan of a large log takes longer without compiled code (docs/install.md).
 TIMES_SLOWER: Final = 15
 

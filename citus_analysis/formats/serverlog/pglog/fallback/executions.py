@@ -16,8 +16,6 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NO
 from citus_analysis.formats.serverlog.pglog.compiled.layout import structure
 from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record
 
-__all__ = ["Backend", "Execution", "LocalExecution", "Missing", "Phase", "SentTask", "Session", "packed", "wrapped"]
-
 _FILLER: Final = "unused"
 
 

@@ -33,8 +33,6 @@ from citus_analysis.formats.serverlog.pglog.fallback.executions import (
 from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record, records_in_order
 from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
 
-__all__ = ["PythonAssembly"]
-
 _PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
 _INSIDE: Final = (_LOCAL, _PLANNED, _CONNECT)
 #: Times of the log have a resolution of 1 ms.

@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from citus_analysis.schema import SEVERITIES
 
-__all__ = ["PythonLinks"]
-
 _LINKED: Final = "record_byte_offset"
 _FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 

@@ -14,8 +14,6 @@ from citus_analysis.formats.serverlog.pglog.fallback.ambiguous_texts import with
 from citus_analysis.formats.serverlog.pglog.fallback.body import add_body, add_body_of_text
 from citus_analysis.formats.serverlog.pglog.fallback.syslog_messages import message_texts
 
-__all__ = ["scan"]
-
 
 def scan(chunk: Chunk, prefix: Prefix) -> Scanned:
     """The records of a chunk."""

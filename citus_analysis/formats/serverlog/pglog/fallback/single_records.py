@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_NUMBER, RecordColumns
 from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_NUMBERS
 
-__all__ = ["Record", "records_in_order"]
-
 #: Columns of :class:`RecordColumns` beside the numbers.
 _CODED: Final = ("words", "severity", "statement_kind", "worker_host", "other_shards")
 

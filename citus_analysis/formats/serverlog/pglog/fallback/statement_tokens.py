@@ -29,18 +29,6 @@ import polars as pl
 
 from citus_analysis.formats.serverlog.pglog.compiled.layout import MAX_SHARDS
 
-__all__ = [
-    "BLANK",
-    "CONSTANT",
-    "FNV_OFFSET",
-    "FNV_PRIME",
-    "SEPARATOR",
-    "Statement",
-    "describe",
-    "describe_tokens",
-    "tokens_expr",
-]
-
 SEPARATOR: Final = "\x1f"
 FNV_OFFSET: Final = 0xCBF29CE484222325
 FNV_PRIME: Final = 0x100000001B3

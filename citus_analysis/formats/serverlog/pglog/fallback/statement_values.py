@@ -18,8 +18,6 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import BLANK, CONSTANT, SEPARATOR
 
-__all__ = ["parameter_values", "statement_values"]
-
 _NAME: Final = r'"(?:[^"\x1f]|"")*"?|[A-Za-z_\x80-\xff][A-Za-z0-9_$\x80-\xff]*'
 _TOKEN: Final = re.compile(
     rf"{BLANK}(?:(?P<value>{CONSTANT})|(?P<name>{_NAME})|(?P<other>[^\x00-\x1e\x20\x7f]))".encode("latin-1")

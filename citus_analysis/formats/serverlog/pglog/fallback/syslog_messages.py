@@ -17,8 +17,6 @@ from citus_analysis.formats.serverlog.pglog._syslog import BREAK, CONTROLS
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import cut_to_characters, string_views
 from citus_analysis.formats.sources.content import LINE_CAP
 
-__all__ = ["last_between_messages", "message_texts"]
-
 #: Lines of a message that began earlier than the first line; lines with another number than their process's message.
 _UNKNOWN, _NONE = -1, -2
 

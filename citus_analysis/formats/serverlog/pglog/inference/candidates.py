@@ -13,8 +13,6 @@ from citus_analysis.formats.serverlog.pglog.inference.template import Template
 from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, skeleton, tokens
 from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS, key_before
 
-__all__ = ["candidates"]
-
 #: Groups of records of which templates are made: the largest, and those with the most slots.
 _MOST_GROUPS: Final = 6
 #: Escapes of texts: a word that means one of them may be such a text itself.

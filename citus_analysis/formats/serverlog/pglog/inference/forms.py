@@ -9,8 +9,6 @@ from typing import Final
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 from citus_analysis.formats.serverlog.pglog.inference.tokens import EMPTY, Token, tokens
 
-__all__ = ["STATE", "form_of", "form_of_values"]
-
 #: The form of an SQLSTATE.
 STATE: Final = re.compile(r"[0-9A-Z]{5}")
 #: Kinds of a slot's values -> provisional escape; any other set of kinds is text.

@@ -16,8 +16,6 @@ from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_f
 from citus_analysis.formats.serverlog.pglog.inference.slot_escapes import Fields, named_fields
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Template
 
-__all__ = ["infer_prefix"]
-
 #: Templates that are tried.
 _MOST: Final = 14
 #: Different texts from which templates are made.

@@ -13,8 +13,6 @@ from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 
-__all__ = ["find_lines", "find_process", "is_state", "is_virtual_transaction"]
-
 #: Largest process number of Linux; numbers of other systems are used where a key or `%c` says what they are.
 _MOST: Final = 4_194_304
 _NO_ERROR: Final = "00000"

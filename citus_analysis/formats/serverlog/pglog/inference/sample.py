@@ -9,8 +9,6 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, SEVERITY_WORDS
 
-__all__ = ["Record", "is_record", "records_of"]
-
 _WORDS: Final = "|".join(SEVERITY_WORDS)
 #: The first severity of a line. Two blanks follow; where copies have one, it must not be part of a longer word.
 _MARK: Final = re.compile(rf"(?:{_WORDS})[1-5]?:  |(?<![A-Za-z])(?:{_WORDS})[1-5]?: (?! )")

@@ -9,8 +9,6 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 
-__all__ = ["Facts", "facts_of", "own_facts"]
-
 _RECEIVED: Final = re.compile(r"connection received: host=(?P<h>\S+)(?: port=(?P<port>[0-9]+))?")
 _AUTHORIZED: Final = re.compile(
     r"(?:replication )?connection authorized: user=(?P<u>.*?)(?: database=(?P<d>.*?))?"

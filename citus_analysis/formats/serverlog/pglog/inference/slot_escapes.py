@@ -27,8 +27,6 @@ from citus_analysis.formats.serverlog.pglog.inference.text_escapes import (
 from citus_analysis.formats.serverlog.pglog.inference.time_escapes import second_escapes
 from citus_analysis.formats.serverlog.pglog.inference.vocabulary import key_before
 
-__all__ = ["Fields", "named_fields"]
-
 _BRACKETS: Final = frozenset({b"[]", b"()", b"{}", b"<>"})
 _CLOSING: Final = frozenset({b"]", b")", b"}"})
 #: A key with a bracket that is not closed, and what follows.

@@ -10,8 +10,6 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import Element
 
-__all__ = ["Matched", "Template", "Values"]
-
 #: Value of a slot in each record; None: the record has none, or it is not known where the value ends.
 Values = list[str | None]
 #: Most elements and characters of literals among which the place of `%q` is searched.

@@ -11,8 +11,6 @@ from citus_analysis.formats.serverlog.pglog.inference.session_facts import Facts
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, tokens
 
-__all__ = ["UNSET", "agreement", "escape_of_text", "host_escape", "is_composite"]
-
 #: What user, database and application are before they are known.
 UNSET: Final = ("[unknown]", "")
 _LETTERS: Final = "uda"

@@ -8,8 +8,6 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.inference.template import Values
 
-__all__ = ["second_escapes"]
-
 _SECOND: Final = 19
 #: Lines of several processes are not exactly in the order of their times.
 _DISORDER_S: Final = 2

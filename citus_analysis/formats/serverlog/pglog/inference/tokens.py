@@ -18,8 +18,6 @@ from citus_analysis.formats.serverlog.pglog._prefix import (
     ZONE_PATTERN,
 )
 
-__all__ = ["EMPTY", "Token", "skeleton", "tokens"]
-
 #: Kind (`literal`, or a kind of slot) and text.
 Token = tuple[str, str]
 EMPTY: Final = "empty"

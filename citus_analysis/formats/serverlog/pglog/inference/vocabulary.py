@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["KEYS", "key_before"]
-
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "u": "u user usr username user_name dbuser db_user role uname login",

@@ -9,8 +9,6 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog.languages.words import LANGUAGES, SEVERITIES
 
-__all__ = ["language_of", "language_of_rows"]
-
 _ENGLISH: Final = frozenset(SEVERITIES)
 _ENGLISH_PHASES: Final = ("statement", "parse", "bind", "execute")
 _ENGLISH_BEGUN: Final = re.compile(r"duration: |statement: |(?:parse|bind|execute) \S+: ")

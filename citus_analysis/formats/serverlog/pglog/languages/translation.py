@@ -22,16 +22,6 @@ from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import string_views, valid_utf8
 from citus_analysis.formats.serverlog.pglog.languages.words import LANGUAGES, SEVERITIES, Words
 
-__all__ = [
-    "english_severity",
-    "in_english",
-    "message_in_english",
-    "place_in_log",
-    "severities_in",
-    "translated_rows",
-    "translated_scan",
-]
-
 #: What may stand between a severity and its message.
 _HEAD: Final = r"^(.*?{severity}:  (?:[0-9A-Z]{{5}}: )?(?:\[[^\]\s]+\]  )?)"
 #: Before a message that stands in a column of its own.
