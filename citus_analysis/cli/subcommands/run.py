@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from citus_analysis.runner import Experiment
     from citus_analysis.runner.execution.execute import RunnerSummary
     from citus_analysis.runner.planning.choice import Choice
+    from citus_analysis.stats.compare.paired_looks import PairsResult
 
 
 @click.command("run")
@@ -44,6 +45,20 @@ if TYPE_CHECKING:
     callback=key_values,
     metavar="FIELD=VALUE",
     help="Replace a value of the file; FIELD is dotted, such as target.nodes.0.host; repeatable.",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Measure CELL against itself with --change, at most N times in turns; stop when the verdict stands.",
+)
+@click.option(
+    "--change",
+    "other",
+    multiple=True,
+    callback=key_values,
+    metavar="FIELD=VALUE",
+    help="With --pairs: a value that the other side of each pair has instead; without, both sides are equal.",
 )
 @click.option(
     "--replace-table", is_flag=True, help="Drop a cluster's table usertable even if this tool did not create it."
@@ -69,6 +84,8 @@ def command(
     more: int | None,
     only: tuple[str, ...],
     changes: dict[str, str],
+    pairs: int | None,
+    other: dict[str, str],
     check: bool,
     dry_run: bool,
     schema: bool,
@@ -92,6 +109,8 @@ def command(
         return _restore(restore)
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
+    if other and pairs is None:
+        raise UsageError("--change belongs to --pairs", way_out="use --set to change the experiment itself")
     loaded = load_experiment(experiment, changes)
     choice = Choice((*cells, *only), retry_failed, more or 0)
     if dry_run:
@@ -100,10 +119,34 @@ def command(
         return _print_checks(loaded, out, as_json=as_json)
     if out is None:
         raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
+    if pairs is not None:
+        changed = load_experiment(experiment, {**changes, **other})
+        return _measure_pairs(loaded, changed, out, pairs, (*cells, *only), as_json=as_json)
     with _termination_is_interruption(), live_view() as watch:
         summary = run_experiment(loaded, out, resume=resume, choice=choice, replace_table=replace_table, watch=watch)
     _print_summary(summary, out, as_json=as_json)
     return summary.exit_code
+
+
+def _measure_pairs(
+    base: Experiment, change: Experiment, out: Path, pairs: int, cells: tuple[str, ...], *, as_json: bool
+) -> int:
+    from citus_analysis.errors import UsageError
+    from citus_analysis.runner.execution.paired_session import measure_pairs
+
+    if len(cells) > 1:
+        raise UsageError("pairs are of one configuration", way_out="name one CELL")
+
+    def show(result: PairsResult) -> None:
+        click.echo(printable(f"pair {result.pairs}: {result.sentence}"), err=True)
+
+    with _termination_is_interruption(), live_view() as watch:
+        result = measure_pairs(base, change, out, pairs, cell=next(iter(cells), None), watch=watch, each=show)
+    if as_json:
+        print_json({**asdict(result), "sentence": result.sentence})
+    else:
+        click.echo(printable(result.sentence))
+    return result.exit_code
 
 
 def _restore(out: Path) -> int:

@@ -230,14 +230,40 @@ def render_gate(found: Gate, kind: str) -> str:
         cases = [(c.name, outcome.get(c.verdict, ""), words) for c, words in zip(found.checks, said, strict=True)]
         cases += [(cell, "failure", "no run of the candidate is ok") for cell in found.failed_runs]
         return _junit_document("gate", cases)
-    head = ["configuration", "candidate", "baseline", "runs", "change", "verdict"]
+    head = ["configuration", "candidate", "baseline", "runs", "change", "baseline, then candidate", "verdict"]
     rows = [
-        [check.name, *_markdown_cells(check.comparison)[1:], f"{check.verdict}{check.advice()}"]
+        [
+            check.name,
+            *_markdown_cells(check.comparison)[1:],
+            _sparkline(check.baseline_values, check.values),
+            f"{check.verdict}{check.advice()}",
+        ]
         for check in found.checks
     ]
     lines = [f"### {_GATE_WORDS[found.verdict]} {found.summary_lines()[0]}", "", *_markdown_table(head, rows)]
     commands = ["", "```bash", *found.commands(), "```"] if found.commands() else []
     return "\n".join([*lines, *commands, "", *(f"- {_cell(note)}" for note in found.notes())]).rstrip()
+
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+#: Runs of a side that a sparkline shows.
+_NEWEST: Final = 12
+
+
+def _sparkline(before: Sequence[float], after: Sequence[float]) -> str:
+    """The newest runs of both sides as bars from the smallest to the largest value of all.
+
+    Example:
+        >>> _sparkline([100, 101, 99], [90, 92])
+        '▇█▇ ▁▂'
+    """
+    sides = (before[-_NEWEST:], after[-_NEWEST:])
+    values = [value for side in sides for value in side]
+    span = max(values) - min(values) if values else 0.0
+    if not span:
+        return " ".join(_BARS[3] * len(side) for side in sides)
+    step = (len(_BARS) - 1) / span
+    return " ".join("".join(_BARS[round((value - min(values)) * step)] for value in side) for side in sides)
 
 
 _GATE_WORDS: Final = {"passed": "🟢", "failed": "🔴", "undecided": "❔"}

@@ -37,6 +37,8 @@ class GateCheck(Shown):
         more_of_baseline: further runs of the baseline that would decide.
         resources: names of the candidate's configurations, for `run EXPERIMENT.yml NAME --more N`.
         baseline_resources: names of the baseline's configurations.
+        values: the metric of the candidate's runs in the order of time.
+        baseline_values: the metric of the baseline's runs in the order of time.
     """
 
     verdict: GateVerdict
@@ -46,6 +48,8 @@ class GateCheck(Shown):
     more_of_baseline: int | None
     resources: tuple[str, ...] = ()
     baseline_resources: tuple[str, ...] = ()
+    values: tuple[float, ...] = ()
+    baseline_values: tuple[float, ...] = ()
 
     @property
     def passes(self) -> bool:

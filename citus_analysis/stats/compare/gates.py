@@ -31,7 +31,7 @@ from citus_analysis.stats.compare.gate_results import Gate, GateCheck, GateVerdi
 from citus_analysis.stats.compare.questions import Question, unadjusted
 from citus_analysis.stats.compare.run_tables import Asked, ask, is_shown
 from citus_analysis.stats.compare.verdicts import Comparison
-from citus_analysis.stats.run_means import lower_is_better, runs_of, times_of
+from citus_analysis.stats.run_means import lower_is_better, runs_of, times_of, values_of
 from citus_analysis.stats.series.drift import are_interleaved
 
 Side = Literal["candidate", "baseline"]
@@ -165,6 +165,8 @@ def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
         more_of_baseline=short[1] if verdict == "undecided" else 0,
         resources=_resources(cell, "candidate"),
         baseline_resources=_resources(cell, "baseline"),
+        values=_values(cell, "candidate", comparison.metric),
+        baseline_values=_values(cell, "baseline", comparison.metric),
     )
 
 
@@ -177,6 +179,13 @@ def _verdict(comparison: Comparison, p_not_worse: float, alpha: float) -> GateVe
     if p_not_worse <= alpha:
         return "better" if differs and gains else "not worse"
     return "worse" if differs and not gains else "undecided"
+
+
+def _values(cell: pl.DataFrame, side: Side, metric: str) -> tuple[float, ...]:
+    """The metric of a side's runs in the order of time."""
+    order = [name for name in ("start_time", "iteration") if name in cell.columns]
+    runs = cell.filter(pl.col(_SIDE) == side)
+    return tuple(values_of(runs.sort(order, nulls_last=True, maintain_order=True) if order else runs, metric).tolist())
 
 
 def _resources(cell: pl.DataFrame, side: Side) -> tuple[str, ...]:

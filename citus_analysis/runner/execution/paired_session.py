@@ -1,0 +1,181 @@
+"""A session of pairs: an experiment and a change of it, measured in turns until the verdict stands.
+
+Each pair consists of one run of the base and one of the change; a coin decides which is first. After every third pair
+the base is measured against itself, which shows what the machine alone does. The folder contains the two artefact trees
+`base` and `change`, which `ingest` reads together, and `pairs.csv` with one line a pair, which a later call continues.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Final, Literal
+
+from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.errors import RunnerError, UnknownNameError, UsageError
+from citus_analysis.runner.execution.course import RunnerEvent
+from citus_analysis.runner.execution.execute import run_experiment
+from citus_analysis.runner.experiment_file.experiment import Experiment
+from citus_analysis.runner.experiment_file.measuring import StopRule
+from citus_analysis.runner.planning.choice import Choice
+from citus_analysis.runner.planning.plan import configurations
+from citus_analysis.stats.compare.paired_looks import PairsResult, judge_pairs
+
+Side = Literal["base", "change"]
+
+_PAIRS: Final = "pairs.csv"
+#: Pairs of base and change between two pairs of the base with itself.
+_BETWEEN: Final = 3
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs in the order in which they were measured.
+
+    Attributes:
+        first: what was measured first.
+        second: what was measured second; `base` twice in a pair of the base with itself.
+        first_ops_s: throughput of the first.
+        second_ops_s: throughput of the second.
+    """
+
+    first: Side
+    second: Side
+    first_ops_s: float
+    second_ops_s: float
+
+    @property
+    def of_base(self) -> bool:
+        """Whether the base was measured against itself."""
+        return self.first == self.second
+
+    def throughput_ops_s(self, side: Side) -> float:
+        """Throughput of one side."""
+        return self.first_ops_s if self.first == side else self.second_ops_s
+
+
+def measure_pairs(
+    base: Experiment,
+    change: Experiment,
+    out: str | PathLike[str],
+    pairs: int,
+    *,
+    cell: str | None = None,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    watch: Callable[[RunnerEvent], None] = lambda _event: None,
+    each: Callable[[PairsResult], None] = lambda _result: None,
+    seed: int | None = None,
+) -> PairsResult:
+    """Measure a change against its base in pairs, until the verdict stands or `pairs` were measured.
+
+    Args:
+        base: the experiment; `cell` names one of its configurations if it has several.
+        change: the same experiment with other values; the base itself for a session that must find nothing.
+        out: folder; pairs that it already contains count.
+        pairs: the most pairs of base and change.
+        cell: name of the configuration of the base.
+        margin: relative difference that counts as none.
+        level: confidence level, over all looks together.
+        watch: called with each event of a run.
+        each: called with the result after each pair of base and change.
+        seed: of the order within pairs; by default every session has its own.
+
+    Raises:
+        UsageError: more than one configuration is chosen, or the change has other ones.
+        UnknownNameError: the experiment has no such configuration.
+        RunnerError: a run failed; the pairs so far are kept.
+    """
+    folder = Path(out).resolve()
+    sides = _sides(base, change, cell)
+    measured = _read(folder / _PAIRS)
+    coin = random.Random(seed)  # noqa: S311 - an order, no secret
+    while True:
+        result = judged(measured, margin, level)
+        done = result.pairs
+        if done and not measured[-1].of_base:
+            each(result)
+        if done >= pairs or result.verdict != "undecided":
+            return result
+        with_itself = base != change and len(measured) % (_BETWEEN + 1) == _BETWEEN
+        order: list[Side] = ["base", "base"] if with_itself else coin.sample(["base", "change"], 2)
+        values = [_run(*sides[side], folder / side, watch) for side in order]
+        measured.append(Pair(order[0], order[1], values[0], values[1]))
+        _append(folder / _PAIRS, measured[-1])
+
+
+def judged(measured: Sequence[Pair], margin: float = MARGIN, level: float = LEVEL) -> PairsResult:
+    """The verdict of the pairs measured so far."""
+    compared = [pair for pair in measured if not pair.of_base]
+    return judge_pairs(
+        [pair.throughput_ops_s("base") for pair in compared],
+        [pair.throughput_ops_s("change") for pair in compared],
+        [(pair.first_ops_s, pair.second_ops_s) for pair in measured if pair.of_base],
+        margin=margin,
+        level=level,
+    )
+
+
+def _sides(base: Experiment, change: Experiment, cell: str | None) -> dict[Side, tuple[Experiment, str]]:
+    """Both experiments with one run of each configuration, and the name of the configuration that is measured."""
+    names = [one.resource for one in configurations(base)]
+    if cell is not None and cell not in names:
+        raise UnknownNameError("configuration", cell, names)
+    chosen = names if cell is None else [cell]
+    if len(chosen) != 1:
+        way_out = f"name one as CELL: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+        raise UsageError(f"pairs are of one configuration, and the experiment has {len(names)}", way_out=way_out)
+    renamed = change.model_copy(update={"name": f"{change.name}-change"})
+    others = [one.resource for one in configurations(renamed)]
+    if len(others) != len(names):
+        raise UsageError("the change has other configurations", way_out="change a value outside the matrix")
+    fixed = {"iterations": 1, "stop": StopRule(rule="fixed")}
+    return {
+        "base": (base.model_copy(update=fixed), chosen[0]),
+        "change": (renamed.model_copy(update=fixed), others[names.index(chosen[0])]),
+    }
+
+
+def _run(experiment: Experiment, resource: str, tree: Path, watch: Callable[[RunnerEvent], None]) -> float:
+    """Throughput of one more run of a configuration."""
+    ended: list[RunnerEvent] = []
+
+    def listen(event: RunnerEvent) -> None:
+        if not event.phase:
+            ended.append(event)
+        watch(event)
+
+    choice = Choice((resource,), more=1 if tree.exists() else 0)
+    summary = run_experiment(experiment, tree, choice=choice, watch=listen)
+    reasons = {**summary.failed, **summary.degraded}
+    newest = ended[-1] if ended else None
+    if newest is None or newest.run_id in reasons or not newest.throughput_ops_s:
+        reason = reasons.get(newest.run_id, "it has no throughput") if newest else summary.stopped or "no run was made"
+        raise RunnerError(
+            f"a run of a pair failed: {reason}", path=tree, way_out="remove the cause and repeat the call"
+        )
+    return newest.throughput_ops_s
+
+
+def _read(file: Path) -> list[Pair]:
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as lines:
+        return [Pair(_side(row[0]), _side(row[1]), float(row[2]), float(row[3])) for row in list(csv.reader(lines))[1:]]
+
+
+def _side(text: str) -> Side:
+    return "change" if text == "change" else "base"
+
+
+def _append(file: Path, pair: Pair) -> None:
+    new = not file.exists()
+    with file.open("a", newline="", encoding="utf-8") as lines:
+        writer = csv.writer(lines)
+        if new:
+            writer.writerow(["first", "second", "first_ops_s", "second_ops_s"])
+        writer.writerow([pair.first, pair.second, pair.first_ops_s, pair.second_ops_s])
