@@ -100,9 +100,12 @@ def read_claims(path: str | PathLike[str] | None = None) -> tuple[Claim, ...]:
     except ValidationError as error:
         raise _invalid(error, file, lines) from error
     return tuple(
-        Claim(one, *(text and parse_form(text) or None for text in (one.form, one.printed)), file, line)
-        for one, line in zip(stated, lines, strict=True)
+        Claim(one, _form(one.form), _form(one.printed), file, line) for one, line in zip(stated, lines, strict=True)
     )
+
+
+def _form(text: str | None) -> Form | None:
+    return None if text is None else parse_form(text)
 
 
 def _invalid(error: ValidationError, file: Path, lines: list[int]) -> InputError:
