@@ -8,16 +8,11 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.shipped_files import shipped
 from citus_analysis.defaults import METRIC
 from citus_analysis.operations import OVERALL
+from citus_analysis.texts.yaml_text import parse_yaml
 
-#: Statements that the publication bases on no measurement of its own: promised capacities, and quotations.
-_CLAIMS: Final = {
-    ("citus_docs", "rates per day"): "a capacity stated without a measurement",
-    ("citus_docs", "checklist"): "a rule of thumb",
-    ("sigmod", "1"): "a typical requirement of applications",
-    ("thesis", "section 2.2"): "quoted from others",
-}
 #: Checks whose red finding means that the rate itself is wrong, not another number of its row.
 _OF_RATES: Final = ("littles_law", "per_day", "product", "units_plausible", "throughput_identity")
 _EXTRAPOLATED: Final = r"extrapolated|multiplication"
@@ -136,8 +131,8 @@ def _judged(published: pl.DataFrame, red: pl.DataFrame) -> pl.DataFrame:
     place = ["source", "table", "row"]
     wrong = red.filter(pl.col("check").is_in(_OF_RATES)).select(*place, check=pl.col("check")).unique(place)
     claims = pl.DataFrame(
-        [(*key, why) for key, why in _CLAIMS.items()], schema=["source", "table", "claim"], orient="row"
-    )
+        parse_yaml((shipped("published") / "not_measured.yml").read_bytes()), schema=["source", "table", "reason"]
+    ).rename({"reason": "claim"})
     note, row = pl.col("note").fill_null(""), pl.col("row")
     reason = (
         pl.when(pl.col("check").is_not_null())

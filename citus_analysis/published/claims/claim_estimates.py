@@ -107,7 +107,8 @@ class Estimate:
     @property
     def shown(self) -> float:
         """The estimate as a ratio, mean or difference."""
-        return self._shown(self.value)
+        # To twelve digits, because a logarithm and its exponential do not give 1,000,000 back exactly.
+        return float(f"{self._shown(self.value):.12g}")
 
     def ends(self, tail: float) -> tuple[float, float] | None:
         """The ends of the interval that leaves `tail` on each side; None without a spread."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import Frame, TableSource
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.published._load import published
@@ -87,32 +86,28 @@ def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Bearing]:
     higher = not lower_is_better(form.metric)
     question = Question(form.metric, _SIDE, _SECOND, (), columns, higher_is_better=higher)
     asked = ask(pl.concat(sides), question)
-    for stratum, part in strata_of(asked.runs, asked.question.strata):
-        for comparison in asked.question.compare(part, stratum):
-            a, b = (part.filter(pl.col(_SIDE) == name) for name in (_FIRST, _SECOND))
-            estimate = Estimate.of_ratio(comparison.evidence)
-            if form.quantity == "difference":
-                layout = layout_of(a, b, form.metric)
-                estimate = _difference(layout.a, layout.b, paired=layout.paired)
-            aside = tuple(note for note in comparison.warnings if not note.startswith(tuple(_stated(columns))))
-            yield Bearing(stratum_text(stratum), estimate, warnings=(*asked.notes, *aside))
-            break
-    if not any(part[_SIDE].n_unique() > 1 for _, part in strata_of(asked.runs, asked.question.strata)):
-        closest = closest_difference(asked.runs, _SIDE, asked.question.strata)
+    strata = asked.question.strata
+    parts = [(stratum, part) for stratum, part in strata_of(asked.runs, strata) if part[_SIDE].n_unique() > 1]
+    if not parts:
+        closest = ", ".join(closest_difference(asked.runs, _SIDE, strata))
         raise InsufficientDataError(
-            f"the runs of both sides differ in {', '.join(closest)} as well: state them in the form (COLUMN A over B)"
+            f"the two sides differ in {closest} as well: state it in the form (COLUMN A over B)"
         )
+    for stratum, part in parts:
+        comparison = next(asked.question.compare(part, stratum))
+        estimate = Estimate.of_ratio(comparison.evidence)
+        if form.quantity == "difference":
+            estimate = _difference(part, form.metric)
+        stated = tuple(f"differs in {name}" for name in columns)
+        notes = [note for note in comparison.warnings if not note.startswith(stated)]
+        yield Bearing(stratum_text(stratum), estimate, warnings=(*asked.notes, *notes))
 
 
-def _stated(columns: tuple[str, ...]) -> Iterator[str]:
-    """How notes on differences that the form itself states begin."""
-    return (f"differs in {name}" for name in columns)
-
-
-def _difference(a: Floats, b: Floats, *, paired: bool) -> Estimate:
-    if paired:
-        return replace(Estimate.of_difference(Side.of(a - b)), n=a.size)
-    return Estimate.of_difference(Side.of(a), Side.of(b))
+def _difference(part: pl.DataFrame, metric: str) -> Estimate:
+    layout = layout_of(*(part.filter(pl.col(_SIDE) == name) for name in (_FIRST, _SECOND)), metric)
+    if layout.paired:
+        return Estimate.of_difference(Side.of(layout.a - layout.b))
+    return Estimate.of_difference(Side.of(layout.a), Side.of(layout.b))
 
 
 def bearing_of_print(source: str, form: Form) -> Bearing:

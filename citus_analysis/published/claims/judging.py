@@ -22,8 +22,9 @@ from citus_analysis.stats._validate import check_level
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import readable
 
-ClaimVerdict = Literal["contradicted", "undecided", "no data", "supported"]
+ClaimVerdict = Literal["supported", "contradicted", "undecided", "no data"]
 VERDICTS: Final[tuple[ClaimVerdict, ...]] = ("supported", "contradicted", "undecided", "no data")
+_JUDGES: Final = ("runs", "printed numbers")
 _SCHEMA: Final = {
     "claim": pl.String,
     "source": pl.String,
@@ -68,7 +69,7 @@ class JudgedClaims(Shown):
 
         Rows judged by runs count if there are any, else those judged by printed numbers.
         """
-        by = "runs" if (self.claims["judged_by"] == "runs").any() else None
+        by = next(judge for judge in _JUDGES if (self.claims["judged_by"] == judge).any())
         if self.count("contradicted", by):
             return 1
         return 4 if self.count("undecided", by) or self.count("no data", by) else 0
@@ -119,9 +120,10 @@ def judge_claims(
     claims = [claim for file in files for claim in read_claims(file)] if files else list(read_claims())
     borne = [one for claim in claims for one in _bearings(claim, source)]
     rows: list[dict[str, object]] = []
-    for by in ("runs", "printed numbers"):
-        family = sum(one.by == by and one.bearing.estimate is not None and one.bearing.estimate.freedom > 0 for one in borne)
-        rows += [_judged(one, max(family, 1), level) for one in borne if one.by == by]
+    for by in _JUDGES:
+        those = [one for one in borne if one.by == by]
+        family = sum(one.bearing.estimate is not None and one.bearing.estimate.freedom > 0 for one in those)
+        rows += [_judged(one, max(family, 1), level) for one in those]
     return JudgedClaims(pl.DataFrame(rows, schema=_SCHEMA), level)
 
 
@@ -129,7 +131,7 @@ def judge_claims(
 class _Borne:
     claim: Claim
     form: Form | None
-    by: str
+    by: Literal["runs", "printed numbers"]
     bearing: Bearing
 
 
@@ -137,13 +139,12 @@ def _bearings(claim: Claim, source: TableSource | Frame | None) -> Iterator[_Bor
     try:
         if source is not None and claim.form is not None:
             yield from (_Borne(claim, claim.form, "runs", one) for one in bearing_of_runs(source, claim.form))
-        elif source is not None:
-            yield _Borne(claim, None, "runs", Bearing("", None, "only printed numbers bear on it"))
         if claim.printed is not None:
             found = bearing_of_print(claim.stated.source, claim.printed)
             yield _Borne(claim, claim.printed, "printed numbers", found)
         elif source is None:
-            yield _Borne(claim, claim.form, "printed numbers", Bearing("", None, "no printed number bears on it"))
+            reason = "no printed number bears on it: name a dataset"
+            yield _Borne(claim, claim.form, "printed numbers", Bearing("", None, reason))
     except UnknownNameError as error:
         raise claim.refused(error) from error
 
