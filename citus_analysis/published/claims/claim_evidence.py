@@ -124,14 +124,13 @@ def bearing_of_print(source: str, form: Form) -> Bearing:
         if name not in (*_NAMES, *known):
             raise UnknownNameError("column or metric", name, [*_NAMES, *known])
     wanted = [form.side(0)] if form.quantity == "mean" else [form.side(0), form.side(1)]
+    estimates = {"ratio": Estimate.of_sides, "difference": Estimate.of_difference, "mean": Estimate.of_mean}
     try:
         rows = [_printed_row(numbers, form.metric, values) for values in wanted]
+        estimate = estimates[form.quantity](*(_printed_side(numbers, row, form.metric) for row in rows))
     except InsufficientDataError as error:
         return Bearing("", None, error.problem)
-    words = " against ".join(dict.fromkeys(f"{row['table']}, {row['row']}" for row in rows))
-    sides = [_printed_side(numbers, row, form.metric) for row in rows]
-    estimates = {"ratio": Estimate.of_sides, "difference": Estimate.of_difference, "mean": Estimate.of_mean}
-    return Bearing(words, estimates[form.quantity](*sides))
+    return Bearing(" against ".join(f"{row['table']}, {row['row']}" for row in rows), estimate)
 
 
 def _printed_row(numbers: pl.DataFrame, metric: str, values: Mapping[str, str]) -> dict[str, object]:

@@ -188,4 +188,5 @@ def _check(quantity: str, axes: tuple[tuple[str, str, str], ...], bound: Bound) 
 
 
 def _quoted(value: str) -> str:
-    return f'"{value}"' if "," in value or " over " in value or value != value.strip() else value
+    plain = value and value == value.strip() and "," not in value and not re.search(r"\sover\s", value)
+    return value if plain else f'"{value}"'
