@@ -11,7 +11,6 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.shipped_files import shipped
 from citus_analysis.defaults import METRIC
 from citus_analysis.operations import OVERALL
-from citus_analysis.texts.yaml_text import parse_yaml
 
 #: Checks whose red finding means that the rate itself is wrong, not another number of its row.
 _OF_RATES: Final = ("littles_law", "per_day", "product", "units_plausible", "throughput_identity")
@@ -130,9 +129,8 @@ def _judged(published: pl.DataFrame, red: pl.DataFrame) -> pl.DataFrame:
     """The throughputs with the reason why each is not a measurement, null for measurements."""
     place = ["source", "table", "row"]
     wrong = red.filter(pl.col("check").is_in(_OF_RATES)).select(*place, check=pl.col("check")).unique(place)
-    claims = pl.DataFrame(
-        parse_yaml((shipped("published") / "not_measured.yml").read_bytes()), schema=["source", "table", "reason"]
-    ).rename({"reason": "claim"})
+    # Statements that the publication bases on no measurement of its own: promised capacities, and quotations.
+    claims = pl.read_csv(shipped("published") / "notes" / "not_measured.csv", infer_schema=False)
     note, row = pl.col("note").fill_null(""), pl.col("row")
     reason = (
         pl.when(pl.col("check").is_not_null())

@@ -71,7 +71,7 @@ class Estimate:
         return cls(value, error, freedom, evidence.n, evidence.spread, sets, True, method)
 
     @classmethod
-    def of_sides(cls, a: Side, b: Side) -> Estimate:
+    def of_ratio_of_means(cls, a: Side, b: Side) -> Estimate:
         """The ratio of two printed means.
 
         Raises:

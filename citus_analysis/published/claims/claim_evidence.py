@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,7 +104,8 @@ def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Bearing]:
 
 
 def _difference(part: pl.DataFrame, metric: str) -> Estimate:
-    layout = layout_of(*(part.filter(pl.col(_SIDE) == name) for name in (_FIRST, _SECOND)), metric)
+    a, b = (part.filter(pl.col(_SIDE) == name) for name in (_FIRST, _SECOND))
+    layout = layout_of(a, b, metric)
     if layout.paired:
         return Estimate.of_difference(Side.of(layout.a - layout.b))
     return Estimate.of_difference(Side.of(layout.a), Side.of(layout.b))
@@ -124,13 +125,18 @@ def bearing_of_print(source: str, form: Form) -> Bearing:
         if name not in (*_NAMES, *known):
             raise UnknownNameError("column or metric", name, [*_NAMES, *known])
     wanted = [form.side(0)] if form.quantity == "mean" else [form.side(0), form.side(1)]
-    estimates = {"ratio": Estimate.of_sides, "difference": Estimate.of_difference, "mean": Estimate.of_mean}
     try:
         rows = [_printed_row(numbers, form.metric, values) for values in wanted]
-        estimate = estimates[form.quantity](*(_printed_side(numbers, row, form.metric) for row in rows))
+        estimate = _printed_estimate(form.quantity, [_printed_side(numbers, row, form.metric) for row in rows])
     except InsufficientDataError as error:
         return Bearing("", None, error.problem)
     return Bearing(" against ".join(f"{row['table']}, {row['row']}" for row in rows), estimate)
+
+
+def _printed_estimate(quantity: str, sides: Sequence[Side]) -> Estimate:
+    if quantity == "mean":
+        return Estimate.of_mean(sides[0])
+    return Estimate.of_ratio_of_means(*sides) if quantity == "ratio" else Estimate.of_difference(*sides)
 
 
 def _printed_row(numbers: pl.DataFrame, metric: str, values: Mapping[str, str]) -> dict[str, object]:
