@@ -27,8 +27,10 @@ class StatedClaim(BaseModel):
     claim: str = Field(min_length=1, description="the sentence")
     source: str = Field(min_length=1, description="who claims it; the key of a publication if it is one of ours")
     place: str = Field(min_length=1, description="page, section, table or figure")
-    form: str | None = Field(None, description="what runs are judged by")
-    printed: str | None = Field(None, description="what the publication's own printed numbers are judged by")
+    form: str | None = Field(None, max_length=1_000, description="what runs are judged by")
+    printed: str | None = Field(
+        None, max_length=1_000, description="what the publication's own printed numbers are judged by"
+    )
 
     @field_validator("form", "printed")
     @classmethod

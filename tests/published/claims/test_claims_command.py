@@ -8,7 +8,7 @@ import pytest
 
 from citus_analysis import cli
 from citus_analysis.dataset import ingest
-from tests.documentation.blocks import ROOT, blocks_of
+from tests.documentation.blocks import ROOT, blocks_of, blocks_run_by
 from tests.published.claims.files import claims_file
 
 RESOURCES = ("citus-w2-t32-c", "citus-w4-t32-c", "citus-w8-t32-c", "citus-coordinator-w4-t32-c")
@@ -96,7 +96,7 @@ def test_bad_files_are_one_clear_line(
 def test_the_documented_block_runs(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = ROOT / "docs" / "claims.md"
     example = next(block for block in blocks_of(page) if block.language == "yaml")
-    typed = next(block for block in blocks_of(page) if block.runner == "tests/published/claims/test_claims_command.py")
+    (typed,) = blocks_run_by(__file__)
     (tmp_path / "claims.yml").write_text(example.text)
     words = typed.text.split()[2:]
     arguments = [
