@@ -12,7 +12,7 @@ from typing import Final, Literal
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
+from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.published.claims.claim_evidence import Bearing, bearing_of_print, bearing_of_runs
@@ -58,9 +58,14 @@ class JudgedClaims(Shown):
     claims: pl.DataFrame
     level: float
 
+    @property
+    def _rows(self) -> pl.DataFrame:
+        # The caller's frame may be one of pandas or Arrow.
+        return as_polars(self.claims)
+
     def count(self, verdict: ClaimVerdict, judged_by: str | None = None) -> int:
         """The number of rows with a verdict."""
-        rows = self.claims if judged_by is None else self.claims.filter(pl.col("judged_by") == judged_by)
+        rows = self._rows if judged_by is None else self._rows.filter(pl.col("judged_by") == judged_by)
         return int((rows["verdict"] == verdict).sum())
 
     @property
@@ -69,25 +74,25 @@ class JudgedClaims(Shown):
 
         Rows judged by runs count if there are any, else those judged by printed numbers.
         """
-        by = next(judge for judge in _JUDGES if (self.claims["judged_by"] == judge).any())
+        by = next(judge for judge in _JUDGES if (self._rows["judged_by"] == judge).any())
         if self.count("contradicted", by):
             return 1
         return 4 if self.count("undecided", by) or self.count("no data", by) else 0
 
     def summary_lines(self) -> list[str]:
         """The number of rows by verdict."""
-        counts = Counter(self.claims["verdict"])
+        counts = Counter(self._rows["verdict"])
         words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-        return [f"{counted(self.claims['claim'].n_unique(), 'claim')}: {words}"]
+        return [f"{counted(self._rows['claim'].n_unique(), 'claim')}: {words}"]
 
     def summary_table(self) -> pl.DataFrame | None:
         """The verdicts."""
-        return self.claims.select("claim", "source", "place", "judged_by", "verdict", "estimate", "low", "high", "n")
+        return self._rows.select("claim", "source", "place", "judged_by", "verdict", "estimate", "low", "high", "n")
 
     def to_dict(self) -> dict[str, object]:
         """The same as plain values, for JSON."""
         counts: dict[str, object] = {verdict: self.count(verdict) for verdict in VERDICTS}
-        return {"level": self.level, "verdicts": counts, "claims": self.claims.to_dicts()}
+        return {"level": self.level, "verdicts": counts, "claims": self._rows.to_dicts()}
 
 
 @in_callers_kind
