@@ -29,7 +29,7 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.dataset import Dataset
 from citus_analysis.plans.measured_nodes import measure_nodes
 from citus_analysis.plans.tasks import measure_tasks, task_skew
-from citus_analysis.published import audit, audit_runs, published, published_systems
+from citus_analysis.published import audit, audit_runs, judge_claims, published, published_systems
 from citus_analysis.published._overview import measured_rates, new_orders, published_numbers, rates_not_measured
 from citus_analysis.published._summaries import published_summaries
 from citus_analysis.scaling.queueing.laws import little_runs
@@ -121,6 +121,7 @@ CALLS: dict[str, Call] = {
     "first_to_saturate": lambda _, k: first_to_saturate(k(DEMANDS)),
     "audit": lambda d, k: audit(k(d.runs().select("threads", "throughput_ops_s"))),
     "audit_runs": lambda d, k: audit_runs(k(d.runs())),
+    "judge_claims": lambda d, k: judge_claims(k(d.runs())),
     "published_numbers": lambda _, k: published_numbers(k(published("thesis"))),
     "new_orders": lambda d, k: new_orders(k(d.table("client_metrics").head(100)), k(published("hammerdb_talk"))),
     "published_systems": lambda _, k: published_systems(k(published("thesis"))),
@@ -161,7 +162,7 @@ def test_frames_come_back_in_the_callers_kind(recorded_dataset: Dataset, name: s
 
 def functions_of_frames(package: ModuleType) -> set[str]:
     """Public functions that take and give frames, by their annotations."""
-    results = ("DataFrame", "Traces", "TailProfile", "RunComparison", "ScalingStudy", "AuditResult")
+    results = ("DataFrame", "Traces", "TailProfile", "RunComparison", "ScalingStudy", "AuditResult", "JudgedClaims")
     found = set()
     for name in package.__all__:
         signature = str(inspect.signature(function)) if inspect.isfunction(function := getattr(package, name)) else ""

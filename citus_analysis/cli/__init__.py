@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "track": "Find where metrics changed over many datasets.",
     "scale": "Speedup, efficiency, scalability and models.",
     "audit": "Find where tables of results contradict themselves.",
+    "claims": "Judge claims: supported, contradicted, undecided.",
     "run": "Launch an experiment and leave the files that ingest reads.",
     "status": "Show the state of an experiment: runs done, failed and left.",
     "doctor": "List installed and missing parts, and what needs them.",
@@ -132,8 +133,8 @@ def _leave_garbage() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit.
 
-    Exit codes: 0 done; 1 done with rejects or failed checks; 2 wrong usage; 3 unusable input; 4 undecided (`gate`);
-    70 a defect of this program.
+    Exit codes: 0 done; 1 done with rejects or failed checks; 2 wrong usage; 3 unusable input; 4 undecided (`gate`,
+    `claims`); 70 a defect of this program.
     """
     given = sys.argv[1:] if arguments is None else arguments
     atexit.register(_leave_garbage)

@@ -8,16 +8,10 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
+from citus_analysis.core.shipped_files import shipped
 from citus_analysis.defaults import METRIC
 from citus_analysis.operations import OVERALL
 
-#: Statements that the publication bases on no measurement of its own: promised capacities, and quotations.
-_CLAIMS: Final = {
-    ("citus_docs", "rates per day"): "a capacity stated without a measurement",
-    ("citus_docs", "checklist"): "a rule of thumb",
-    ("sigmod", "1"): "a typical requirement of applications",
-    ("thesis", "section 2.2"): "quoted from others",
-}
 #: Checks whose red finding means that the rate itself is wrong, not another number of its row.
 _OF_RATES: Final = ("littles_law", "per_day", "product", "units_plausible", "throughput_identity")
 _EXTRAPOLATED: Final = r"extrapolated|multiplication"
@@ -135,9 +129,8 @@ def _judged(published: pl.DataFrame, red: pl.DataFrame) -> pl.DataFrame:
     """The throughputs with the reason why each is not a measurement, null for measurements."""
     place = ["source", "table", "row"]
     wrong = red.filter(pl.col("check").is_in(_OF_RATES)).select(*place, check=pl.col("check")).unique(place)
-    claims = pl.DataFrame(
-        [(*key, why) for key, why in _CLAIMS.items()], schema=["source", "table", "claim"], orient="row"
-    )
+    # Statements that the publication bases on no measurement of its own: promised capacities, and quotations.
+    claims = pl.read_csv(shipped("published") / "notes" / "not_measured.csv", infer_schema=False)
     note, row = pl.col("note").fill_null(""), pl.col("row")
     reason = (
         pl.when(pl.col("check").is_not_null())

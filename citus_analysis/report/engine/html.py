@@ -104,6 +104,18 @@ def index_html(
     return template.render(facts=facts or {}, left_out=left_out or {}, figure=figure, **shown, **drawn)
 
 
+def table_page(title: str, sentences: Sequence[str], tables: Sequence[str]) -> str:
+    """A page of a few sentences and tables, without figures.
+
+    Args:
+        title: title of the page.
+        sentences: what it begins with.
+        tables: the tables as HTML.
+    """
+    template = _environment().get_template("claims.html.j2")
+    return template.render(title=title, sentences=sentences, tables=tables)
+
+
 def _in_short(links: Sequence[Link]) -> list[str]:
     """The first sentences of several reports: does it scale, what limits it, what would help, where does time go."""
     first = {link.href.removesuffix(".html"): link.summary for link in links}

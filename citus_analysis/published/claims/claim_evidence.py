@@ -1,0 +1,174 @@
+"""What bears on a claim: runs of a dataset, like with like, or the printed numbers of its publication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from citus_analysis.core.frames import Frame, TableSource
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.published._load import published
+from citus_analysis.published._summaries import published_summaries
+from citus_analysis.published.claims.claim_estimates import Estimate, Side
+from citus_analysis.published.claims.claim_form import Form
+from citus_analysis.runs.comparable import closest_difference
+from citus_analysis.runs.setups import CONFIGURATION, setting_text, stratum_text
+from citus_analysis.stats.compare.questions import Question
+from citus_analysis.stats.compare.run_tables import ask, check_columns
+from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, strata_of, values_of
+from citus_analysis.stats.series.blocks import layout_of
+
+_SIDE: Final = "side"
+_FIRST: Final = "first"
+_SECOND: Final = "second"
+_NAMES: Final = ("table", "row", "system", "workload")
+
+
+@dataclass(frozen=True)
+class Bearing:
+    """What bears on a claim in one configuration.
+
+    Attributes:
+        configuration: the columns that all runs share, or the printed rows, in words.
+        estimate: the estimate; None if there is none.
+        reason: why there is none.
+        warnings: caveats.
+    """
+
+    configuration: str
+    estimate: Estimate | None
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def bearing_of_runs(source: TableSource | Frame, form: Form) -> list[Bearing]:
+    """The configurations of a dataset that a form selects; one without an estimate if there is none.
+
+    Raises:
+        UnknownNameError: there is no such metric or column.
+    """
+    frame = runs_of(source, form.metric)
+    check_columns(frame, list(form.side(0)))
+    try:
+        found = list(_means(frame, form) if form.quantity == "mean" else _pairs(frame, form))
+    except InsufficientDataError as error:
+        return [Bearing("", None, error.problem)]
+    return found or [Bearing("", None, "no two runs agree in all that the form leaves open")]
+
+
+def _having(frame: pl.DataFrame, values: Mapping[str, str]) -> pl.DataFrame:
+    """The runs with these values, as they are displayed, in any case."""
+    for name, value in values.items():
+        shown = [{setting_text(name, one).casefold(), str(one).casefold()} for one in frame[name]]
+        frame = frame.filter(pl.Series([value.casefold() in texts for texts in shown], dtype=pl.Boolean))
+        if frame.is_empty():
+            raise InsufficientDataError(f"not covered by this dataset: no run has {name} {value} as well as the rest")
+    return frame
+
+
+def _means(frame: pl.DataFrame, form: Form) -> Iterator[Bearing]:
+    runs, notes = measured_runs(_having(frame, form.side(0)), form.metric, ())
+    varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
+    for stratum, part in strata_of(runs, varying):
+        side = Side.of(values_of(part, form.metric))
+        yield Bearing(stratum_text(stratum), Estimate.of_mean(side), warnings=notes)
+
+
+def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Bearing]:
+    sides = [
+        _having(frame, form.side(which)).with_columns(pl.lit(name).alias(_SIDE))
+        for which, name in enumerate((_FIRST, _SECOND))
+    ]
+    columns = tuple(name for name, _, _ in form.axes)
+    higher = not lower_is_better(form.metric)
+    question = Question(form.metric, _SIDE, _SECOND, (), columns, higher_is_better=higher)
+    asked = ask(pl.concat(sides), question)
+    strata = asked.question.strata
+    parts = [(stratum, part) for stratum, part in strata_of(asked.runs, strata) if part[_SIDE].n_unique() > 1]
+    if not parts:
+        closest = ", ".join(closest_difference(asked.runs, _SIDE, strata))
+        raise InsufficientDataError(
+            f"the two sides differ in {closest} as well: state it in the form (COLUMN A over B)"
+        )
+    for stratum, part in parts:
+        comparison = next(asked.question.compare(part, stratum))
+        estimate = Estimate.of_ratio(comparison.evidence)
+        if form.quantity == "difference":
+            estimate = _difference(part, form.metric)
+        stated = tuple(f"differs in {name}" for name in columns)
+        notes = [note for note in comparison.warnings if not note.startswith(stated)]
+        yield Bearing(stratum_text(stratum), estimate, warnings=(*asked.notes, *notes))
+
+
+def _difference(part: pl.DataFrame, metric: str) -> Estimate:
+    a, b = (part.filter(pl.col(_SIDE) == name) for name in (_FIRST, _SECOND))
+    layout = layout_of(a, b, metric)
+    if layout.paired:
+        return Estimate.of_difference(Side.of(layout.a - layout.b))
+    return Estimate.of_difference(Side.of(layout.a), Side.of(layout.b))
+
+
+def bearing_of_print(source: str, form: Form) -> Bearing:
+    """The printed numbers of a publication that a form selects.
+
+    Raises:
+        UnknownNameError: there is no such publication, metric or column.
+    """
+    numbers = published(source)
+    known = numbers["metric"].unique().to_list()
+    if form.metric not in known:
+        raise UnknownNameError("published metric", form.metric, known)
+    for name in form.side(0):
+        if name not in (*_NAMES, *known):
+            raise UnknownNameError("column or metric", name, [*_NAMES, *known])
+    wanted = [form.side(0)] if form.quantity == "mean" else [form.side(0), form.side(1)]
+    try:
+        rows = [_printed_row(numbers, form.metric, values) for values in wanted]
+        estimate = _printed_estimate(form.quantity, [_printed_side(numbers, row, form.metric) for row in rows])
+    except InsufficientDataError as error:
+        return Bearing("", None, error.problem)
+    return Bearing(" against ".join(f"{row['table']}, {row['row']}" for row in rows), estimate)
+
+
+def _printed_estimate(quantity: str, sides: Sequence[Side]) -> Estimate:
+    if quantity == "mean":
+        return Estimate.of_mean(sides[0])
+    return Estimate.of_ratio_of_means(*sides) if quantity == "ratio" else Estimate.of_difference(*sides)
+
+
+def _printed_row(numbers: pl.DataFrame, metric: str, values: Mapping[str, str]) -> dict[str, object]:
+    """The one row of the publication that states the metric and has these values."""
+    place = ["table", "row"]
+    found = numbers.filter(pl.col("metric") == metric, pl.col("value").is_not_null())
+    found = found.unique(place, keep="first", maintain_order=True)
+    for name, value in values.items():
+        if name in _NAMES:
+            found = found.filter(pl.col(name) == value)
+        else:
+            stated = numbers.filter(pl.col("metric") == name, pl.col("value") == _number(value))
+            found = found.join(stated.select(place).unique(), on=place, how="semi", maintain_order="left")
+    said = ", ".join(f"{name} {value}" for name, value in values.items())
+    if found.height != 1:
+        what = "no printed row" if found.is_empty() else f"{found.height} printed rows, not one,"
+        raise InsufficientDataError(f"{what} with {said} and a {metric}")
+    return found.row(0, named=True)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _printed_side(numbers: pl.DataFrame, row: Mapping[str, object], metric: str) -> Side:
+    """A printed value, with standard deviation and n where both are known."""
+    value = float(str(row["value"]))
+    same = numbers.filter(pl.col("table") == row["table"], pl.col("row") == row["row"])
+    if metric == "throughput_ops_s" and same["metric"].is_in(["workers"]).any():
+        for found in published_summaries(same).iter_rows(named=True):
+            return Side(value, found["sd"], found["n"])
+    return Side(value)
