@@ -16,7 +16,6 @@ from typing import Final
 
 from citus_analysis.core.extras import required
 from citus_analysis.dataset import Dataset, ingest, open_dataset
-from citus_analysis.dataset.storage.encoding import FILES
 from citus_analysis.dataset.storage.manifest import Manifest, SourceState, one_commit
 from citus_analysis.errors import InputError, NothingToReportError, UsageError
 from citus_analysis.redaction import MASK
@@ -41,13 +40,12 @@ _README: Final = """# A benchmark that reproduces itself
 Two commands, in this folder, compute everything again and compare it with what is here (Python 3.11 or later):
 
 ```bash
-pip install 'citus-analysis=={version}'
+pip install -r requirements.lock
 citus-analysis verify .
 ```
 
-`requirements.lock` has the versions of all packages with which this folder was made (`pip install -r
-requirements.lock`); `verify` says which of them differ. The version {version} that is meant may also be installed from
-its wheel or its repository.
+`requirements.lock` has the versions of all packages with which this folder was made, citus-analysis {version} among
+them (from its wheel, pass `--find-links` with the folder in which it is). With others, `verify` says which differ.
 
 | file | holds |
 |---|---|
@@ -273,10 +271,11 @@ def _make_portable(folder: Path) -> None:
     manifest.sources = {state.source_id: state for state in states if isinstance(state, SourceState)}
     entries = sorted(manifest.entries(), key=lambda entry: json.dumps(entry, sort_keys=True))
     manifest.path.write_text(one_commit(entries), encoding="ascii")
-    # Second names of the same files, and the lock of those that write.
-    shutil.rmtree(dataset / FILES, ignore_errors=True)
+    # Second names of the same files, and what an ingest needs while it writes.
     for path in dataset.glob("_*"):
-        if path.is_file() and path != manifest.path:
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path != manifest.path:
             path.unlink()
 
 
