@@ -28,15 +28,14 @@ from citus_analysis.dataset.discover.unpacked_archives import folder_name
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content
 from citus_analysis.formats.deliveries.archives import archive_kind, unpack
-from citus_analysis.redaction import MASK, redact, redact_path, redact_values
-from citus_analysis.redaction._names import is_suspicious
+from citus_analysis.redaction import MASK, is_suspicious, masked, redact, redact_path, redact_values, secret_spans
 from citus_analysis.research_object.raw_sources import RawFile
 
 #: A compressed text is checked up to this many times the limit of a file.
 _TIMES: Final = 16
 #: A literal that is not closed may go on in so many further records.
 _RECORDS: Final = 16
-_OPEN: Final = re.compile(r"(?:'|\$\w*\$|\")\*\*\*\s*$")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.|"")*"', re.DOTALL)
 _KEY_BLOCK: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _DOCUMENTS: Final = (".yml", ".yaml", ".json")
 
@@ -166,7 +165,7 @@ def masked_text(text: str, *, document: bool = False) -> str:
         return text
     if document and (clean := _masked_document(text)) is not None:
         return clean
-    return "".join(_masked_records(_KEY_BLOCK.sub(MASK, text)))
+    return _masked_records(_KEY_BLOCK.sub(MASK, text))
 
 
 def _masked_document(text: str) -> str | None:
@@ -184,26 +183,36 @@ def _masked_document(text: str) -> str | None:
         return None
     clean = redact_values(value)
     if clean == value:
-        return text if redact(text) == text or is_json else "".join(_masked_records(text))
+        return text if redact(text) == text or is_json else _masked_records(text)
     return json.dumps(clean, ensure_ascii=False, indent=1) + "\n" if is_json else yaml.safe_dump(clean, sort_keys=False)
 
 
-def _masked_records(text: str) -> Iterator[str]:
+def _masked_records(text: str) -> str:
+    """A text without the secrets in its records, in what is quoted in them, and in literals over several of them."""
     records = _records(text)
-    place = 0
-    while place < len(records):
-        taken, record = 1, records[place]
+    spans: list[tuple[int, int]] = []
+    begin = 0
+    for place, record in enumerate(records):
         if is_suspicious(record):
-            clean = redact(record)
-            while clean != record and _OPEN.search(clean) and taken < _RECORDS and place + taken < len(records):
-                taken += 1
-                record = "".join(records[place : place + taken])
-                clean = redact(record)
-            if _OPEN.search(clean):
-                taken, clean = 1, redact(records[place])
-            record = clean if clean.endswith("\n") or not record.endswith("\n") else f"{clean}\n"
-        yield record
-        place += taken
+            found = sorted({*secret_spans(record), *_quoted_spans(record)})
+            if found and max(end for _, end in found) >= len(record.rstrip()):
+                window = "".join(records[place : place + _RECORDS])
+                # A literal that does not end there either has no end.
+                found += [(a, b) for a, b in secret_spans(window) if a < len(record) < b < len(window.rstrip())]
+            # The end of the line stays, so that the next one remains a line.
+            last = begin + len(record.rstrip("\r\n"))
+            spans += [(begin + a, min(begin + b, last) if b <= len(record) else begin + b) for a, b in found]
+        begin += len(record)
+    return masked(text, spans)
+
+
+def _quoted_spans(record: str) -> Iterator[tuple[int, int]]:
+    """Secrets in what is quoted, such as a field of CSV or a text of JSON: they end with it."""
+    for quoted in _QUOTED.finditer(record):
+        if is_suspicious(quoted[0]):
+            begin = quoted.start() + 1
+            for a, b in secret_spans(quoted[0][1:-1]):
+                yield begin + a, begin + b
 
 
 def _records(text: str) -> list[str]:

@@ -89,7 +89,7 @@ def test_nor_are_those_of_every_format(tmp_path: Path) -> None:
 
 def test_files_without_secrets_are_copied_byte_by_byte(tmp_path: Path) -> None:
     packed = ca.pack(RECORDED / "w2-t4-insert" / "pglogs", tmp_path / "object", reports="none")
-    for path in (RECORDED / "w2-t4-insert" / "pglogs").iterdir():
+    for path in (RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-[01]-*"):
         assert (packed.folder / "raw" / "pglogs" / path.name).read_bytes() == path.read_bytes()
 
 
@@ -99,7 +99,7 @@ def test_files_without_secrets_are_copied_byte_by_byte(tmp_path: Path) -> None:
         ("a\n-----BEGIN PRIVATE KEY-----\nMII\nxyz\n-----END PRIVATE KEY-----\nb\n", "a\n***\nb\n"),
         ("ALTER USER u PASSWORD 'a\nb' VALID\nc\n", "ALTER USER u PASSWORD '***' VALID\nc\n"),
         ("PASSWORD 'cut\n" + "x\n" * 30, "PASSWORD '***\n" + "x\n" * 30),
-        ("password: |\n  one\n  two\nuser: u\n", "password: ***\nuser: u\n"),
+        ("password: |\n  one\n  two\nuser: u\n", "password: |\n***\nuser: u\n"),
     ],
 )
 def test_what_is_hidden_ends(text: str, clean: str) -> None:
