@@ -35,8 +35,11 @@ from citus_analysis.research_object.raw_sources import RawFile
 _TIMES: Final = 16
 #: A literal that is not closed may go on in so many further records.
 _RECORDS: Final = 16
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.|"")*"', re.DOTALL)
-_KEY_BLOCK: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.|"")*)"', re.DOTALL)
+_LINE: Final = re.compile(r"([^\n]+)")
+_KEY_BLOCK: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
 _DOCUMENTS: Final = (".yml", ".yaml", ".json")
 
 
@@ -194,7 +197,7 @@ def _masked_records(text: str) -> str:
     begin = 0
     for place, record in enumerate(records):
         if is_suspicious(record):
-            found = sorted({*secret_spans(record), *_quoted_spans(record)})
+            found = [*secret_spans(record), *_spans_in(_QUOTED, record), *_spans_in(_LINE, record)]
             if found and max(end for _, end in found) >= len(record.rstrip()):
                 window = "".join(records[place : place + _RECORDS])
                 # A literal that does not end there either has no end.
@@ -206,13 +209,12 @@ def _masked_records(text: str) -> str:
     return masked(text, spans)
 
 
-def _quoted_spans(record: str) -> Iterator[tuple[int, int]]:
-    """Secrets in what is quoted, such as a field of CSV or a text of JSON: they end with it."""
-    for quoted in _QUOTED.finditer(record):
-        if is_suspicious(quoted[0]):
-            begin = quoted.start() + 1
-            for a, b in secret_spans(quoted[0][1:-1]):
-                yield begin + a, begin + b
+def _spans_in(parts: re.Pattern[str], record: str) -> Iterator[tuple[int, int]]:
+    """Secrets in a line, or in what is quoted (a field of CSV, a text of JSON): they end with it at the latest."""
+    for part in parts.finditer(record):
+        if part[1] != record and is_suspicious(part[1]):
+            for a, b in secret_spans(part[1]):
+                yield part.start(1) + a, part.start(1) + b
 
 
 def _records(text: str) -> list[str]:
