@@ -49,11 +49,11 @@ def installed_packages() -> dict[str, str]:
 
 
 def lock_text(packages: dict[str, str]) -> str:
-    """Packages as a file of requirements for pip.
+    r"""Packages as a file of requirements for pip.
 
     Example:
         >>> lock_text({"numpy": "2.3.0"})
-        'numpy==2.3.0\\n'
+        'numpy==2.3.0\n'
     """
     return "".join(f"{name}=={version}\n" for name, version in packages.items())
 

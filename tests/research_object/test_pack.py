@@ -42,7 +42,7 @@ def packed(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Packed:
     folder = tmp_path_factory.mktemp("packed")
     claims = folder / "claims.yml"
     claims.write_text("- claim: it is fast\n  password: s3cret\n", encoding="utf-8")
-    return ca.pack(dataset, folder / "object", reports=["resources"], claims=claims)
+    return ca.pack(dataset, folder / "object", reports=["server"], claims=claims)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_the_same_files_give_the_same_folder(packed: Packed, raw: Path, tmp_path
     shutil.copytree(raw, tmp_path / "other" / raw.name)
     ca.ingest(tmp_path / "other" / raw.name, tmp_path / "ds", meta={"workload": "Z"})
     claims = packed.folder.parent / "claims.yml"
-    again = ca.pack(tmp_path / "ds", tmp_path / "object", reports=["resources"], claims=claims)
+    again = ca.pack(tmp_path / "ds", tmp_path / "object", reports=["server"], claims=claims)
     assert hashes(again.folder) == hashes(packed.folder)
 
 
@@ -110,7 +110,7 @@ def test_nothing_names_a_place_or_a_host(packed: Packed, raw: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["raw/w2-lock-load/config.yml", "dataset/runs/*/*.parquet", "reports/resources.html", "README.md"]
+    "name", ["raw/w2-lock-load/config.yml", "dataset/runs/*/*.parquet", "reports/server.html", "README.md"]
 )
 def test_a_changed_byte_is_named(copy: Path, name: str) -> None:
     path = next(copy.glob(name))
@@ -161,7 +161,7 @@ def test_a_damaged_list_of_checks_is_named(copy: Path) -> None:
 
 def test_a_folder_with_files_is_refused(dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "x").touch()
-    with pytest.raises(UsageError, match="not empty .name another --out"):
+    with pytest.raises(UsageError, match=r"not empty .name another --out"):
         ca.pack(dataset, tmp_path)
 
 
@@ -197,7 +197,7 @@ def test_an_archive_becomes_its_folder(raw: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_said(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'citus-analysis\[pack\]'"):
         ca.pack(dataset, tmp_path / "object")
 
@@ -205,7 +205,7 @@ def test_a_missing_package_is_said(dataset: Path, tmp_path: Path, monkeypatch: p
 def test_the_crate_names_files_and_processes(packed: Packed) -> None:
     crate = ROCrate(packed.folder)
     actions = {entity.id: entity for entity in crate.get_entities() if entity.type == "CreateAction"}
-    assert actions.keys() == {"#ingest", "#check", "#report-resources"}
+    assert actions.keys() == {"#ingest", "#check", "#report-server"}
     assert actions["#ingest"]["instrument"]["softwareVersion"] == "0.1.0"
     assert [result.id for result in actions["#ingest"]["result"]] == ["dataset/"]
     named = {entity.id for entity in crate.get_entities() if entity.type == "File"}

@@ -99,7 +99,7 @@ def test_files_without_secrets_are_copied_byte_by_byte(tmp_path: Path) -> None:
         ("a\n-----BEGIN PRIVATE KEY-----\nMII\nxyz\n-----END PRIVATE KEY-----\nb\n", "a\n***\nb\n"),
         ("ALTER USER u PASSWORD 'a\nb' VALID\nc\n", "ALTER USER u PASSWORD '***' VALID\nc\n"),
         ("PASSWORD 'cut\n" + "x\n" * 30, "PASSWORD '***\n" + "x\n" * 30),
-        ("password: |\n  one\n  two\nuser: u\n", "password: |\n***\nuser: u\n"),
+        ("password: |\n  one\n  two\nuser: u\n", "password: ***\n***\nuser: u\n"),
     ],
 )
 def test_what_is_hidden_ends(text: str, clean: str) -> None:
