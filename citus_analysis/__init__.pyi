@@ -10,6 +10,7 @@ from . import plans as plans
 from . import plots as plots
 from . import published as published
 from . import report as report
+from . import research_object as research_object
 from . import runner as runner
 from . import runs as runs
 from . import scaling as scaling
@@ -31,6 +32,8 @@ from .explorer import explore as explore
 from .published import audit as audit
 from .published import audit_runs as audit_runs
 from .published import read_published as read_published
+from .research_object import pack as pack
+from .research_object import verify as verify
 from .serverlogs import compare_servers as compare_servers
 from .serverlogs import server_profile as server_profile
 from .stats import gate as gate

@@ -23,7 +23,7 @@ LAYER = {
             "runs spans stats scaling serverlogs bottleneck plans published tracking accounts",
             "dataset",
             "publish plots report",
-            "explorer runner",
+            "explorer research_object runner",
             "cli",
             "__main__ __init__ _renamed",
         )

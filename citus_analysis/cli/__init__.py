@@ -44,6 +44,8 @@ _COMMANDS: Final = {
     "claims": "Judge claims: supported, contradicted, undecided.",
     "run": "Launch an experiment and leave the files that ingest reads.",
     "status": "Show the state of an experiment: runs done, failed and left.",
+    "pack": "Pack a dataset with all that reproduces it.",
+    "verify": "Compute a packed dataset again, and compare.",
     "doctor": "List installed and missing parts, and what needs them.",
     "completion": "Print the script that completes commands in a shell.",
 }

@@ -18,7 +18,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeVar
 
@@ -32,12 +32,15 @@ __all__ = [
     "MASK",
     "SUSPICIOUS",
     "VERSION",
+    "is_suspicious",
+    "masked",
     "names_secret",
     "redact",
     "redact_name",
     "redact_path",
     "redact_values",
     "redacted_items",
+    "secret_spans",
 ]
 
 #: Keys of a mapping; YAML also has keys that are not texts.
@@ -52,18 +55,26 @@ def redact(text: str) -> str:
 
     Parts that are already redacted remain unchanged.
     """
-    if not is_suspicious(text):
-        return text
+    return masked(text, secret_spans(text)) if is_suspicious(text) else text
+
+
+def masked(text: str, spans: Iterable[Span]) -> str:
+    """The text with ``***`` in place of each span; spans may overlap.
+
+    Example:
+        >>> masked("a bc d", [(2, 3), (2, 4)])
+        'a *** d'
+    """
     pieces: list[str] = []
     shown = 0
-    for begin, end in sorted(_spans(text)):
+    for begin, end in sorted(spans):
         if begin > shown or not pieces:
             pieces += [text[shown:begin], MASK]
         shown = max(shown, end)
     return "".join((*pieces, text[shown:]))
 
 
-def _spans(text: str) -> Iterator[Span]:
+def secret_spans(text: str) -> Iterator[Span]:
     """Beginning and end of each secret, as the text reads and without each of its layers of quoting and encoding."""
     yield from chain.from_iterable(form(text) for form in FORMS)
     for view in inner_views(text):

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 import polars as pl
-import polars.selectors as cs
 
 from citus_analysis.dataset import ingest, open_dataset
+from citus_analysis.research_object.computed_checks import row_digest
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.spans import build_traces
 from tests.recordings import copy_recordings
@@ -36,18 +35,6 @@ SHAPES: Final = (
 _TRACES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
 Digests = dict[str, str]
-
-
-def row_digest(frame: pl.DataFrame) -> str:
-    """Of all rows of a table, in any order; numbers to nine digits, which no other library of arithmetic changes."""
-    plain = frame.select(sorted(frame.columns)).select(
-        cs.float().round_sig_figs(9),
-        (cs.categorical() | cs.enum()).cast(pl.String),
-        ~(cs.float() | cs.categorical() | cs.enum()),
-    )
-    lines = sorted(plain.write_csv(include_header=False, null_value="\\N").splitlines())
-    digest = blake2b("\n".join(lines).encode(), digest_size=12).hexdigest()
-    return f"{len(lines)} rows {digest}"
 
 
 def of_recordings(jobs: int = 2) -> Digests:

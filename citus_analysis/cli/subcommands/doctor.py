@@ -33,6 +33,7 @@ _EXTRAS: Final = {
     "notebook": "exploring in JupyterLab",
     "runner": "nodes and load generators on other hosts (ssh)",
     "cluster": "ingest by the workers of a cluster, datasets on object stores",
+    "pack": "pack, which writes research objects",
     "publish": "publish, which writes tables into PostgreSQL",
 }
 

@@ -28,6 +28,16 @@ _NESTED: Final = 1
 _DESCRIBING: Final = (*CONFIG_NAMES, *LABEL_FILES)
 
 
+def folder_name(archive: str) -> str:
+    """The name of the folder that an archive of some name is taken for.
+
+    Example:
+        >>> folder_name("results.tar.gz")
+        'results'
+    """
+    return _ENDING.sub("", archive) or archive
+
+
 @contextmanager
 def archives_unpacked(walked: Walk) -> Iterator[Walk]:
     """The files of a walk with the members of archives in place of these; they exist within the block.
@@ -63,7 +73,7 @@ def _members(found: Found, kind: str, place: Path, depth: int) -> Walk:
         place: a new folder for what it is unpacked to.
         depth: number of archives that it is in.
     """
-    name = _ENDING.sub("", found.path.name) or found.path.name
+    name = folder_name(found.path.name)
     # Below a SRC that is a folder, the archive is one of its folders; a SRC of its own is the top itself.
     above = Path() if found.named else found.path.parent.relative_to(found.root)
     folder = place / above / name

@@ -1,0 +1,95 @@
+"""What is computed of a dataset to compare it with another: digests of its rows, and verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+import polars.selectors as cs
+
+from citus_analysis.errors import CitusAnalysisError
+from citus_analysis.published import audit_runs
+from citus_analysis.published.checks.doubtful_samples import audited
+from citus_analysis.stats.compare.run_tables import compare_runs
+
+if TYPE_CHECKING:
+    from citus_analysis.dataset import Dataset
+
+#: Columns whose levels are compared.
+_COMPARED: Final = ("system", "set_up", "workers")
+#: Digits of numbers in verdicts, which no other library of arithmetic changes.
+_DIGITS: Final = 6
+
+
+def row_lines(frame: pl.DataFrame) -> list[str]:
+    """All rows of a table as texts, sorted; numbers to nine digits, which no other library of arithmetic changes."""
+    plain = frame.select(sorted(frame.columns)).select(
+        cs.float().round_sig_figs(9),
+        (cs.categorical() | cs.enum()).cast(pl.String),
+        ~(cs.float() | cs.categorical() | cs.enum()),
+    )
+    return sorted(plain.write_csv(include_header=False, null_value="\\N").splitlines())
+
+
+def row_digest(frame: pl.DataFrame) -> str:
+    """Number and hash of all rows of a table, in any order, which do not depend on how a file encodes them.
+
+    Example:
+        >>> row_digest(pl.DataFrame({"a": [1, 2]})) == row_digest(pl.DataFrame({"a": [2, 1]}))
+        True
+    """
+    lines = row_lines(frame)
+    return f"{len(lines)} rows {blake2b(chr(10).join(lines).encode(), digest_size=12).hexdigest()}"
+
+
+def table_digests(dataset: Dataset) -> dict[str, str]:
+    """The digest of each table that has rows."""
+    return {name: row_digest(dataset.table(name)) for name in dataset.tables()}
+
+
+def differing_rows(first: pl.DataFrame, second: pl.DataFrame) -> int:
+    """Number of rows of one of two tables that the other does not have.
+
+    Example:
+        >>> differing_rows(pl.DataFrame({"a": [1, 2]}), pl.DataFrame({"a": [1, 3, 4]}))
+        2
+    """
+    one, other = Counter(row_lines(first)), Counter(row_lines(second))
+    return max((one - other).total(), (other - one).total())
+
+
+def verdicts(dataset: Dataset) -> dict[str, object]:
+    """The findings of the audit, and the comparisons of systems, set-ups and numbers of workers.
+
+    Where nothing can be compared, the verdict is the reason.
+    """
+    result = audit_runs(**audited(dataset))
+    found: dict[str, object] = {"audit": {"verdict": result.verdict, "findings": _plain(result.findings.to_dicts())}}
+    for column in _COMPARED:
+        try:
+            found[f"compare by {column}"] = _plain(compare_runs(dataset, by=column).to_dict())
+        except CitusAnalysisError as error:
+            found[f"compare by {column}"] = {"not compared": error.problem}
+    return found
+
+
+def _plain(value: object) -> object:
+    """A value as JSON has it, with numbers of a few digits."""
+    match value:
+        case float():
+            # Infinity and NaN have no form in JSON.
+            return float(f"{value:.{_DIGITS}g}") if abs(value) < float("inf") else None
+        case Mapping():
+            return {str(key): _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+        case None | bool() | int() | str():
+            return value
+        case datetime() | date():
+            return value.isoformat()
+        case _:
+            return str(value)

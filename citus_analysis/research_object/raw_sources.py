@@ -1,0 +1,119 @@
+"""The raw files behind a dataset, with the files that describe them, each with its place in a pack.
+
+The files of one SRC of the ingest go to one folder of its name, because names of folders can be names of resources.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from citus_analysis.dataset.discover.labels import LABEL_FILES
+from citus_analysis.dataset.discover.walk import file_at, path_text, walk
+from citus_analysis.dataset.storage.manifest import Manifest, SourceState
+from citus_analysis.errors import InputError, UsageError
+from citus_analysis.redaction import MASK, redact_path
+from citus_analysis.study_tree import CONFIG_NAMES
+
+_DESCRIBING: Final = (*CONFIG_NAMES, *LABEL_FILES)
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A raw file.
+
+    Attributes:
+        path: where it is.
+        name: its place below `raw/`, redacted.
+        is_known: a format recognised it, or it describes others.
+    """
+
+    path: Path
+    name: str
+    is_known: bool
+
+
+def raw_files(place: Path, moved_to: Path | None = None) -> list[RawFile]:
+    """The raw files of a dataset, or those at a place that is no dataset.
+
+    Args:
+        place: a dataset, or raw files.
+        moved_to: folder in which the raw files of the dataset are now; None: where they were read.
+
+    Raises:
+        InputError: raw files are missing.
+        UsageError: the dataset's raw files are not in folders (URLs).
+    """
+    states = Manifest.load(place).sources.values()
+    if not states:
+        return _placed((found.root, found.path, True) for found in walk([place]).files)
+    found: dict[Path, tuple[Path, bool]] = {}
+    lost: list[str] = []
+    for state in states:
+        root = moved_to or _root(state)
+        path = None if root is None else file_at(os.fspath(root / state.path))
+        if root is None or path is None:
+            lost.append(state.path)
+            continue
+        known = state.format is not None or (path in found and found[path][1])
+        found[path] = (root, known)
+        for folder in _up_to(root, path.parent):
+            found |= {folder / name: (root, True) for name in _DESCRIBING if (folder / name).is_file()}
+    if lost:
+        named = f"{len(lost)} of {len(states)} raw files are missing, the first of them {min(lost)}"
+        hidden = "; for a path with a secret, pack the raw files themselves" if MASK in min(lost) else ""
+        raise InputError(named, path=place, way_out=f"say where they are: --raw FOLDER{hidden}")
+    return _placed((root, path, known) for path, (root, known) in found.items())
+
+
+def _root(state: SourceState) -> Path | None:
+    """The SRC in which a source was found."""
+    if "://" in state.location:
+        problem = "was read from a URL, which a pack cannot contain"
+        raise UsageError(problem, path=state.path, way_out="load its files down, and pass --raw FOLDER")
+    ending = f"/{state.path}"
+    return Path(state.location.removesuffix(ending)) if state.location.endswith(ending) else None
+
+
+def _up_to(root: Path, folder: Path) -> Iterator[Path]:
+    """A folder and those above it, up to the root."""
+    yield folder
+    yield from (above for above in folder.parents if above == root or root in above.parents)
+
+
+def _placed(files: Iterable[tuple[Path, Path, bool]]) -> list[RawFile]:
+    """The files with their names in the pack; names that differ in a secret only get numbers."""
+    ordered = sorted(files, key=lambda file: os.fsencode(file[1]))
+    tops: dict[Path, str] = {}
+    taken: set[str] = set()
+    placed = []
+    for root, path, known in ordered:
+        if root not in tops:
+            tops[root] = _unused(_impersonal(root.name), set(tops.values()))
+        name = _unused(f"{tops[root]}/{redact_path(path_text(path.relative_to(root)))}", taken)
+        taken.add(name)
+        placed.append(RawFile(path, name, known))
+    return placed
+
+
+def _impersonal(name: str) -> str:
+    """The name of a folder, unless it is that of the user or of the machine."""
+    personal = {os.environ.get("USER", ""), platform.node(), ""}
+    with suppress(RuntimeError):
+        personal.add(Path.home().name)
+    return "recording" if name in personal else redact_path(name)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        folder, slash, last = name.rpartition("/")
+        stem, dot, ending = last.partition(".")
+        free = f"{folder}{slash}{stem}-{number}{dot}{ending}"
+    return free

@@ -1,0 +1,161 @@
+"""Compute a packed dataset again, and compare."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from citus_analysis.dataset import Dataset, open_dataset
+from citus_analysis.errors import CitusAnalysisError, DatasetError
+from citus_analysis.research_object.computed_checks import differing_rows, row_digest, table_digests, verdicts
+from citus_analysis.research_object.environments import differing_versions, installed_packages
+from citus_analysis.research_object.masking import sha256
+from citus_analysis.research_object.packing import CHECKS, HASHES, read_raw
+from citus_analysis.texts.counted_words import counted
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The result of a verification.
+
+    Attributes:
+        folder: the research object.
+        checked: what was verified, in words.
+        problems: files, tables and verdicts that differ.
+        versions: packages of which another version is installed.
+        seconds: time that it took.
+    """
+
+    folder: Path
+    checked: tuple[str, ...]
+    problems: tuple[str, ...]
+    versions: tuple[str, ...]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0: everything is reproduced; 1: something differs."""
+        return int(bool(self.problems))
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        return {
+            "folder": str(self.folder),
+            "reproduced": not self.problems,
+            "checked": list(self.checked),
+            "problems": list(self.problems),
+            "versions": list(self.versions),
+            "seconds": round(self.seconds, 1),
+        }
+
+    def __str__(self) -> str:
+        verdict = "differs" if self.problems else "reproduced"
+        other = [f"another version: {one}" for one in self.versions]
+        return "\n".join([*self.checked, *self.problems, *other, f"{verdict} ({self.seconds:.0f} s)"])
+
+
+def verify(folder: str | os.PathLike[str]) -> Verified:
+    """Verify a folder of :func:`pack`: the hash of every file, the rows made anew of the raw files, and the verdicts.
+
+    Args:
+        folder: the research object.
+
+    Raises:
+        DatasetError: the folder is no such object, or what it has to be compared with is damaged.
+    """
+    began = time.monotonic()
+    place = Path(folder).absolute()
+    hashes = _stated_hashes(place)
+    problems = list(_changed_files(place, hashes))
+    checked = [f"files: the hashes of {counted(len(hashes), 'file')} compared"]
+    checks = _document(place / CHECKS)
+    try:
+        with tempfile.TemporaryDirectory(prefix="citus-analysis-") as name:
+            made = Path(name) / "dataset"
+            read_raw(place, made, _texts(checks.get("meta")))
+            again = open_dataset(made)
+            tables = _texts(checks.get("tables"))
+            problems += _changed_tables(place, again, tables)
+            checked.append(f"tables: the rows of {len(tables)} made anew and compared")
+            stated = checks.get("verdicts")
+            verdict = stated if isinstance(stated, dict) else {}
+            problems += _changed_verdicts(verdict, verdicts(again))
+            checked.append(f"verdicts: {', '.join(verdict)} computed anew and compared")
+    except (CitusAnalysisError, OSError) as error:
+        problems.append(f"raw/: cannot be read anew: {error}")
+    packages = _document(place / "environment.json").get("packages")
+    versions = differing_versions(packages, installed_packages())
+    return Verified(place, tuple(checked), tuple(problems), tuple(versions), time.monotonic() - began)
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(key): str(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def _stated_hashes(folder: Path) -> dict[str, str]:
+    try:
+        lines = (folder / HASHES).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        way_out = "make one: citus-analysis pack DATASET --out FOLDER"
+        raise DatasetError(f"is no packed dataset: it has no {HASHES}", path=folder, way_out=way_out) from error
+    except ValueError as error:
+        raise _damaged(folder / HASHES) from error
+    pairs = [line.partition("  ") for line in lines]
+    return {name: stated for stated, _, name in pairs}
+
+
+def _damaged(path: Path) -> DatasetError:
+    return DatasetError("is damaged", path=path, way_out="copy the folder again from where it was packed")
+
+
+def _document(path: Path) -> Mapping[str, object]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(path) from error
+    if not isinstance(found, dict):
+        raise _damaged(path)
+    return found
+
+
+def _changed_files(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    for name in sorted(hashes.keys() | there.keys() - {HASHES}):
+        if name not in there:
+            yield f"{name}: is missing"
+        elif name not in hashes:
+            yield f"{name}: was not packed"
+        elif sha256(there[name]) != hashes[name]:
+            yield f"{name}: changed since it was packed"
+
+
+def _changed_tables(folder: Path, again: Dataset, stated: Mapping[str, str]) -> Iterator[str]:
+    """Tables whose rows, made anew or as they were packed, are not those that were stated."""
+    try:
+        packed = open_dataset(folder / "dataset")
+    except CitusAnalysisError as error:
+        yield f"dataset/: cannot be opened: {error}"
+        packed = None
+    made = table_digests(again)
+    for name in sorted({*stated, *made}):
+        try:
+            rows = None if packed is None else packed.table(name)
+        except CitusAnalysisError as error:
+            yield f"dataset/{name}: cannot be read: {error}"
+            rows = None
+        if rows is not None and name in stated and row_digest(rows) != stated[name]:
+            yield f"dataset/{name}: has other rows than {CHECKS} states"
+        if made.get(name) != stated.get(name):
+            many = "" if rows is None else f"{counted(differing_rows(rows, again.table(name)), 'row')} of "
+            yield f"table {name}: {many}{stated.get(name, '0 rows')} differ from those made anew"
+
+
+def _changed_verdicts(stated: Mapping[str, object], found: Mapping[str, object]) -> Iterator[str]:
+    for name in sorted({*stated, *found}):
+        if stated.get(name) != found.get(name):
+            yield f"verdict: {name}: differs from the one computed anew"

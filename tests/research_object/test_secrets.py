@@ -1,0 +1,106 @@
+"""Of the secrets that are planted in raw files, none is in a pack."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+import citus_analysis as ca
+from citus_analysis.formats import Content
+from citus_analysis.research_object.masking import masked_text
+from tests.recordings import RECORDED
+from tests.redaction.planted import FORMS, NAME, NEEDLE, plant
+
+#: Forms whose end is clear.
+CLOSED = FORMS[:17]
+_PREFIX = "2026-11-20 21:26:34.324 UTC [7] [3/1] : [{}-1] [app=psql] LOG:  "
+
+
+def numbered() -> dict[str, list[str]]:
+    """136 secrets, each with a number: the forms in eight kinds of files."""
+    kinds = ("a.log", "b.log.gz", "c.log.zst", "d.tar.gz", "settings.yml", "settings.json", "notes.txt", "utf16.txt")
+    return {
+        kind: [form.replace(NEEDLE, f"{NEEDLE}{at * len(CLOSED) + n:03}") for n, form in enumerate(CLOSED)]
+        for at, kind in enumerate(kinds)
+    }
+
+
+def written(kind: str, forms: list[str]) -> bytes:
+    log = "".join(f"{_PREFIX.format(n)}{form}\n" for n, form in enumerate(forms, 1)).encode()
+    match kind:
+        case "b.log.gz":
+            return gzip.compress(log)
+        case "c.log.zst":
+            return zstandard.compress(log)
+        case "d.tar.gz":
+            out = io.BytesIO()
+            with tarfile.open(fileobj=out, mode="w:gz") as archive:
+                member = tarfile.TarInfo(f"inner {NAME}.log")
+                member.size, member.uname = len(log), f"{NEEDLE}owner"
+                archive.addfile(member, io.BytesIO(log))
+            return out.getvalue()
+        case "settings.yml" | "settings.json":
+            return json.dumps({"env": [{"name": "PGPASSWORD", "value": f"{NEEDLE}136"}], "forms": forms}).encode()
+        case "utf16.txt":
+            return "\n".join(forms).encode("utf-16")
+        case _:
+            return log if kind == "a.log" else "\n".join(forms).encode()
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """All files of a pack, without compressions."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = Content(path)
+            encoding = content.encoding or "utf-8"
+            found[path.relative_to(folder).as_posix()] = content.read(2**26).decode(encoding, "replace")
+    return found
+
+
+def test_136_planted_secrets_are_in_no_file(tmp_path: Path) -> None:
+    planted = numbered()
+    assert sum(map(len, planted.values())) == 136
+    raw = tmp_path / f"study {NAME}"
+    raw.mkdir()
+    for kind, forms in planted.items():
+        (raw / kind).write_bytes(written(kind, forms))
+    packed = ca.pack(raw, tmp_path / "object", reports="none")
+    found = texts(packed.folder)
+    assert {name for name, text in found.items() if NEEDLE in text or NEEDLE in name} == set()
+    assert sum(one.masked for one in packed.raw) >= 136
+    assert sum(name.startswith("raw/") for name in found) == len(planted)
+    assert any("-p db.passwd=*** -p x=1" in text for name, text in found.items() if name.endswith("notes.txt"))
+    assert ca.verify(packed.folder).problems == ()
+
+
+def test_nor_are_those_of_every_format(tmp_path: Path) -> None:
+    packed = ca.pack(plant(tmp_path / f"study-{NAME}"), tmp_path / "object", reports="none")
+    found = texts(packed.folder)
+    assert {name for name, text in found.items() if NEEDLE in text or NEEDLE in name} == set()
+    assert any(one.left_out is None and one.masked > 20 for one in packed.raw)
+
+
+def test_files_without_secrets_are_copied_byte_by_byte(tmp_path: Path) -> None:
+    packed = ca.pack(RECORDED / "w2-t4-insert" / "pglogs", tmp_path / "object", reports="none")
+    for path in (RECORDED / "w2-t4-insert" / "pglogs").glob("PGLOG-[01]-*"):
+        assert (packed.folder / "raw" / "pglogs" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("a\n-----BEGIN PRIVATE KEY-----\nMII\nxyz\n-----END PRIVATE KEY-----\nb\n", "a\n***\nb\n"),
+        ("ALTER USER u PASSWORD 'a\nb' VALID\nc\n", "ALTER USER u PASSWORD '***' VALID\nc\n"),
+        ("PASSWORD 'cut\n" + "x\n" * 30, "PASSWORD '***\n" + "x\n" * 30),
+        ("password: |\n  one\n  two\nuser: u\n", "password: ***\n***\nuser: u\n"),
+    ],
+)
+def test_what_is_hidden_ends(text: str, clean: str) -> None:
+    assert masked_text(text) == clean
