@@ -20,8 +20,7 @@ from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk, Scann
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly, Rules
 from citus_analysis.formats.serverlog.pglog.compiled.detail_links import DetailLinks
-from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast, scan_rows_fast
 
 if TYPE_CHECKING:
     import polars as pl
