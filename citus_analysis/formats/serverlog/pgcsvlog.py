@@ -234,7 +234,7 @@ def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame, language
     if "application" in tail.columns:
         plain = plain.with_columns(a=tail.get_column("application"))
     known = prefix_columns(plain).with_columns(sqlstate=tail.get_column("state"))
-    rows = texts.drop("text", "excerpt").hstack(known)
+    rows = texts.drop("text").hstack(known)
     rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))
     if language:
         said = translated_rows(rows.select("severity", "text").hstack(tail.select("detail")), language)

@@ -73,9 +73,9 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
     """Replace `text` by the columns read from it; the frame must have `severity` and `text`."""
     if is_compiled():
         return add_body_fast(frame)
-    from citus_analysis.formats.serverlog.pglog.fallback.body import add_body_of_text
+    from citus_analysis.formats.serverlog.pglog.fallback.body import add_body as add_body_in_python
 
-    return add_body_of_text(frame)
+    return add_body_in_python(frame)
 
 
 def count_heads(data: bytes, prefix: Prefix) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -28,9 +28,9 @@ from citus_analysis.formats.serverlog.pglog.fallback.executions import (
     SentTask,
     Session,
     packed,
-    wrapped,
 )
 from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record, records_in_order
+from citus_analysis.formats.serverlog.pglog.fallback.statement_values import signed_32_bits
 from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
 
 _PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
@@ -45,18 +45,6 @@ _NO_PORT: Final = np.iinfo(np.int32).min
 _PARSE, _BIND, _EXECUTE = range(3)
 
 
-@dataclass
-class _Done:
-    """The executions assembled since the last :meth:`PythonAssembly.take`."""
-
-    executions: list[Execution] = field(default_factory=list)
-    phases: list[Phase] = field(default_factory=list)
-    tasks: list[SentTask] = field(default_factory=list)
-    locals: list[LocalExecution] = field(default_factory=list)
-    sessions: list[Session] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
-
-
 class PythonAssembly:
     """Assembles records into executions, like :class:`~...compiled.assembly.Assembly`.
 
@@ -68,19 +56,17 @@ class PythonAssembly:
         self._rules = rules
         self._words = {name: values.tolist() for name, values in rules.words.items()}
         self._nodes, self._nodeids = rules.nodes.tolist(), rules.nodeids.tolist()
-        self._times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
+        #: First and last time of the records of each source; :data:`NOTHING_THERE` if none has a time.
+        self.times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
         self._backends: dict[tuple[int, int], Backend] = {}
-        self._done, self._sessions, self._executions = _Done(), 0, 0
-
-    @property
-    def times(self) -> NDArray[np.int64]:
-        """First and last time of the records of each source; the smallest integer if none has a time."""
-        return self._times
+        self._sessions = self._executions = 0
+        #: The items assembled since the last :meth:`take`, by the names of :data:`ASSEMBLED_ITEMS`.
+        self._done: dict[str, list[object]] = defaultdict(list)
 
     @property
     def waiting(self) -> int:
         """The number of executions assembled since the last :meth:`take`."""
-        return len(self._done.executions)
+        return len(self._done["executions"])
 
     def add(self, columns: RecordColumns, source: int) -> bool:
         """Add the next records of one source; false if records must be sorted by session first."""
@@ -99,8 +85,8 @@ class PythonAssembly:
 
     def take(self) -> Assembled:
         """The executions assembled since the last call."""
-        done, self._done = self._done, _Done()
-        return {name: packed(getattr(done, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
+        done, self._done = self._done, defaultdict(list)
+        return {name: packed(done[name], kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
     def _take(self, record: Record, *, in_order: bool) -> bool:
         self._see_time(record)
@@ -143,7 +129,7 @@ class PythonAssembly:
     def _see_time(self, record: Record) -> None:
         if record.log_time is None:
             return
-        times = self._times[record.source]
+        times = self.times[record.source]
         if times[0] == NOTHING_THERE or record.log_time < times[0]:
             times[0] = record.log_time
         if times[1] == NOTHING_THERE or record.log_time > times[1]:
@@ -169,7 +155,7 @@ class PythonAssembly:
         backend.opened, backend.xid = 0, NOTHING_THERE
         if not backend.anchored and record.gpid is not None:
             before = NO_NUMBER if restarted or moved or backend.place is None else backend.place
-            self._done.missing.append(Missing(record.gpid, before, backend.node))
+            self._done["missing"].append(Missing(record.gpid, before, backend.node))
 
     def _event_of(self, record: Record) -> int:
         word = record.word
@@ -311,7 +297,7 @@ class PythonAssembly:
         self._decide(backend)
         self._put_out(backend.held)
         if backend.session.executions and backend.pid != NO_PROCESS:
-            self._done.sessions.append(backend.session)
+            self._done["sessions"].append(backend.session)
         self._sessions += 1
         backend.session = Session(backend.node, self._sessions)
         backend.held, backend.kept = None, 0
@@ -334,10 +320,10 @@ class PythonAssembly:
         for task in one.tasks:
             task.tell_execution(one)
         self._executions += 1
-        self._done.phases += one.timed
-        self._done.tasks += one.tasks
-        self._done.locals += kept
-        self._done.executions.append(one)
+        self._done["phases"] += one.timed
+        self._done["tasks"] += one.tasks
+        self._done["locals"] += kept
+        self._done["executions"].append(one)
 
 
 def _close_at(one: Execution, record: Record) -> None:
@@ -376,7 +362,7 @@ def _add_parameters(backend: Backend, record: Record) -> None:
     """Add the values of parameters to those of the statement that the record before names."""
     one = backend.current
     if one is not None and one.values_of and record.severity == _FIRST_DETAIL and record.values_hash is not None:
-        setattr(one, one.values_of, wrapped(getattr(one, one.values_of) + record.values_hash))
+        setattr(one, one.values_of, signed_32_bits(getattr(one, one.values_of) + record.values_hash))
         one.values_of = None
 
 
