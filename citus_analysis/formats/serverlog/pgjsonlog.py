@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -28,7 +27,7 @@ from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, lines_of, stretches
 from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
-from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
+from citus_analysis.formats.serverlog.pglog._plans import said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
@@ -80,7 +79,13 @@ _NESTED_KEYS: Final = {
     **{name: name for name in ("application_name", "error_severity", "message")},
     **{name: name for name in ("detail", "hint", "internal_query", "context")},
 }
-_STAMP: Final = f"^{STAMP_PATTERN}$"
+#: Column -> the form of its values; others are null.
+_FORMS: Final = {
+    "m": f"^{STAMP_PATTERN}$",
+    "p": "^[0-9]{1,9}$",
+    "l": "^[0-9]{1,18}$",
+    "v": "^-?[0-9]{1,9}/[0-9]{1,18}$",
+}
 #: Keys that are read -> columns; every value is read as text.
 _NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}}
 _PORT: Final = r":[0-9]+$"
@@ -104,9 +109,9 @@ class PgJsonLog(ServerLog):
     def heads(self, content: Content, hints: Hints) -> None:
         """A line is an object."""
 
-    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """None in another language than English: only the beginning of the log may tell it."""
-        return [] if _language(content.head) else super().cuts(content, hints, stretch_bytes)
+    def is_cuttable(self, content: Content, hints: Hints) -> bool:
+        """Not in another language than English: only the beginning of the log may tell it."""
+        return not _language(content.head)
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The blocks of the log.
@@ -128,8 +133,8 @@ class PgJsonLog(ServerLog):
         def work(block: Block) -> ChunkTables:
             plain = not (block.oversized or nested or language)
             fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
-            found = tables_of_chunk(fast or _scanned(block, nested=nested, language=language), local)
-            return replace(found, **logged_plans(block.offset, lambda: block.data, found.rows, said_in_json)._asdict())
+            found = fast or _scanned(block, nested=nested, language=language)
+            return tables_of_chunk(found, local, block.offset, lambda: block.data, said_in_json)
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
 
@@ -222,20 +227,10 @@ def _no_objects() -> pl.DataFrame:
 
 
 def _frame(objects: pl.DataFrame) -> pl.DataFrame:
-    rows = _rows(objects, objects).with_columns(capped=pl.lit(value=False))
-    details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
-    return add_body(with_details(rows.drop(_DETAILS), details))
-
-
-def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
-    stamped = heads
-    if "m" in heads.columns:
-        stamp = pl.when(pl.col("m").str.contains(_STAMP)).then("m")
-        stamped = heads.with_columns(m=stamp)
-    for column, pattern in (("p", "^[0-9]{1,9}$"), ("l", "^[0-9]{1,18}$"), ("v", "^-?[0-9]{1,9}/[0-9]{1,18}$")):
-        if column in stamped.columns:
-            stamped = stamped.with_columns(pl.when(pl.col(column).str.contains(pattern)).then(column).alias(column))
-    return objects.select("byte_offset", "byte_length", "text", *_DETAILS).hstack(prefix_columns(stamped))
+    sound = [pl.when(pl.col(name).str.contains(form)).then(name).alias(name) for name, form in _FORMS.items()]
+    known = prefix_columns(objects.with_columns(sound))
+    rows = objects.select("byte_offset", "byte_length", "text", capped=pl.lit(value=False)).hstack(known)
+    return add_body(with_details(rows, {severity: objects.get_column(name) for name, severity in _DETAILS.items()}))
 
 
 FORMAT = PgJsonLog()

@@ -57,6 +57,10 @@ class ServerLog(CuttableFormat):
     def heads(self, content: Content, hints: Hints) -> Heads | None:
         """Patterns of the beginning of records; None if each line is one record."""
 
+    @abstractmethod
+    def is_cuttable(self, content: Content, hints: Hints) -> bool:
+        """Whether stretches of a log can be read alone."""
+
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per chunk."""
         yield from ordered_tables(self.chunk_tables(content, hints))
@@ -65,7 +69,7 @@ class ServerLog(CuttableFormat):
         """The beginnings of the first records after places at equal distances."""
         size = content.path.stat().st_size
         number = size // stretch_bytes
-        if number < 2 or content.compression != "none":
+        if number < 2 or content.compression != "none" or not self.is_cuttable(content, hints):
             return []
         heads = self.heads(content, hints)
         with closing(content.open()) as stream:
