@@ -197,19 +197,12 @@ def server_profile(
         profile = ca.server_profile(ds, since="2026-03-01 10:00", until="2026-03-01 11:00")
         profile.by_fingerprint.select("text", "statements", "total_s", "p95_ms")
     """
-    window = LogWindow.between(since, until, resources=resources, logs=logs)
-    chosen = WindowedLogs.of(dataset, window)
-    return profile_logs(chosen, interval_s=interval_s, texts=texts, longest=longest, level=level)
+    chosen = WindowedLogs.of(dataset, LogWindow.between(since, until, resources=resources, logs=logs))
+    found = _without_texts(chosen, interval_s, longest, level)
+    return _with_texts(found, chosen, texts)
 
 
-def profile_logs(
-    logs: WindowedLogs, *, interval_s: int = 0, texts: int = 50, longest: int = 20, level: float = LEVEL
-) -> ServerProfile:
-    """:func:`server_profile` of chosen logs.
-
-    Raises:
-        InsufficientDataError: no record in the window.
-    """
+def _without_texts(logs: WindowedLogs, interval_s: int, longest: int, level: float) -> ServerProfile:
     sources, records = _counts(logs)
     if not records["records"].sum():
         raise InsufficientDataError(f"no record of a server log is within {logs.window.label}")
@@ -218,7 +211,7 @@ def profile_logs(
     coverage = log_coverage(logs, statements)
     length = interval_s or interval_of(pl.concat([sources["first_time"], sources["last_time"]]).drop_nulls())
     by_fingerprint = summarise_statements(statements, _NAMED)
-    found = ServerProfile(
+    return ServerProfile(
         window=logs.window,
         sources=sources,
         records=records,
@@ -239,12 +232,8 @@ def profile_logs(
         distributed=_distributed(logs),
         interval_s=length,
         method=_METHOD,
-        warnings=(
-            *_warnings(sources, statements, coverage),
-            *unplaced_statements(logs.scan("statements", "end_time")),
-        ),
+        warnings=(*_warnings(sources, statements, coverage), *unplaced_statements(logs.scan("statements", "end_time"))),
     )
-    return _with_texts(found, logs, texts)
 
 
 def _log_counts(profile: ServerProfile) -> Iterator[_Counted]:
@@ -350,11 +339,8 @@ def _warnings(sources: pl.DataFrame, statements: pl.DataFrame, coverage: pl.Data
             f"The session of {alone} is not known (log_line_prefix without %p and %c): each bind and each execution in "
             "these logs counts as a statement, and none has the time of its other phases."
         )
-    if (
-        statements.height
-        and not statements["duration_us"].count()
-        and unread_words(coverage, of_durations=True) is None
-    ):
+    timeless = statements.height and not statements["duration_us"].count()
+    if timeless and unread_words(coverage, of_durations=True) is None:
         notes.append(
             "No duration is in these logs: set log_min_duration_statement, or log_duration with log_statement, on the "
             "servers."

@@ -150,10 +150,7 @@ def _arrays_of(buffer: Bytes, out: Output) -> dict[str, pa.Array]:
     """The columns with values, named as in `log_events`, with `clock` and `zone` in place of `log_time`."""
     rows, columns = out.rows, {name: column for name, column in out.columns.items() if column.count or not out.rows}
     arrays = {name: number_array(columns[name], rows) for name in _NUMBERS if name in columns}
-    for name, words in _WORDS.items():
-        if name in columns:
-            arrays[name] = category_array(columns[name], rows, words)
-    for name, texts in _texts(buffer, out).items():
+    for name, texts in {**_WORDS, **_texts(buffer, out)}.items():
         if name in columns:
             arrays[name] = category_array(columns[name], rows, texts)
     if len(out.messages):

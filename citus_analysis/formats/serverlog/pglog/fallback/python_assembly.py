@@ -98,7 +98,7 @@ class PythonAssembly:
         backend = self._backends.get((node, record.pid))
         if backend is None:
             backend = self._backends[node, record.pid] = Backend(node, record.pid, Session(node))
-        line = NOTHING_THERE if record.session_line is None else record.session_line
+        line = _known(record.session_line)
         if _in_same_row(backend, record, line):
             _add_parameters(backend, record)
             return True
@@ -127,13 +127,11 @@ class PythonAssembly:
         return event == _PREPARE and not self._words["parses"][record.word] and record.statement_fingerprint is not None
 
     def _see_time(self, record: Record) -> None:
-        if record.log_time is None:
-            return
-        times = self.times[record.source]
-        if times[0] == NOTHING_THERE or record.log_time < times[0]:
-            times[0] = record.log_time
-        if times[1] == NOTHING_THERE or record.log_time > times[1]:
-            times[1] = record.log_time
+        if record.log_time is not None:
+            first, last = self.times[record.source].tolist()
+            first = record.log_time if first == NOTHING_THERE else min(first, record.log_time)
+            # The value for no time is the smallest integer.
+            self.times[record.source] = first, max(last, record.log_time)
 
     def _place_record(self, backend: Backend, record: Record, place: int, line: int) -> None:
         """Set the place of the backend's last record; begin a segment where records are missing before it."""
@@ -169,7 +167,7 @@ class PythonAssembly:
 
     def _add_event(self, backend: Backend, record: Record, event: int) -> None:
         opens = event in (_OPENER, _TASK)
-        xid = NOTHING_THERE if record.local_xid is None else record.local_xid
+        xid = _known(record.local_xid)
         after_opener = event not in _INSIDE and backend.opens
         closes = event in (_ERROR, _WHOLE) or (event == _DURATION and after_opener)
         never_closed = after_opener and event in (_OPENER, _WHOLE, _PREPARE)
@@ -192,9 +190,8 @@ class PythonAssembly:
         """Whether a record shows that nothing more was logged of the prepared statement: another one follows."""
         if event not in (_PREPARE, _OPENER, _WHOLE):
             return False
-        if event == _PREPARE and (one.bind is not None or self._words["parses"][record.word]):
-            return True
-        return record.statement_fingerprint not in (None, one.prepared)
+        again = event == _PREPARE and (one.bind is not None or self._words["parses"][record.word])
+        return again or record.statement_fingerprint not in (None, one.prepared)
 
     def _begin_execution(self, backend: Backend, record: Record) -> Execution:
         self._finish_execution(backend)
@@ -261,10 +258,9 @@ class PythonAssembly:
             self._decide(backend)
         if not one.counts_surely and (not one.failed or one.fatal):
             return
+        backend.undecided.append(one)
         if backend.sampled:
-            self._keep(backend, one)
-        else:
-            backend.undecided.append(one)
+            self._decide(backend)
 
     def _decide(self, backend: Backend) -> None:
         """Keep undecided executions that count: an error without a statement does if its session logs statements."""
@@ -405,7 +401,7 @@ def _add_connection(backend: Backend, one: Execution, record: Record) -> None:
     made = (took, record.worker_host, record.worker_port)
     early = begun is not None and one.opener_time != NOTHING_THERE and begun < one.opener_time - _RESOLUTION_US
     taken = early or made in backend.connections
-    one.connect_us = max(0, one.connect_us if one.connect_us != NOTHING_THERE else 0, 0 if taken else took)
+    one.connect_us = max(0, one.connect_us, 0 if taken else took)
     if not taken:
         backend.connections.add(made)
 
