@@ -26,7 +26,7 @@ from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, lines_of, stretches
 from citus_analysis.formats.serverlog._details import with_details
-from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
+from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED, ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
@@ -43,6 +43,8 @@ from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
 _BLOCK: Final = 8 * 2**20
 _SAMPLE_LINES: Final = 400
+#: Keys that every record has.
+_SAID: Final = frozenset({"error_severity", "message"})
 _DETAILS: Final = {
     "detail": "DETAIL",
     "hint": "HINT",
@@ -104,7 +106,7 @@ class PgJsonLog(ServerLog):
 
     def detect(self, name: str, head: bytes) -> float:
         """High if one of the first lines is an object with a severity and a message."""
-        return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
+        return 0.97 if _records(head) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> None:
         """A line is an object."""
@@ -119,12 +121,12 @@ class PgJsonLog(ServerLog):
         Raises:
             FormatError: none of the first lines is such an object.
         """
-        sample = [found for found in _objects(content.head) if _is_record(found)]
+        sample = _records(content.head)
         if content.head.strip() and not sample:
             raise FormatError(
                 "no line is a jsonlog object", path=content.path, place="line 1", way_out="pass --format pglog"
             )
-        nested = any(_is_nested(found) for found in sample)
+        nested = any(wrapped for wrapped, _ in sample)
         language = _language(content.head)
         local = LocalTime.of(content.path, hints.options)
 
@@ -139,50 +141,36 @@ class PgJsonLog(ServerLog):
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
 
 
-def _objects(data: bytes) -> list[Object]:
-    lines = data.splitlines()[:_SAMPLE_LINES]
-    return [found for line in lines if (found := _object(line)) is not None]
+def _records(data: bytes) -> list[tuple[bool, Object]]:
+    """Records in the first lines: whether CloudNativePG wraps them, and the object with severity and message."""
+    found: list[tuple[bool, Object]] = []
+    for whole in map(_object, data.splitlines()[:_SAMPLE_LINES]):
+        within = whole.get(_NESTED)
+        both = ((True, within), (False, whole))
+        found += [(wrapped, one) for wrapped, one in both if isinstance(one, dict) and one.keys() >= _SAID][:1]
+    return found
 
 
-def _object(line: bytes) -> Object | None:
+def _object(line: bytes) -> Object:
     if not line.lstrip().startswith(b"{"):
-        return None
+        return {}
     try:
         # Passed as text: from bytes, the decoder would guess the encoding and accept UTF-16 too.
         found = json.loads(valid_utf8(line).decode())
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _language(head: bytes) -> str:
     """The language of the records at the beginning of a log; empty: English."""
-    return language_of_rows(_severity_and_message(found) for found in _objects(head) if _is_record(found))
-
-
-def _severity_and_message(record: Object) -> tuple[str, str]:
-    within = record.get(_NESTED)
-    said = within if isinstance(within, dict) and _is_said(within) else record
-    return str(said["error_severity"]), str(said["message"])
-
-
-def _is_record(found: Object) -> bool:
-    return _is_said(found) or _is_nested(found)
-
-
-def _is_nested(found: Object) -> bool:
-    within = found.get(_NESTED)
-    return isinstance(within, dict) and _is_said(within)
-
-
-def _is_said(found: Object) -> bool:
-    return "error_severity" in found and "message" in found
+    return language_of_rows((str(said["error_severity"]), str(said["message"])) for _, said in _records(head))
 
 
 def _scanned(block: Block, *, nested: bool, language: str = "") -> Scanned:
     if block.oversized:
         reject = Reject(block.offset, block.length, "longer than the cap", block.data)
-        return Scanned(_frame(_no_objects()), [reject], 0, 0)
+        return Scanned(SCANNED.empty(), [reject], 0, 0)
     data = without_lone_surrogates(valid_utf8(block.data))
     starts, sizes = lines_of(data)
     frame, numbers = _decoded(data, starts, sizes, nested=nested)
@@ -218,12 +206,6 @@ def _decoded(data: bytes, starts: Integers, sizes: Integers, *, nested: bool) ->
     within = within.with_columns(pl.col("remote_host").str.replace(_PORT, ""))
     both = [pl.coalesce(pl.col(name), within.get_column(name)) for name in within.columns]
     return frame.drop(_NESTED).with_columns(both).rename(_NAMES), numbers
-
-
-def _no_objects() -> pl.DataFrame:
-    return pl.DataFrame(
-        schema={"byte_offset": pl.Int64, "byte_length": pl.Int64, **dict.fromkeys(_NAMES.values(), pl.String)}
-    )
 
 
 def _frame(objects: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.column_types import CATEGORY, INT64
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
@@ -83,13 +83,6 @@ def tables_of_chunk(
     return ChunkTables(scanned, rows, checkpoint_records(rows), linked, *logged_plans(offset, read, rows, said, beyond))
 
 
-class TablesInOrder(Protocol):
-    """Makes the tables of chunks that come in the order of their source."""
-
-    def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
-        """The rows of the next chunk."""
-
-
 class LogTables:
     """The tables of a whole source, chunk by chunk."""
 
@@ -106,21 +99,20 @@ class LogTables:
         }
 
 
-def ordered_tables(chunks: Iterable[ChunkTables], maker: TablesInOrder | None = None) -> Iterator[Parsed]:
+def ordered_tables(chunks: Iterable[ChunkTables], tables: Callable[[ChunkTables], dict[str, Rows]]) -> Iterator[Parsed]:
     """One piece per chunk; adjacent rejects, across chunks too, become one.
 
     Args:
         chunks: the chunks of a source, in order.
-        maker: makes their tables; default: the tables of a whole source.
+        tables: function that makes the tables of the next chunk.
     """
-    made = maker or LogTables()
     held: list[Reject] = []
     for chunk in chunks:
         scanned = chunk.scanned
         rejects = _joined(held, scanned.rejects)
         held = rejects[-1:]
         yield Parsed(
-            made.tables(chunk),
+            tables(chunk),
             parsed_bytes=scanned.parsed_bytes,
             noise_bytes=scanned.noise_bytes,
             rejects=reject_rows([*rejects[:-1], *chunk.unread]),

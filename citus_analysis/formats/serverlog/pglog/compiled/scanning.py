@@ -15,7 +15,7 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.core.arrow_arrays import repeated_text, text_array, texts_of
 from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted_array
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, Prefix
-from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned, stray_rejects
+from citus_analysis.formats.serverlog.pglog._records import FIRST_DETAIL, Chunk, Scanned, stray_rejects
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import (
     category_array,
@@ -29,13 +29,12 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import NUMBER_COLUMN
 from citus_analysis.formats.serverlog.pglog.compiled.prefix_program import program_of
 from citus_analysis.formats.serverlog.pglog.compiled.reused_buffers import ReusedBuffers
 from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column, Output
-from citus_analysis.schema import KINDS, PROTOCOL_PHASES, SEVERITIES, STATEMENT_KINDS, TABLES
+from citus_analysis.schema import KINDS, PROTOCOL_PHASES, STATEMENT_KINDS, TABLES
 
 if TYPE_CHECKING:
     import polars as pl
 
 _TABLE: Final = TABLES["log_events"]
-_FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 #: Meaning of the numbers in a column.
 _WORDS: Final = {
     "severity": texts_of(SEVERITY_WORDS),
@@ -102,7 +101,7 @@ def scan_rows_fast(data: bytes, offset: int, form: str, memory: Memory) -> Scann
         return None
     arrays = _arrays_of(buffer, out)
     # A detail and its record have the same offset.
-    details = out.columns["severity"].values[: out.rows].view(np.uint8) >= _FIRST_DETAIL
+    details = out.columns["severity"].values[: out.rows].view(np.uint8) >= FIRST_DETAIL
     valid = np.packbits(details, bitorder="little")
     tied = Column(out.columns["byte_offset"].values[: out.rows], valid, int(np.count_nonzero(details)))
     arrays["record_byte_offset"] = number_array(tied, out.rows)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from citus_analysis.formats.serverlog.pglog._records import FIRST_DETAIL
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
@@ -39,7 +40,6 @@ _INSIDE: Final = (_LOCAL, _PLANNED, _CONNECT)
 _RESOLUTION_US: Final = 2_000
 _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
-_FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 _NO_PORT: Final = np.iinfo(np.int32).min
 #: Codes of phases in `phase_t`.
 _PARSE, _BIND, _EXECUTE = range(3)
@@ -333,7 +333,7 @@ def _known(number: int | None) -> int:
 
 def _in_same_row(backend: Backend, record: Record, line: int) -> bool:
     """Whether a record is a detail from the same row of csvlog or jsonlog as the record before, with its number."""
-    return line != NOTHING_THERE and line == backend.line and _FIRST_DETAIL <= record.severity < len(SEVERITIES)
+    return line != NOTHING_THERE and line == backend.line and FIRST_DETAIL <= record.severity < len(SEVERITIES)
 
 
 def _comes_after(backend: Backend, record: Record, place: int, line: int) -> bool:
@@ -357,7 +357,7 @@ def _comes_after(backend: Backend, record: Record, place: int, line: int) -> boo
 def _add_parameters(backend: Backend, record: Record) -> None:
     """Add the values of parameters to those of the statement that the record before names."""
     one = backend.current
-    if one is not None and one.values_of and record.severity == _FIRST_DETAIL and record.values_hash is not None:
+    if one is not None and one.values_of and record.severity == FIRST_DETAIL and record.values_hash is not None:
         setattr(one, one.values_of, signed_32_bits(getattr(one, one.values_of) + record.values_hash))
         one.values_of = None
 
