@@ -197,12 +197,19 @@ def server_profile(
         profile = ca.server_profile(ds, since="2026-03-01 10:00", until="2026-03-01 11:00")
         profile.by_fingerprint.select("text", "statements", "total_s", "p95_ms")
     """
-    chosen = WindowedLogs.of(dataset, LogWindow.between(since, until, resources=resources, logs=logs))
-    found = _without_texts(chosen, interval_s, longest, level)
-    return _with_texts(found, chosen, texts)
+    window = LogWindow.between(since, until, resources=resources, logs=logs)
+    chosen = WindowedLogs.of(dataset, window)
+    return profile_logs(chosen, interval_s=interval_s, texts=texts, longest=longest, level=level)
 
 
-def _without_texts(logs: WindowedLogs, interval_s: int, longest: int, level: float) -> ServerProfile:
+def profile_logs(
+    logs: WindowedLogs, *, interval_s: int = 0, texts: int = 50, longest: int = 20, level: float = LEVEL
+) -> ServerProfile:
+    """:func:`server_profile` of chosen logs.
+
+    Raises:
+        InsufficientDataError: no record in the window.
+    """
     sources, records = _counts(logs)
     if not records["records"].sum():
         raise InsufficientDataError(f"no record of a server log is within {logs.window.label}")
@@ -211,7 +218,7 @@ def _without_texts(logs: WindowedLogs, interval_s: int, longest: int, level: flo
     coverage = log_coverage(logs, statements)
     length = interval_s or interval_of(pl.concat([sources["first_time"], sources["last_time"]]).drop_nulls())
     by_fingerprint = summarise_statements(statements, _NAMED)
-    return ServerProfile(
+    found = ServerProfile(
         window=logs.window,
         sources=sources,
         records=records,
@@ -234,6 +241,7 @@ def _without_texts(logs: WindowedLogs, interval_s: int, longest: int, level: flo
         method=_METHOD,
         warnings=(*_warnings(sources, statements, coverage), *unplaced_statements(logs.scan("statements", "end_time"))),
     )
+    return _with_texts(found, logs, texts)
 
 
 def _log_counts(profile: ServerProfile) -> Iterator[_Counted]:
