@@ -23,12 +23,10 @@ def read_lock_waits(logs: WindowedLogs) -> pl.DataFrame:
     """
     message = pl.col("message")
     groups = message.str.extract_groups(_LOCK)
-    event = (
-        pl.when(message.str.contains(r"^process \d+ acquired "))
-        .then(pl.lit("acquired"))
-        .when(message.str.contains("deadlock"))
-        .then(pl.lit("deadlock"))
-        .otherwise(pl.lit("waiting"))
+    event = pl.coalesce(
+        pl.when(message.str.contains(r"^process \d+ acquired ")).then(pl.lit("acquired")),
+        pl.when(message.str.contains("deadlock")).then(pl.lit("deadlock")),
+        pl.lit("waiting"),
     )
     rows = logs.scan("log_events", "log_time").filter(pl.col("kind") == "lock_wait")
     return rows.select(

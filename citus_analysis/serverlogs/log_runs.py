@@ -172,10 +172,7 @@ def _runs(dataset: _Tables, window: LogWindow, window_s: int) -> pl.DataFrame:
     seconds = (pl.col("end_time") - pl.col("start_time")).dt.total_microseconds() / US_PER_S
     return TABLES["runs"].conform(
         placed.select(
-            "resource",
-            "workers",
-            "start_time",
-            "end_time",
+            *("resource", "workers", "start_time", "end_time"),
             run_id=pl.format("{}/{}", "resource", "name"),
             iteration=pl.col("start_time").rank("ordinal").over("resource"),
             threads=pl.lit(0),
@@ -196,20 +193,9 @@ def _name(window: LogWindow) -> str:
 
 def _workers(dataset: _Tables) -> pl.DataFrame:
     """Workers per resource: from the cluster's catalogue, else the nodes other than 0 that logged statements."""
-    stated = (
-        dataset.table("nodes")
-        .filter(pl.col("groupid") != 0)
-        .group_by("resource", maintain_order=True)
-        .agg(stated=pl.len())
-    )
-    seen = (
-        dataset.scan("statements")
-        .filter(pl.col("node").cast(pl.String) != "0")
-        .group_by("resource", maintain_order=True)
-        .agg(seen=pl.col("node").n_unique())
-        .collect(engine="streaming")
-    )
-    both = stated.with_columns(pl.col("resource").cast(pl.String)).join(
-        seen.with_columns(pl.col("resource").cast(pl.String)), on="resource", how="full", coalesce=True
-    )
+    resource = pl.col("resource").cast(pl.String)
+    workers, logged = pl.col("groupid") != 0, pl.col("node").cast(pl.String) != "0"
+    stated = dataset.scan("nodes").filter(workers).group_by(resource).agg(stated=pl.len())
+    seen = dataset.scan("statements").filter(logged).group_by(resource).agg(seen=pl.col("node").n_unique())
+    both = stated.join(seen, on="resource", how="full", coalesce=True).collect(engine="streaming")
     return both.select("resource", workers=pl.coalesce("stated", "seen"))

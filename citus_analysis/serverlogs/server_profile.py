@@ -239,10 +239,7 @@ def profile_logs(
         distributed=_distributed(logs),
         interval_s=length,
         method=_METHOD,
-        warnings=(
-            *_warnings(sources, statements, coverage),
-            *unplaced_statements(logs.scan("statements", "end_time")),
-        ),
+        warnings=(*_warnings(sources, statements, coverage), *unplaced_statements(logs.scan("statements", "end_time"))),
     )
     return _with_texts(found, logs, texts)
 
@@ -350,11 +347,8 @@ def _warnings(sources: pl.DataFrame, statements: pl.DataFrame, coverage: pl.Data
             f"The session of {alone} is not known (log_line_prefix without %p and %c): each bind and each execution in "
             "these logs counts as a statement, and none has the time of its other phases."
         )
-    if (
-        statements.height
-        and not statements["duration_us"].count()
-        and unread_words(coverage, of_durations=True) is None
-    ):
+    timeless = statements.height and not statements["duration_us"].count()
+    if timeless and unread_words(coverage, of_durations=True) is None:
         notes.append(
             "No duration is in these logs: set log_min_duration_statement, or log_duration with log_statement, on the "
             "servers."

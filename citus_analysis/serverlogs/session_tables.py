@@ -81,11 +81,7 @@ def connection_times(connections: pl.DataFrame, interval: str) -> pl.DataFrame:
         interval: length of an interval, as polars writes it.
     """
     parts = connections.drop_nulls(["log_time", "what"]).with_columns(time=pl.col("log_time").dt.truncate(interval))
-    return (
-        parts.group_by("time", pl.col("what").cast(pl.String), maintain_order=True)
-        .agg(connections=pl.len())
-        .sort("time", "what")
-    )
+    return parts.group_by("time", pl.col("what").cast(pl.String)).agg(connections=pl.len()).sort("time", "what")
 
 
 def _named(column: str, pattern: str) -> pl.Expr:

@@ -28,6 +28,8 @@ _KIND: Final = pl.Enum(STATEMENT_KINDS)
 #: Bits of the offset in the number of a place; no file is larger.
 _OFFSET_BITS: Final = 44
 _ERRORS: Final = ("ERROR", "FATAL", "PANIC")
+#: Whether a record names the statement of an execution.
+_OPENS: Final = pl.col("statement_fingerprint").is_not_null() & (pl.col("kind") != "detail")
 
 
 def read_statements(logs: WindowedLogs) -> pl.DataFrame:
@@ -39,12 +41,15 @@ def read_statements(logs: WindowedLogs) -> pl.DataFrame:
         `failed`, and the session's `user`, `database`, `application` and `client_host`.
     """
     names = pl.Enum(logs.sources["source_id"].to_list())
-    rows = pl.concat([_of_clients(logs, names), _of_nodes(logs, names)])
+    of_clients = _of_clients(logs, names)
+    rows = pl.concat([of_clients, _of_nodes(logs, names).select(of_clients.columns)])
     keys = _places(rows)
     order = np.argsort(keys, kind="stable")
     rows, keys = rows[order], keys[order]
-    timed = pl.col("duration_us").is_not_null()
-    heads = logs.scan("log_events", "log_time").filter(timed | _opens_or_fails() if _untimed(rows) else timed)
+    wanted = pl.col("duration_us").is_not_null()
+    if rows["duration_us"].null_count():
+        wanted |= _OPENS | pl.col("severity").cast(pl.String).is_in(_ERRORS) | (pl.col("kind") == "task")
+    heads = logs.scan("log_events", "log_time").filter(wanted)
     session = _looked_up(_read(heads, names, *_SESSION), _SESSION, keys)
     paths = dict(logs.sources.select(pl.col("source_id", "path")).iter_rows())
     node = pl.coalesce(
@@ -80,18 +85,9 @@ def _of_nodes(logs: WindowedLogs, names: pl.Enum) -> pl.DataFrame:
         failed=pl.lit(value=False),
     )  # fmt: skip
     spans = rows.collect(engine="streaming")
-    opens = pl.col("gpid").is_not_null() & pl.col("statement_fingerprint").is_not_null() & (pl.col("kind") != "detail")
-    if spans.is_empty():
-        opens = pl.lit(value=False)
+    opens = pl.lit(value=False) if spans.is_empty() else pl.col("gpid").is_not_null() & _OPENS
     openers = _read(logs.dataset.scan("log_events").filter(opens), names, "pid", fingerprint="statement_fingerprint")
-    found = _session_places(spans, openers)
-    return spans.with_columns(fingerprint=found).select(*_CLIENT_COLUMNS)
-
-
-_CLIENT_COLUMNS: Final = (
-    "source_id", "byte_offset", "node", "pid", "end_time", "sent_by", "statement_kind", "fingerprint", "duration_us",
-    "failed",
-)  # fmt: skip
+    return spans.with_columns(fingerprint=_session_places(spans, openers))
 
 
 def _session_places(spans: pl.DataFrame, openers: pl.DataFrame) -> pl.Series:
@@ -133,13 +129,3 @@ def _places(rows: pl.DataFrame) -> Integers:
     """Log and offset as one number."""
     number = pl.col("source_id").to_physical().cast(pl.Int64)
     return rows.select(number * 2**_OFFSET_BITS + pl.col("byte_offset")).to_series().to_numpy()
-
-
-def _untimed(rows: pl.DataFrame) -> bool:
-    """Whether the records of some statements report no duration."""
-    return bool(rows["duration_us"].null_count())
-
-
-def _opens_or_fails() -> pl.Expr:
-    opens = pl.col("statement_fingerprint").is_not_null() & (pl.col("kind") != "detail")
-    return opens | pl.col("severity").cast(pl.String).is_in(_ERRORS) | (pl.col("kind") == "task")

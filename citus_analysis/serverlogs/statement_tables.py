@@ -137,17 +137,8 @@ def over_time(statements: pl.DataFrame, interval_s: int) -> pl.DataFrame:
     parts = timed.with_columns(time=pl.col("end_time").dt.truncate(INTERVALS[interval_s]))
     table = summarise_statements(parts, ["time", "sent_by"], (95,)).sort("time", "sent_by")
     rate = pl.col("statements") / interval_s
-    return table.select(
-        "time",
-        "sent_by",
-        "statements",
-        rate.alias("statements_per_s"),
-        "failed",
-        "total_s",
-        "mean_ms",
-        "p95_ms",
-        "max_ms",
-    )
+    of_times = ("failed", "total_s", "mean_ms", "p95_ms", "max_ms")
+    return table.select("time", "sent_by", "statements", rate.alias("statements_per_s"), *of_times)
 
 
 def slowest(statements: pl.DataFrame, most: int) -> pl.DataFrame:

@@ -17,14 +17,7 @@ _PLACE: Final = ("source_id", "byte_offset")
 #: Columns of statements whose presence is shown -> columns of the result.
 _FACTS: Final = {"end_time": "with_time", "user": "with_user", "client_host": "with_client"}
 _COUNTS: Final = (
-    "records",
-    "logged",
-    "unknown",
-    "durations",
-    "placed",
-    "alone",
-    "rejected",
-    "statements",
+    *("records", "logged", "unknown", "durations", "placed", "alone", "rejected", "statements"),
     *_FACTS.values(),
 )
 
@@ -98,13 +91,10 @@ def unread_words(coverage: pl.DataFrame, *, of_durations: bool = False) -> str |
     """
     totals = {name: int(coverage[name].sum()) for name in ("unknown", "rejected", "durations", "placed")}
     lost = totals["durations"] - totals["placed"] if of_durations else 0
-    parts = [
-        *([f"{totals['unknown']:,} of the LOG records"] if totals["unknown"] else []),
-        *([counted(totals["rejected"], "rejected stretch")] if totals["rejected"] else []),
-        *(
-            [f"{totals['durations'] - totals['placed']:,} of {counted(totals['durations'], 'duration')}"]
-            if lost
-            else []
-        ),
-    ]
-    return listed(parts) if parts else None
+    parts = {
+        f"{totals['unknown']:,} of the LOG records": totals["unknown"],
+        counted(totals["rejected"], "rejected stretch"): totals["rejected"],
+        f"{lost:,} of {counted(totals['durations'], 'duration')}": lost,
+    }
+    shown = [words for words, number in parts.items() if number]
+    return listed(shown) if shown else None

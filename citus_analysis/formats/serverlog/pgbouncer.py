@@ -124,6 +124,13 @@ def _times(lines: pl.DataFrame, local: LocalTime) -> pl.Series:
 def _events(lines: pl.DataFrame) -> pl.DataFrame:
     found = lines.with_columns(pl.col("all").str.extract_groups(_CONNECTION).alias("of")).unnest("of")
     said = pl.coalesce("said", "all")
+    cases = {
+        "login": said.str.starts_with("login attempt:"),
+        "connect": said.str.starts_with("new connection to server"),
+        "close": said.str.starts_with("closing because:"),
+        "error": said.str.starts_with("pooler error:") | pl.col("severity").is_in(["WARNING", "ERROR", "FATAL"]),
+        "stats": said.str.contains(_STATISTICS),
+    }
     return found.with_columns(
         byte_offset="offset",
         byte_length="length",
@@ -132,17 +139,10 @@ def _events(lines: pl.DataFrame) -> pl.DataFrame:
         port=pl.col("port").cast(pl.Int32, strict=False),
         age_s=pl.col("said").str.extract(_AGE).cast(pl.Float64),
         message=redact_expr(said).str.head(_LONGEST),
-        event=pl.when(said.str.starts_with("login attempt:"))
-        .then(pl.lit("login"))
-        .when(said.str.starts_with("new connection to server"))
-        .then(pl.lit("connect"))
-        .when(said.str.starts_with("closing because:"))
-        .then(pl.lit("close"))
-        .when(said.str.starts_with("pooler error:") | pl.col("severity").is_in(["WARNING", "ERROR", "FATAL"]))
-        .then(pl.lit("error"))
-        .when(said.str.contains(_STATISTICS))
-        .then(pl.lit("stats"))
-        .otherwise(pl.lit("other")),
+        event=pl.coalesce(
+            *(pl.when(case).then(pl.lit(event)) for event, case in cases.items()),
+            pl.lit("other"),
+        ),
     )
 
 

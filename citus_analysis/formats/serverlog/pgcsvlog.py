@@ -30,7 +30,7 @@ from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
-from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_csv
+from citus_analysis.formats.serverlog.pglog._plans import said_in_csv
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
@@ -134,9 +134,9 @@ class PgCsvLog(ServerLog):
         """The beginning of a row."""
         return self.rows.in_language(_language(content.head))
 
-    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """None in another language than English: only the beginning of the log may tell it."""
-        return [] if _language(content.head) else super().cuts(content, hints, stretch_bytes)
+    def is_cuttable(self, content: Content, hints: Hints) -> bool:
+        """Not in another language than English: only the beginning of the log may tell it."""
+        return not _language(content.head)
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log.
@@ -159,8 +159,7 @@ class PgCsvLog(ServerLog):
         def work(chunk: Chunk) -> ChunkTables:
             read = replace(chunk, text=chunk.data())
             fast = scan_rows(read.data(), chunk.offset, form, memory) if compiled and not chunk.tail else None
-            found = tables_of_chunk(fast or scan_with(read, rows, build), local)
-            return replace(found, **logged_plans(chunk.offset, read.data, found.rows, said_in_csv)._asdict())
+            return tables_of_chunk(fast or scan_with(read, rows, build), local, chunk.offset, read.data, said_in_csv)
 
         yield from in_order(chunks(content, rows, _CHUNK), work, hints.jobs, self.name)
 
@@ -211,19 +210,18 @@ def _row_bytes(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame) -> 
 
     Only the beginning of a record longer than the cap is known; it counts as the beginning of a row.
     """
-    row = tail.select(row=pl.col("row").str.len_bytes().cast(pl.Int64)).to_series()
-    known = pl.DataFrame({"row": row, "head": heads.get_column("head").str.len_bytes().cast(pl.Int64)}).hstack(
-        texts.select("byte_length", "capped", text=pl.col("text").str.len_bytes())
+    row, head, text = (
+        frame.get_column(name).str.len_bytes().cast(pl.Int64)
+        for frame, name in ((tail, "row"), (heads, "head"), (texts, "text"))
     )
-    goes_on = pl.col("row") < pl.col("text")
     measured = (
-        pl.when(goes_on)
-        .then(pl.col("head") + pl.col("row"))
-        .when(pl.col("row").is_not_null() | pl.col("capped"))
-        .then(pl.col("byte_length"))
+        pl.when(row < text)
+        .then(head + row)
+        .when(row.is_not_null() | texts.get_column("capped"))
+        .then(texts.get_column("byte_length"))
         .otherwise(0)
     )
-    return known.select(measured).to_series().to_numpy()
+    return pl.select(measured).to_series().to_numpy()
 
 
 def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame, language: str) -> pl.DataFrame:
@@ -234,8 +232,7 @@ def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame, language
     if "application" in tail.columns:
         plain = plain.with_columns(a=tail.get_column("application"))
     known = prefix_columns(plain).with_columns(sqlstate=tail.get_column("state"))
-    rows = texts.drop("text", "excerpt").hstack(known)
-    rows = rows.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text")))
+    rows = texts.with_columns(text=tail.get_column("said").fill_null(texts.get_column("text"))).hstack(known)
     if language:
         said = translated_rows(rows.select("severity", "text").hstack(tail.select("detail")), language)
         rows, tail = rows.with_columns(said.get_column("text")), tail.with_columns(said.get_column("detail"))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -27,8 +26,8 @@ from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
 from citus_analysis.formats.api.options import TIMEZONE, Option
 from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, lines_of, stretches
 from citus_analysis.formats.serverlog._details import with_details
-from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
-from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_json
+from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED, ChunkTables, tables_of_chunk
+from citus_analysis.formats.serverlog.pglog._plans import said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
 from citus_analysis.formats.serverlog.pglog._records import BLANK, RECORD, STRAY, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import prefix_columns
@@ -44,6 +43,8 @@ from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
 _BLOCK: Final = 8 * 2**20
 _SAMPLE_LINES: Final = 400
+#: Keys that every record has.
+_SAID: Final = frozenset({"error_severity", "message"})
 _DETAILS: Final = {
     "detail": "DETAIL",
     "hint": "HINT",
@@ -80,7 +81,13 @@ _NESTED_KEYS: Final = {
     **{name: name for name in ("application_name", "error_severity", "message")},
     **{name: name for name in ("detail", "hint", "internal_query", "context")},
 }
-_STAMP: Final = f"^{STAMP_PATTERN}$"
+#: Column -> the form of its values; others are null.
+_FORMS: Final = {
+    "m": f"^{STAMP_PATTERN}$",
+    "p": "^[0-9]{1,9}$",
+    "l": "^[0-9]{1,18}$",
+    "v": "^-?[0-9]{1,9}/[0-9]{1,18}$",
+}
 #: Keys that are read -> columns; every value is read as text.
 _NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}}
 _PORT: Final = r":[0-9]+$"
@@ -99,14 +106,14 @@ class PgJsonLog(ServerLog):
 
     def detect(self, name: str, head: bytes) -> float:
         """High if one of the first lines is an object with a severity and a message."""
-        return 0.97 if any(_is_record(found) for found in _objects(head)) else 0.0
+        return 0.97 if _records(head) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> None:
         """A line is an object."""
 
-    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """None in another language than English: only the beginning of the log may tell it."""
-        return [] if _language(content.head) else super().cuts(content, hints, stretch_bytes)
+    def is_cuttable(self, content: Content, hints: Hints) -> bool:
+        """Not in another language than English: only the beginning of the log may tell it."""
+        return not _language(content.head)
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The blocks of the log.
@@ -114,12 +121,12 @@ class PgJsonLog(ServerLog):
         Raises:
             FormatError: none of the first lines is such an object.
         """
-        sample = [found for found in _objects(content.head) if _is_record(found)]
+        sample = _records(content.head)
         if content.head.strip() and not sample:
             raise FormatError(
                 "no line is a jsonlog object", path=content.path, place="line 1", way_out="pass --format pglog"
             )
-        nested = any(_is_nested(found) for found in sample)
+        nested = any(wrapped for wrapped, _ in sample)
         language = _language(content.head)
         local = LocalTime.of(content.path, hints.options)
 
@@ -128,56 +135,42 @@ class PgJsonLog(ServerLog):
         def work(block: Block) -> ChunkTables:
             plain = not (block.oversized or nested or language)
             fast = scan_rows(block.data, block.offset, "json", memory) if plain else None
-            found = tables_of_chunk(fast or _scanned(block, nested=nested, language=language), local)
-            return replace(found, **logged_plans(block.offset, lambda: block.data, found.rows, said_in_json)._asdict())
+            found = fast or _scanned(block, nested=nested, language=language)
+            return tables_of_chunk(found, local, block.offset, lambda: block.data, said_in_json)
 
         yield from in_order(content.blocks(_BLOCK), work, hints.jobs, "pgjsonlog")
 
 
-def _objects(data: bytes) -> list[Object]:
-    lines = data.splitlines()[:_SAMPLE_LINES]
-    return [found for line in lines if (found := _object(line)) is not None]
+def _records(data: bytes) -> list[tuple[bool, Object]]:
+    """Records in the first lines: whether CloudNativePG wraps them, and the object with severity and message."""
+    found: list[tuple[bool, Object]] = []
+    for whole in map(_object, data.splitlines()[:_SAMPLE_LINES]):
+        within = whole.get(_NESTED)
+        both = ((True, within), (False, whole))
+        found += [(wrapped, one) for wrapped, one in both if isinstance(one, dict) and one.keys() >= _SAID][:1]
+    return found
 
 
-def _object(line: bytes) -> Object | None:
+def _object(line: bytes) -> Object:
     if not line.lstrip().startswith(b"{"):
-        return None
+        return {}
     try:
         # Passed as text: from bytes, the decoder would guess the encoding and accept UTF-16 too.
         found = json.loads(valid_utf8(line).decode())
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _language(head: bytes) -> str:
     """The language of the records at the beginning of a log; empty: English."""
-    return language_of_rows(_severity_and_message(found) for found in _objects(head) if _is_record(found))
-
-
-def _severity_and_message(record: Object) -> tuple[str, str]:
-    within = record.get(_NESTED)
-    said = within if isinstance(within, dict) and _is_said(within) else record
-    return str(said["error_severity"]), str(said["message"])
-
-
-def _is_record(found: Object) -> bool:
-    return _is_said(found) or _is_nested(found)
-
-
-def _is_nested(found: Object) -> bool:
-    within = found.get(_NESTED)
-    return isinstance(within, dict) and _is_said(within)
-
-
-def _is_said(found: Object) -> bool:
-    return "error_severity" in found and "message" in found
+    return language_of_rows((str(said["error_severity"]), str(said["message"])) for _, said in _records(head))
 
 
 def _scanned(block: Block, *, nested: bool, language: str = "") -> Scanned:
     if block.oversized:
         reject = Reject(block.offset, block.length, "longer than the cap", block.data)
-        return Scanned(_frame(_no_objects()), [reject], 0, 0)
+        return Scanned(SCANNED.empty(), [reject], 0, 0)
     data = without_lone_surrogates(valid_utf8(block.data))
     starts, sizes = lines_of(data)
     frame, numbers = _decoded(data, starts, sizes, nested=nested)
@@ -215,27 +208,11 @@ def _decoded(data: bytes, starts: Integers, sizes: Integers, *, nested: bool) ->
     return frame.drop(_NESTED).with_columns(both).rename(_NAMES), numbers
 
 
-def _no_objects() -> pl.DataFrame:
-    return pl.DataFrame(
-        schema={"byte_offset": pl.Int64, "byte_length": pl.Int64, **dict.fromkeys(_NAMES.values(), pl.String)}
-    )
-
-
 def _frame(objects: pl.DataFrame) -> pl.DataFrame:
-    rows = _rows(objects, objects).with_columns(capped=pl.lit(value=False))
-    details = {severity: rows.get_column(name) for name, severity in _DETAILS.items()}
-    return add_body(with_details(rows.drop(_DETAILS), details))
-
-
-def _rows(heads: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
-    stamped = heads
-    if "m" in heads.columns:
-        stamp = pl.when(pl.col("m").str.contains(_STAMP)).then("m")
-        stamped = heads.with_columns(m=stamp)
-    for column, pattern in (("p", "^[0-9]{1,9}$"), ("l", "^[0-9]{1,18}$"), ("v", "^-?[0-9]{1,9}/[0-9]{1,18}$")):
-        if column in stamped.columns:
-            stamped = stamped.with_columns(pl.when(pl.col(column).str.contains(pattern)).then(column).alias(column))
-    return objects.select("byte_offset", "byte_length", "text", *_DETAILS).hstack(prefix_columns(stamped))
+    sound = [pl.when(pl.col(name).str.contains(form)).then(name).alias(name) for name, form in _FORMS.items()]
+    known = prefix_columns(objects.with_columns(sound))
+    rows = objects.select("byte_offset", "byte_length", "text", capped=pl.lit(value=False)).hstack(known)
+    return add_body(with_details(rows, {severity: objects.get_column(name) for name, severity in _DETAILS.items()}))
 
 
 FORMAT = PgJsonLog()

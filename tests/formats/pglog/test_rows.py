@@ -16,8 +16,7 @@ from citus_analysis.formats.serverlog import pgcsvlog, pgjsonlog
 from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED
 from citus_analysis.formats.serverlog.pglog._records import Chunk, Scanned
 from citus_analysis.formats.serverlog.pglog._scan import scan_with
-from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, scan_rows_fast
 from citus_analysis.formats.sources.content import Block
 from tests.formats.pglog.row_logs import csv_row, damaged, json_line
 

@@ -23,7 +23,7 @@ from citus_analysis.formats.serverlog.pglog._scan import find_openers
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import valid_utf8
 from citus_analysis.formats.serverlog.pglog.compiled.library import count_heads, last_record
 from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
-from citus_analysis.formats.serverlog.pglog.fallback.body import add_body_of_text
+from citus_analysis.formats.serverlog.pglog.fallback.body import add_body
 from citus_analysis.formats.serverlog.pglog.fallback.python_scanning import scan
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import _VERBS, describe
 from citus_analysis.formats.serverlog.pglog.fallback.syslog_messages import last_between_messages
@@ -310,7 +310,7 @@ def test_texts_say_the_same_whoever_reads_them(texts: list[str]) -> None:
         },
         schema_overrides={"byte_offset": pl.Int64, "byte_length": pl.Int64, "severity": pl.String, "text": pl.String},
     )
-    assert_frame_equal(plain(add_body_fast(frame)), plain(add_body_of_text(frame)))
+    assert_frame_equal(plain(add_body_fast(frame)), plain(add_body(frame)))
 
 
 VERB_TEXTS = [
@@ -349,7 +349,7 @@ OF_STATEMENTS = (
 def in_python(texts: list[str]) -> pl.DataFrame:
     """What the texts of LOG records say, read without compiled code."""
     frame = pl.DataFrame({"byte_offset": range(len(texts)), "byte_length": 1, "severity": "LOG", "text": texts})
-    return plain(add_body_of_text(frame))
+    return plain(add_body(frame))
 
 
 constant = st.sampled_from(

@@ -124,14 +124,13 @@ class PgLog(ServerLog):
         facts = {"log_line_prefix": prefix.text, "log_line_prefix_origin": "inferred" if prefix.inferred else "given"}
         return facts | ({"log_line_prefix_undecided": "; ".join(prefix.undecided)} if prefix.undecided else {})
 
-    def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
-        """The beginnings of stretches; none in syslog, where a message may continue after any of them.
+    def is_cuttable(self, content: Content, hints: Hints) -> bool:
+        """Not in syslog, where a message may continue after any record.
 
-        None in another language either, whose lines are translated one chunk after another.
+        Not in another language either, whose lines are translated one chunk after another.
         """
-        found = super().cuts(content, hints, stretch_bytes)
-        prefix = self.heads(content, hints) if found else None
-        return [] if prefix is not None and (prefix.syslog or prefix.language) else found
+        prefix = self.heads(content, hints)
+        return not (prefix.syslog or prefix.language)
 
     def chunk_tables(self, content: Content, hints: Hints) -> Iterator[ChunkTables]:
         """The chunks of the log, scanned by up to `jobs` threads.

@@ -82,7 +82,7 @@ def best_prefix(sample: bytes) -> Prefix | None:
     # A line that looks like syslog's may be part of a statement, so a prefix is inferred without that header, too.
     found = [_inferred(_without_header(text), syslog=True)] if _is_syslog(text) else []
     found.append(_inferred(text, syslog=False) if not any(found) or not _is_mostly_syslog(text) else None)
-    fitting = [(_fitting(text, prefix), prefix) for prefix in found if prefix is not None]
+    fitting = [(count_heads(text, prefix), prefix) for prefix in found if prefix is not None]
     most, best = max(fitting, key=lambda pair: pair[0], default=(0, None))
     return best if most else None
 
@@ -112,7 +112,7 @@ def explains(head: bytes, prefix: Prefix) -> bool:
     goes_on = re.compile(prefix.continuation_pattern.encode())
     lines = text.split(b"\n")[:-1] or [text]
     others = sum(1 for line in lines if not goes_on.match(line))
-    began = 0 if prefix.syslog else _fitting(text, prefix)
+    began = 0 if prefix.syslog else count_heads(text, prefix)
     return others - began <= max((1 - _MOSTLY) * len(lines), len(lines) > _FEW_LINES)
 
 
@@ -163,7 +163,7 @@ def _find_prefix(content: Content, samples: Iterable[bytes], given: str | None) 
         if not sample.strip():
             return prefix or compile_prefix(STUDY_PREFIX)
         text = valid_utf8(sample)
-        fits = next((one for one in wanted if (not one.syslog or _is_syslog(text)) and _fitting(text, one)), None)
+        fits = next((one for one in wanted if (not one.syslog or _is_syslog(text)) and count_heads(text, one)), None)
         if fits is not None:
             return fits
         found = best_prefix(sample) or found
@@ -190,11 +190,6 @@ def _samples(content: Content) -> Iterator[bytes]:
     yield content.head
     with closing(content.open()) as stream:
         yield stream.read(_SAMPLE)
-
-
-def _fitting(sample: bytes, prefix: Prefix) -> int:
-    """Number of lines that begin a record."""
-    return count_heads(sample, prefix)
 
 
 def _misfit(content: Content, sample: bytes, given: str | None) -> FormatError:

@@ -6,13 +6,14 @@ that needs the order of the source: linking details to their records, combining 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.column_types import CATEGORY, INT64
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints, checkpoint_records
+from citus_analysis.formats.serverlog.pglog._plans import Said, logged_plans
 from citus_analysis.formats.serverlog.pglog._records import Scanned
 from citus_analysis.formats.serverlog.pglog._times import to_utc
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_links
@@ -54,12 +55,23 @@ class ChunkTables:
     rows: pa.RecordBatch
     checkpoints: list[pa.RecordBatch]
     linked: bool
-    plans: Sequence[tuple[str, Plan]] = ()
-    unread: Sequence[Reject] = ()
+    plans: Sequence[tuple[str, Plan]]
+    unread: Sequence[Reject]
 
 
-def tables_of_chunk(scanned: Scanned, local: LocalTime) -> ChunkTables:
-    """The rows of a scanned chunk, with its times in UTC by the given rules."""
+def tables_of_chunk(
+    scanned: Scanned, local: LocalTime, offset: int, read: Callable[[], bytes], said: Said, beyond: int = 0
+) -> ChunkTables:
+    """The rows of a scanned chunk, with its times in UTC by the given rules, and its plans.
+
+    Args:
+        scanned: the chunk.
+        local: rules for its times.
+        offset: its offset in the source.
+        read: function that gives its bytes.
+        said: function that finds the message of a record.
+        beyond: number of bytes after a record that `said` also gets.
+    """
     import pyarrow as pa
 
     found = SCANNED.batch(scanned.rows)
@@ -67,14 +79,8 @@ def tables_of_chunk(scanned: Scanned, local: LocalTime) -> ChunkTables:
     columns = [log_time if column.name == "log_time" else found.column(column.name) for column in _EVENTS]
     rows = pa.RecordBatch.from_arrays(columns, schema=_EVENTS.arrow())
     given = scanned.rows.schema.names if isinstance(scanned.rows, pa.RecordBatch) else scanned.rows.columns
-    return ChunkTables(scanned, rows, checkpoint_records(rows), linked="record_byte_offset" in given)
-
-
-class TablesInOrder(Protocol):
-    """Makes the tables of chunks that come in the order of their source."""
-
-    def tables(self, chunk: ChunkTables) -> dict[str, Rows]:
-        """The rows of the next chunk."""
+    linked = "record_byte_offset" in given
+    return ChunkTables(scanned, rows, checkpoint_records(rows), linked, *logged_plans(offset, read, rows, said, beyond))
 
 
 class LogTables:
@@ -93,21 +99,20 @@ class LogTables:
         }
 
 
-def ordered_tables(chunks: Iterable[ChunkTables], maker: TablesInOrder | None = None) -> Iterator[Parsed]:
+def ordered_tables(chunks: Iterable[ChunkTables], tables: Callable[[ChunkTables], dict[str, Rows]]) -> Iterator[Parsed]:
     """One piece per chunk; adjacent rejects, across chunks too, become one.
 
     Args:
         chunks: the chunks of a source, in order.
-        maker: makes their tables; default: the tables of a whole source.
+        tables: function that makes the tables of the next chunk.
     """
-    made = maker or LogTables()
     held: list[Reject] = []
     for chunk in chunks:
         scanned = chunk.scanned
         rejects = _joined(held, scanned.rejects)
         held = rejects[-1:]
         yield Parsed(
-            made.tables(chunk),
+            tables(chunk),
             parsed_bytes=scanned.parsed_bytes,
             noise_bytes=scanned.noise_bytes,
             rejects=reject_rows([*rejects[:-1], *chunk.unread]),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,20 +20,7 @@ from citus_analysis.schema import KINDS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from citus_analysis.core.array_types import Integers
     from citus_analysis.formats.explain._items import Plan
-
-
-class LoggedPlans(NamedTuple):
-    """Plans of auto_explain.
-
-    Attributes:
-        plans: form and plan of each record.
-        unread: records whose plan cannot be read, as rejects without bytes.
-    """
-
-    plans: Sequence[tuple[str, Plan]] = ()
-    unread: Sequence[Reject] = ()
 
 
 #: The message of a record from its bytes.
@@ -46,8 +33,8 @@ _QUOTED: Final = re.compile(rb'"((?:[^"]|"")*)"')
 
 def logged_plans(
     offset: int, read: Callable[[], bytes], rows: pa.RecordBatch, said: Said, beyond: int = 0
-) -> LoggedPlans:
-    """Form and plan of each record of auto_explain, and those of which the plan cannot be read.
+) -> tuple[list[tuple[str, Plan]], list[Reject]]:
+    """Form and plan of each record of auto_explain, and, as rejects without bytes, those that cannot be read.
 
     Args:
         offset: offset of a chunk of whole records.
@@ -56,16 +43,17 @@ def logged_plans(
         said: function that finds the message of a record.
         beyond: number of bytes after a record that `said` also gets.
     """
-    offsets, lengths = _candidates(rows)
-    if not len(offsets):
-        return LoggedPlans()
+    found: list[tuple[str, Plan]] = []
+    unread: list[Reject] = []
+    chosen = filled(rows.column("kind").indices, -1) == KINDS.index("plan")
+    if not chosen.any():
+        return found, unread
+    offsets, lengths = (filled(rows.column(name), 0)[chosen] for name in ("byte_offset", "byte_length"))
     data = read()
     begins = np.array([found.start() for found in _BEGINS.finditer(data)], np.int64) + offset
     # A plan belongs to the last record that begins before it, if that record is a candidate.
     holding = np.searchsorted(offsets, begins, side="right") - 1
     holding = np.unique(holding[(holding >= 0) & (begins < offsets[holding] + lengths[holding])])
-    found: list[tuple[str, Plan]] = []
-    unread: list[Reject] = []
     for start, length in zip(offsets[holding].tolist(), lengths[holding].tolist(), strict=True):
         text = said(data[start - offset : start - offset + length + beyond])
         try:
@@ -73,7 +61,7 @@ def logged_plans(
         except ValueError as error:
             # The record itself is a row of `log_events`.
             unread.append(Reject(start, 0, f"a plan that cannot be read: {error}", text))
-    return LoggedPlans(found, unread)
+    return found, unread
 
 
 def said_in_syslog(lines: bytes) -> str:
@@ -113,13 +101,6 @@ def said_in_json(record: bytes) -> str:
     texts = [within.get(key) for key in ("message", "textPayload")] if isinstance(within, Mapping) else []
     text = next((text for text in texts if isinstance(text, str)), "")
     return text[text.find("duration: ") :]
-
-
-def _candidates(rows: pa.RecordBatch) -> tuple[Integers, Integers]:
-    """Offset and length of the records of the kind `plan`."""
-    offsets, lengths = (filled(rows.column(name), 0) for name in ("byte_offset", "byte_length"))
-    chosen = filled(rows.column("kind").indices, -1) == KINDS.index("plan")
-    return offsets[chosen], lengths[chosen]
 
 
 def _plans_of(text: str, offset: int, length: int) -> list[tuple[str, Plan]]:

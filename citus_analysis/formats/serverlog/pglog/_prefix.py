@@ -127,7 +127,7 @@ _PADDED_TEXT: Final = r"(?:[^ \n]+?(?: [^ \n]+?)*?)??"
 #: A client known to be an address, perhaps with a port. What follows begins with no byte of one.
 _ADDRESS_ONLY: Final = r"\[local\]|[0-9A-Fa-f:]*[.:][0-9A-Fa-f:.]*(?:\([0-9]+\))?|"
 TEXT_ESCAPES: Final = frozenset(letter for letter, pattern in _PATTERNS.items() if pattern == _TEXT)
-_ESCAPE: Final = re.compile(r"%(-?[0-9]*)(.)", re.DOTALL)
+_PIECE: Final = re.compile(r"%(?P<padding>-?[0-9]*)(?P<letter>.)|(?P<literal>[^%]+|%)", re.DOTALL)
 
 #: Severities of the details of a record, as alternatives.
 DETAIL_WORDS: Final = "|".join(SEVERITY_WORDS[SEVERITY_WORDS.index("DETAIL") :])
@@ -299,7 +299,7 @@ class Prefix:
     @property
     def texts(self) -> tuple[str, ...]:
         """Escapes of texts that give columns, in order."""
-        known = [element.escape for element in self.elements if element.escape in "udahr" and element.escape]
+        known = [element.escape for element in self.elements if element.escape and element.escape in "udahr"]
         return tuple(letter for letter in dict.fromkeys(known) if letter != "r" or "h" not in known)
 
     def _pattern(self, *, greedy: bool) -> str:
@@ -322,44 +322,29 @@ def compile_prefix(text: str) -> Prefix:
         UsageError: the string contains an escape unknown to PostgreSQL 12 to 18, or too many elements.
     """
     elements: list[Element] = []
-    optional_from, literal, position = -1, "", 0
-
-    def flush() -> None:
-        nonlocal literal
-        if literal:
-            elements.append(Element(literal=literal.encode()))
-            literal = ""
-
-    while position < len(text):
-        match = _ESCAPE.match(text, position)
-        if text[position] != "%" or match is None:
-            literal, position = literal + text[position], position + 1
-            continue
-        position, letter = match.end(), match[2]
-        if letter == "%":
-            literal += "%"
+    optional_from: int | None = None
+    known = _PATTERNS.keys() - _UNKNOWN
+    for piece in _PIECE.finditer(text):
+        letter = piece["letter"]
+        if literal := "%" if letter == "%" else piece["literal"]:
+            goes_on = elements and elements[-1].literal and optional_from != len(elements)
+            before = elements.pop().literal if goes_on else b""
+            elements.append(Element(literal=before + literal.encode()))
         elif letter == "q":
-            flush()
-            optional_from = len(elements) if optional_from < 0 else optional_from
-        elif letter in _PATTERNS and letter not in _UNKNOWN:
-            flush()
-            elements.append(Element(letter, _padding(match[1])))
+            optional_from = len(elements) if optional_from is None else optional_from
+        elif letter in known:
+            digits = piece["padding"]
+            elements.append(Element(letter, int(digits) if digits.strip("-") else 0))
         else:
-            known = sorted(_PATTERNS.keys() - _UNKNOWN)
             raise UsageError(
                 f"log_line_prefix has an unknown escape %{letter}",
                 place=repr(text),
-                way_out=f"PostgreSQL knows {' '.join(f'%{escape}' for escape in known)} %q %%",
+                way_out=f"PostgreSQL knows {' '.join(f'%{escape}' for escape in sorted(known))} %q %%",
             )
-    flush()
     if len(elements) >= MAX_ELEMENTS:
         raise UsageError(
             f"log_line_prefix has {len(elements)} escapes and texts between them",
             place=repr(text),
             way_out=f"use a prefix with fewer than {MAX_ELEMENTS}",
         )
-    return Prefix(text, tuple(elements), len(elements) if optional_from < 0 else optional_from)
-
-
-def _padding(digits: str) -> int:
-    return int(digits) if digits.strip("-") else 0
+    return Prefix(text, tuple(elements), len(elements) if optional_from is None else optional_from)

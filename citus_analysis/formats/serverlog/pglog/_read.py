@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from citus_analysis.core.threads import in_order
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
-from citus_analysis.formats.serverlog.pglog._plans import logged_plans, said_in_syslog, said_in_text
+from citus_analysis.formats.serverlog.pglog._plans import said_in_syslog, said_in_text
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix
 from citus_analysis.formats.serverlog.pglog._records import Chunk
 from citus_analysis.formats.serverlog.pglog._syslog import BEYOND_BYTES
@@ -34,7 +33,6 @@ def scanned_chunks(content: Content, prefix: Prefix, local: LocalTime, jobs: int
     said, beyond = (said_in_syslog, BEYOND_BYTES) if prefix.syslog else (said_in_text, 0)
 
     def work(chunk: Chunk) -> ChunkTables:
-        found = tables_of_chunk(scan(chunk), local)
-        return replace(found, **logged_plans(chunk.offset, chunk.data, found.rows, said, beyond)._asdict())
+        return tables_of_chunk(scan(chunk), local, chunk.offset, chunk.data, said, beyond)
 
     return in_order(chunks(content, prefix, CHUNK_BYTES), work, jobs, "pglog")

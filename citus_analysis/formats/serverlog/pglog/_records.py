@@ -8,10 +8,12 @@ from typing import Final
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Reject
 from citus_analysis.formats.sources.content import Unread
-from citus_analysis.schema import Rows
+from citus_analysis.schema import SEVERITIES, Rows
 
 #: Roles of a line: it continues a record, begins one, is blank before the first, or belongs to none.
 CONTINUED, RECORD, BLANK, STRAY = range(4)
+#: Severities from this one on are those of details of the record before.
+FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 _BROKEN_OFF: Final = "the log ends within this line"
 _NO_PREFIX: Final = "no log_line_prefix where a record should begin, or a damaged line"
 

@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN
 from citus_analysis.formats.serverlog.pglog._prefix import HEAD_LIMIT, MARK_PATTERN, Heads
 from citus_analysis.formats.serverlog.pglog._records import (
     BLANK,
@@ -97,12 +96,10 @@ def find_openers(data: bytes, prefix: Heads, *, complete: bool = True) -> Lines:
     line = pl.col("line")
     heads = lines.select(line.str.extract_groups(prefix.pattern).alias("fields")).unnest("fields")
     roles = np.where(heads.get_column("severity").is_not_null(), RECORD, CONTINUED)
-    if prefix.continuation_pattern is not None:
-        goes_on = lines.select(line.str.contains(prefix.continuation_pattern)).to_series()
-        roles[(roles == CONTINUED) & ~goes_on.to_numpy()] = STRAY
-    if prefix.stray_pattern is not None:
-        foreign = lines.select(line.str.contains(prefix.stray_pattern)).to_series()
-        roles[(roles == CONTINUED) & foreign.to_numpy()] = STRAY
+    for pattern, is_stray in ((prefix.continuation_pattern, False), (prefix.stray_pattern, True)):
+        if pattern is not None:
+            matched = lines.select(line.str.contains(pattern)).to_series().to_numpy()
+            roles[(roles == CONTINUED) & (matched == is_stray)] = STRAY
     if prefix.timed:
         roles[_joined(data, begins, lengths_shown, heads, prefix)] = STRAY
     roles[np.searchsorted(starts, np.flatnonzero(buffer == 0), side="right") - 1] = STRAY
@@ -188,7 +185,7 @@ def _touching_joined(starts: Integers, sizes: Integers) -> tuple[Integers, Integ
 
 
 def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers, sizes: Integers) -> pl.DataFrame:
-    """Offsets, lengths and texts of records: the text after the head, and its beginning, without line ends."""
+    """Offsets, lengths and texts of records: the text after the head, without line ends."""
     buffer = np.frombuffer(data, np.uint8)
     ends = starts + shown_sizes(buffer, starts, sizes)
     texts = starts + heads.get_column("head").str.len_bytes().to_numpy().astype(np.int64)
@@ -199,7 +196,6 @@ def record_texts(data: bytes, offset: int, heads: pl.DataFrame, starts: Integers
             "byte_length": sizes,
             "capped": sizes > LINE_CAP,
             "text": string_views(buffer, texts, lengths),
-            "excerpt": string_views(buffer, texts, cut_to_characters(buffer, texts, lengths, MESSAGE_SCAN)),
         }
     )
 

@@ -25,19 +25,18 @@ from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.formats.api.cuttable import LOOK_BACK_BYTES, CuttableFormat, Seam
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.serverlog.pglog._checkpoints import Checkpoints
-from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, ordered_tables, plan_tables
+from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, LogTables, ordered_tables, plan_tables
 from citus_analysis.formats.serverlog.pglog._prefix import Heads
-from citus_analysis.formats.serverlog.pglog._records import RECORD
+from citus_analysis.formats.serverlog.pglog._records import FIRST_DETAIL, RECORD
 from citus_analysis.formats.serverlog.pglog.fallback.chosen_reader import new_links
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.schema import SEVERITIES, Rows
+from citus_analysis.schema import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Bytes searched for the beginning of a record; a longer line is skipped.
 _WINDOW: Final = 64 * 2**10
-_DETAIL: Final = SEVERITIES.index("DETAIL")
 
 
 class ServerLog(CuttableFormat):
@@ -57,15 +56,19 @@ class ServerLog(CuttableFormat):
     def heads(self, content: Content, hints: Hints) -> Heads | None:
         """Patterns of the beginning of records; None if each line is one record."""
 
+    @abstractmethod
+    def is_cuttable(self, content: Content, hints: Hints) -> bool:
+        """Whether stretches of a log can be read alone."""
+
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per chunk."""
-        yield from ordered_tables(self.chunk_tables(content, hints))
+        yield from ordered_tables(self.chunk_tables(content, hints), LogTables().tables)
 
     def cuts(self, content: Content, hints: Hints, stretch_bytes: int) -> list[int]:
         """The beginnings of the first records after places at equal distances."""
         size = content.path.stat().st_size
         number = size // stretch_bytes
-        if number < 2 or content.compression != "none":
+        if number < 2 or content.compression != "none" or not self.is_cuttable(content, hints):
             return []
         heads = self.heads(content, hints)
         with closing(content.open()) as stream:
@@ -79,7 +82,7 @@ class ServerLog(CuttableFormat):
         maker = _StretchTables(
             seam, self.chunk_tables(before, hints) if look < content.begin else (), from_start=not look
         )
-        for piece in ordered_tables(self.chunk_tables(content, hints), maker):
+        for piece in ordered_tables(self.chunk_tables(content, hints), maker.tables):
             # A reject at the very beginning may continue one at the end of the stretch before.
             if content.begin and len(piece.rejects) and piece.rejects.column("byte_offset")[0].as_py() == content.begin:
                 seam.alone = False
@@ -133,7 +136,7 @@ class _StretchTables:
     def _are_linked(self, rows: pa.RecordBatch) -> bool:
         """Whether each process had a record before its first detail; adds the processes of this chunk to the known."""
         pids = _numbers(rows.column("pid"))
-        details = _numbers(rows.column("severity").indices) >= _DETAIL
+        details = _numbers(rows.column("severity").indices) >= FIRST_DETAIL
         unlinked = np.flatnonzero(details & (_numbers(rows.column("record_byte_offset")) < 0))
         unlinked = unlinked[~np.isin(pids[unlinked], self._known)]
         processes, first = np.unique(pids[~details], return_index=True)

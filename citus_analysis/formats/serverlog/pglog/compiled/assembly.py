@@ -106,12 +106,13 @@ class Assembly:
     """
 
     def __init__(self, rules: Rules) -> None:
-        self._times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
+        #: First and last time of the records of each source; :data:`NOTHING_THERE` if none has a time.
+        self.times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
         self._nodes, self._nodeids = np.ascontiguousarray(rules.nodes), np.ascontiguousarray(rules.nodeids)
         self._words = {name: np.ascontiguousarray(array, np.uint8) for name, array in rules.words.items()}
         given = _RULES(
             **{name: array.ctypes.data for name, array in self._words.items()},
-            times=self._times.ctypes.data,
+            times=self.times.ctypes.data,
             nodes=self._nodes.ctypes.data,
             nodeids=self._nodeids.ctypes.data,
             gpid_factor=rules.gpid_factor,
@@ -122,11 +123,6 @@ class Assembly:
         if not self._handle:
             raise MemoryError
         weakref.finalize(self, loaded_library().pglog_assembly_free, self._handle)
-
-    @property
-    def times(self) -> NDArray[np.int64]:
-        """First and last time of the records of each source; :data:`NOTHING_THERE` if none has a time."""
-        return self._times
 
     def add(self, columns: RecordColumns, source: int) -> bool:
         """Add the next records of one source; false if records must be sorted by session first.

@@ -38,17 +38,8 @@ def string_views(buffer: Bytes, starts: Integers, lengths: Integers) -> pl.Serie
     sizes = np.where(present, lengths, 0)
     views = np.zeros((count, 4), np.int32)
     views[:, 0] = sizes
-    # Twelve zero bytes after the buffer would cost a copy of it; a window that would reach past the end is
-    # shifted back instead.
-    if len(buffer) >= _INLINE:
-        windows = np.lib.stride_tricks.sliding_window_view(buffer, _INLINE)
-        shift = np.maximum(starts - (len(buffer) - _INLINE), 0)
-        inline = windows[starts - shift]
-        for amount in set(shift[shift > 0].tolist()):
-            rows = shift == amount
-            inline[rows] = np.roll(inline[rows], -amount, axis=1)
-    else:
-        inline = np.concatenate([buffer, np.zeros(2 * _INLINE, np.uint8)])[starts[:, None] + np.arange(_INLINE)]
+    followed = np.concatenate([buffer, np.zeros(_INLINE, np.uint8)])
+    inline = np.lib.stride_tricks.sliding_window_view(followed, _INLINE)[starts]
     inline[np.arange(_INLINE) >= sizes[:, None]] = 0
     views.view(np.uint8).reshape(count, 16)[:, 4:] = inline
     long = sizes > _INLINE

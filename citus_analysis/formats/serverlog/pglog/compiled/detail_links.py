@@ -8,35 +8,49 @@ last record of the process is used.
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from citus_analysis.formats.serverlog.pglog.compiled.arrow_columns import number_array
-from citus_analysis.formats.serverlog.pglog.compiled.link_table import Addresses, LinkColumns, LinkTable
+from citus_analysis.formats.serverlog.pglog.compiled.layout import structure
+from citus_analysis.formats.serverlog.pglog.compiled.library import loaded_library
+from citus_analysis.formats.serverlog.pglog.compiled.scan_output import Column
 
 _LINKED: Final = "record_byte_offset"
+_LINK_COLUMNS = structure("link_columns_t")
 
 
 class DetailLinks:
     """Links the details in the chunks of one source, in order; keeps the last record of each process between chunks."""
 
     def __init__(self) -> None:
-        self._processes = LinkTable()
+        library = loaded_library()
+        self._handle = library.pglog_links_new()
+        if not self._handle:
+            raise MemoryError
+        weakref.finalize(self, library.pglog_links_free, self._handle)
 
     def link(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of the next chunk with `record_byte_offset`."""
-        columns = {name: _from_start(rows.column(name)) for name in ("pid", "session_line", "byte_offset")}
+        """The rows of the next chunk with `record_byte_offset`.
+
+        Raises:
+            MemoryError: the memory does not suffice.
+        """
+        columns = [_from_start(rows.column(name)) for name in ("pid", "session_line", "byte_offset")]
         severities = _from_start(rows.column("severity").indices)
-        by = LinkColumns(
-            rows=rows.num_rows,
-            pids=_addresses(columns["pid"]),
-            lines=_addresses(columns["session_line"]),
-            severities=_addresses(severities),
-            offsets=_addresses(columns["byte_offset"]),
-        )
-        linked = number_array(self._processes.link(by), rows.num_rows)
-        return rows.set_column(rows.schema.get_field_index(_LINKED), _LINKED, linked)
+        pids, lines, (offsets, _) = map(_addresses, columns)
+        by = _LINK_COLUMNS(*pids, *lines, _addresses(severities)[0], offsets)
+        linked = Column.of(np.empty(rows.num_rows, np.int64), rows.num_rows)
+        into = linked.values.ctypes.data, linked.valid.ctypes.data
+        if loaded_library().pglog_link(self._handle, rows.num_rows, ctypes.byref(by), *into):
+            raise MemoryError
+        linked.count = linked.marked()
+        place = rows.schema.get_field_index(_LINKED)
+        return rows.set_column(place, _LINKED, number_array(linked, rows.num_rows))
 
 
 def _from_start(values: pa.Array) -> pa.Array:
@@ -44,7 +58,8 @@ def _from_start(values: pa.Array) -> pa.Array:
     return pa.concat_arrays([values]) if values.offset else values
 
 
-def _addresses(values: pa.Array) -> Addresses:
+def _addresses(values: pa.Array) -> tuple[int | None, int | None]:
+    """Addresses of a column's values and of its validity bits: the latter None if all are valid, both if none is."""
     if values.null_count == len(values):
         return None, None
     valid, numbers = values.buffers()

@@ -39,16 +39,8 @@ FIELDS: Final = (
 
 #: Events of a session, as its records report them; events with a duration come first.
 RECORD_EVENTS: Final = (
-    "prepare",
-    "whole",
-    "duration",
-    "local",
-    "opener",
-    "task",
-    "error",
-    "planned",
-    "connect",
-    "nothing",
+    *("prepare", "whole", "duration", "local", "opener"),
+    *("task", "error", "planned", "connect", "nothing"),
 )
 
 #: Forms of logs with one field per column.
@@ -105,8 +97,9 @@ class Member:
     count: int = 0
 
 
-def _columns(names: Sequence[str]) -> tuple[Member, ...]:
-    return tuple(Member(name, "column_t") for name in names)
+def _all(kind: str, *names: str) -> tuple[Member, ...]:
+    """Members of one type that need no explanation."""
+    return tuple(Member(name, kind) for name in names)
 
 
 #: Columns of numbers that describe the work of a session.
@@ -147,7 +140,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("values", "void *", "one per row; initially 0 for codes and numbers of texts"),
             Member("valid", "byte_t *", "one bit per row, initially 0"),
         ),
-        "stretch_t": (Member("begin", "int64_t"), Member("end", "int64_t")),
+        "stretch_t": _all("int64_t", "begin", "end"),
         "element_t": (
             Member("kind", "int32_t"),
             Member("field", "int32_t", "the field that it fills"),
@@ -166,8 +159,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("severities", "const byte_t *", "rows of `severity_width`: length of a word, then its bytes"),
             Member("count", "int32_t", "number of elements"),
             Member("optional_from", "int32_t", "first element that may be absent, together with all after it"),
-            Member("severity_count", "int32_t"),
-            Member("severity_width", "int32_t"),
+            *_all("int32_t", "severity_count", "severity_width"),
             Member("verbose", "int32_t", "whether messages begin with an SQLSTATE"),
         ),
         "chunk_t": (
@@ -187,21 +179,15 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("zeros", "int32_t", "whether some byte is 0"),
         ),
         "output_t": (
-            *_columns(list(NUMBER_COLUMNS)),
+            *_all("column_t", *NUMBER_COLUMNS),
             Member("texts", "column_t", count=_TEXTS),
-            *_columns(CODE_COLUMNS),
+            *_all("column_t", *CODE_COLUMNS),
             Member("capped", "column_t", "`values` also has one bit per row"),
             Member("distinct_texts", "stretch_t *", count=_TEXTS),
-            Member("messages", "stretch_t *"),
-            Member("strays", "stretch_t *"),
+            *_all("stretch_t *", "messages", "strays"),
             Member("shards", "stretch_t *", "row and number of the shards after the first of a statement"),
             Member("text_counts", "int64_t", count=_TEXTS),
-            Member("rows", "int64_t"),
-            Member("message_count", "int64_t"),
-            Member("stray_count", "int64_t"),
-            Member("shard_count", "int64_t"),
-            Member("blank_bytes", "int64_t"),
-            Member("record_bytes", "int64_t"),
+            *_all("int64_t", "rows", "message_count", "stray_count", "shard_count", "blank_bytes", "record_bytes"),
         ),
         "link_columns_t": (
             Member("pids", "const int32_t *"),
@@ -216,7 +202,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("valid", "const byte_t *", "one bit per row; NULL if all rows are valid"),
             Member("shift", "int64_t", "number of bits before the first row's"),
         ),
-        "source_times_t": (Member("first_time", "int64_t"), Member("last_time", "int64_t")),
+        "source_times_t": _all("int64_t", "first_time", "last_time"),
         "rules_t": (
             Member("timed", "const byte_t *", "record_event by kind and phase, for records with a duration"),
             Member("untimed", "const byte_t *", "the same for records without a duration"),
@@ -235,7 +221,7 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("order", "const int64_t *", "rows sorted by session; NULL: in order already, which is checked"),
             Member("sources", "const uint32_t *", "source of each row; NULL: all have `source`"),
             Member("source", "int64_t"),
-            *(Member(name, "numbers_t") for name in RECORD_NUMBERS),
+            *_all("numbers_t", *RECORD_NUMBERS),
             Member("words", "const byte_t *", "kind and phase as one number"),
             Member("severity", "const byte_t *"),
             Member("statement_kind", "const byte_t *"),
@@ -243,57 +229,42 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
             Member("other_shards", "const int32_t *", "number of the text, likewise"),
         ),
         "execution_t": (
-            *(
-                Member(name, "int64_t")
-                for name in (
-                    *("opener_offset", "opener_time", "byte_offset", "end_time", "last_offset", "start_time"),
-                    *("gpid", "shard_id", "local_xid", "closing_xid", "session_seq", "connect_us"),
-                )
-            ),
+            *_all("int64_t", "opener_offset", "opener_time", "byte_offset", "end_time", "last_offset", "start_time"),
+            *_all("int64_t", "gpid", "shard_id", "local_xid", "closing_xid", "session_seq", "connect_us"),
             Member("statement_fingerprint", "uint64_t"),
             Member("duration_us", "double"),
-            Member("source", "uint32_t"),
-            Member("session", "uint32_t"),
-            Member("pid", "int32_t"),
-            Member("phases", "int32_t"),
-            Member("other_shards", "int32_t"),
+            *_all("uint32_t", "source", "session"),
+            *_all("int32_t", "pid", "phases", "other_shards"),
             Member("values_hash", "int32_t", "of the statement's constants and parameters; 0: none"),
-            *(Member(name, "byte_t") for name in _FLAGS),
-            Member("statement_kind", "byte_t"),
+            *_all("byte_t", *_FLAGS, "statement_kind"),
             Member("unused", "byte_t", count=_padding(6 * 4 + len(_FLAGS) + 1)),
         ),
         "phase_t": (
-            Member("byte_offset", "int64_t"),
-            Member("log_time", "int64_t"),
+            *_all("int64_t", "byte_offset", "log_time"),
             Member("duration_us", "double"),
-            Member("execution", "uint32_t"),
-            Member("source", "uint32_t"),
+            *_all("uint32_t", "execution", "source"),
             Member("name", "byte_t", "0 parse, 1 bind, 2 execute"),
             Member("closes", "byte_t"),
             Member("unused", "byte_t", count=6),
         ),
         "sent_task_t": (
-            *(Member(name, "int64_t") for name in ("byte_offset", "end_time", "shard_id", "task_us")),
+            *_all("int64_t", "byte_offset", "end_time", "shard_id", "task_us"),
             Member(
                 "gpid", "int64_t", "of its execution; likewise all that follow but the source, the host and the port"
             ),
             Member("statement_offset", "int64_t", "where the execution was reported: at its end, else its last record"),
             Member("statement_seq", "int64_t"),
-            Member("execution", "uint32_t"),
-            Member("source", "uint32_t"),
-            Member("statement_source", "uint32_t"),
-            Member("session", "uint32_t"),
+            *_all("uint32_t", "execution", "source", "statement_source", "session"),
             Member("pid", "int32_t"),
             Member("host", "int32_t", "number of the host; -1: none"),
             Member("port", "int32_t", "INT32_MIN: none"),
             Member("values_hash", "int32_t", "of its execution; 0: none"),
-            *(Member(name, "byte_t") for name in _TASK_FLAGS),
+            *_all("byte_t", *_TASK_FLAGS),
             Member("unused", "byte_t", count=_padding(8 * 4 + len(_TASK_FLAGS))),
         ),
         "local_t": (
-            *(Member(name, "int64_t") for name in ("byte_offset", "log_time", "shard_id")),
-            Member("execution", "uint32_t"),
-            Member("source", "uint32_t"),
+            *_all("int64_t", "byte_offset", "log_time", "shard_id"),
+            *_all("uint32_t", "execution", "source"),
             Member("statement_kind", "byte_t"),
             Member("unused", "byte_t", count=7),
         ),
@@ -308,11 +279,10 @@ _STRUCTURES: Final[Mapping[str, tuple[Member, ...]]] = MappingProxyType(
         "missing_t": (
             Member("gpid", "int64_t"),
             Member("place", "int64_t", "place of the last record before the gap"),
-            Member("node", "int32_t"),
-            Member("unused", "int32_t"),
+            *_all("int32_t", "node", "unused"),
         ),
         "array_t": (Member("items", "void *"), Member("count", "int64_t")),
-        "assembled_t": tuple(Member(name, "array_t") for name in ASSEMBLED_ITEMS),
+        "assembled_t": _all("array_t", *ASSEMBLED_ITEMS),
     }
 )
 
@@ -329,7 +299,6 @@ def structure(name: str) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-_POINTER: Final = ctypes.c_void_p
 _SCALARS: Final[Mapping[str, type[ctypes._SimpleCData[int] | ctypes._SimpleCData[float]]]] = MappingProxyType(
     {
         "byte_t": ctypes.c_uint8,
@@ -343,10 +312,8 @@ _SCALARS: Final[Mapping[str, type[ctypes._SimpleCData[int] | ctypes._SimpleCData
 
 
 def _ctype(one: Member) -> type:
-    if one.type in _STRUCTURES:
-        return structure(one.type) * one.count if one.count else structure(one.type)
-    scalar = _POINTER if one.type.endswith("*") else _SCALARS[one.type]
-    return scalar * one.count if one.count else scalar
+    single = structure(one.type) if one.type in _STRUCTURES else _SCALARS.get(one.type, ctypes.c_void_p)
+    return single * one.count if one.count else single
 
 
 def layout_hash() -> int:
@@ -370,19 +337,22 @@ def layout_header() -> str:
 """
 
 
+#: Numbers that the compiled code also uses.
+_LIMITS: Final = {
+    "MAX_ELEMENTS": MAX_ELEMENTS,
+    "HEAD_LIMIT": HEAD_LIMIT,
+    "HELD_BACK": HELD_BACK,
+    "OUT_OF_MEMORY": OUT_OF_MEMORY,
+    "NOT_IN_ORDER": NOT_IN_ORDER,
+    "IRREGULAR": IRREGULAR,
+    "MORE_ROOM": MORE_ROOM,
+    "MAX_SHARDS": MAX_SHARDS,
+}
+
+
 @cache
 def _declarations() -> str:
-    limits = {
-        "MAX_ELEMENTS": MAX_ELEMENTS,
-        "HEAD_LIMIT": HEAD_LIMIT,
-        "HELD_BACK": HELD_BACK,
-        "OUT_OF_MEMORY": f"({OUT_OF_MEMORY})",
-        "NOT_IN_ORDER": f"({NOT_IN_ORDER})",
-        "IRREGULAR": f"({IRREGULAR})",
-        "MORE_ROOM": f"({MORE_ROOM})",
-        "MAX_SHARDS": MAX_SHARDS,
-    }
-    defined = "".join(f"#define {name} {value}\n" for name, value in limits.items())
+    defined = "".join(f"#define {name} {value if value >= 0 else f'({value})'}\n" for name, value in _LIMITS.items())
     enums = (_enum(kind, prefix, words) for prefix, (kind, words) in _ENUMS.items())
     structures = (_struct(name, members) for name, members in _STRUCTURES.items())
     return "\n".join((defined, *enums, "typedef uint8_t byte_t;\n", *structures))

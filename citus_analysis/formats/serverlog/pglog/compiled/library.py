@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.reading.compiled_code import LIBRARY_SUFFIX, load_library
 from citus_analysis.formats.serverlog.pglog._prefix import Prefix, compile_prefix
+from citus_analysis.formats.serverlog.pglog._records import Chunk
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 from citus_analysis.formats.serverlog.pglog.compiled.layout import (
     IRREGULAR,
@@ -38,20 +38,25 @@ _CHUNK, _PREFIX, _OUTPUT, _LINK_COLUMNS, _TEXT_FACTS = map(
 )
 
 
-def _declare_assembly(library: ctypes.CDLL) -> None:
-    """Declare the types of the functions that assemble records."""
-    library.pglog_assembly_new.argtypes = (c_void_p,)
-    library.pglog_assembly_new.restype = c_void_p
-    library.pglog_assembly_free.argtypes = (c_void_p,)
-    library.pglog_assembly_free.restype = None
-    library.pglog_assemble.argtypes = (c_void_p, c_void_p)
-    library.pglog_assemble.restype = c_int32
-    library.pglog_assembly_end.argtypes = (c_void_p,)
-    library.pglog_assembly_end.restype = c_int32
-    library.pglog_assembly_waiting.argtypes = (c_void_p,)
-    library.pglog_assembly_waiting.restype = c_int64
-    library.pglog_assembled.argtypes = (c_void_p, c_void_p)
-    library.pglog_assembled.restype = None
+#: Functions of the library -> type of the result, then types of the arguments.
+_FUNCTIONS: Final = {
+    "pglog_scan": (c_int32, POINTER(_CHUNK), POINTER(_PREFIX), POINTER(_OUTPUT)),
+    "pglog_scan_rows": (c_int32, POINTER(_CHUNK), c_int32, POINTER(_PREFIX), c_void_p, c_int64, POINTER(_OUTPUT)),
+    "pglog_read_texts": (c_int32, c_void_p, c_int64, c_void_p, c_void_p, POINTER(_OUTPUT)),
+    "pglog_text_facts": (_TEXT_FACTS, c_void_p, c_int64),
+    "pglog_gather": (None, c_void_p, c_int64, c_void_p, c_void_p),
+    "pglog_heads": (c_int64, c_void_p, c_int64, POINTER(_PREFIX)),
+    "pglog_last_record": (c_int64, c_void_p, c_int64, c_int64, POINTER(_PREFIX)),
+    "pglog_links_new": (c_void_p,),
+    "pglog_links_free": (None, c_void_p),
+    "pglog_link": (c_int32, c_void_p, c_int64, POINTER(_LINK_COLUMNS), c_void_p, c_void_p),
+    "pglog_assembly_new": (c_void_p, c_void_p),
+    "pglog_assembly_free": (None, c_void_p),
+    "pglog_assemble": (c_int32, c_void_p, c_void_p),
+    "pglog_assembly_end": (c_int32, c_void_p),
+    "pglog_assembly_waiting": (c_int64, c_void_p),
+    "pglog_assembled": (None, c_void_p, c_void_p),
+}
 
 
 @cache
@@ -62,33 +67,9 @@ def loaded_library() -> ctypes.CDLL:
         ImportError: it cannot be loaded.
     """
     library = load_library(LIBRARY, "pglog_layout", layout_hash())
-    library.pglog_scan.argtypes = (POINTER(_CHUNK), POINTER(_PREFIX), POINTER(_OUTPUT))
-    library.pglog_scan.restype = c_int32
-    library.pglog_scan_rows.argtypes = (
-        POINTER(_CHUNK),
-        c_int32,
-        POINTER(_PREFIX),
-        c_void_p,
-        c_int64,
-        POINTER(_OUTPUT),
-    )
-    library.pglog_scan_rows.restype = c_int32
-    library.pglog_read_texts.argtypes = (c_void_p, c_int64, c_void_p, c_void_p, POINTER(_OUTPUT))
-    library.pglog_read_texts.restype = c_int32
-    library.pglog_text_facts.argtypes = (c_void_p, c_int64)
-    library.pglog_text_facts.restype = _TEXT_FACTS
-    library.pglog_gather.argtypes = (c_void_p, c_int64, c_void_p, c_void_p)
-    library.pglog_gather.restype = None
-    library.pglog_heads.argtypes = (c_void_p, c_int64, POINTER(_PREFIX))
-    library.pglog_heads.restype = c_int64
-    library.pglog_last_record.argtypes = (c_void_p, c_int64, c_int64, POINTER(_PREFIX))
-    library.pglog_last_record.restype = c_int64
-    library.pglog_links_new.restype = c_void_p
-    library.pglog_links_free.argtypes = (c_void_p,)
-    library.pglog_links_free.restype = None
-    library.pglog_link.argtypes = (c_void_p, c_int64, POINTER(_LINK_COLUMNS), c_void_p, c_void_p)
-    library.pglog_link.restype = c_int32
-    _declare_assembly(library)
+    for name, (result, *arguments) in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
     return library
 
 
@@ -102,55 +83,31 @@ def compiled_scanner() -> str:
     return str(LIBRARY)
 
 
-@dataclass(frozen=True)
-class TextFacts:
-    """Properties of the bytes of a chunk.
-
-    Attributes:
-        lines: number of lines, including a last one without line end; an upper bound of the number of records.
-        ascii: whether all bytes are ASCII.
-        zeros: whether some byte is 0.
-    """
-
-    lines: int
-    ascii: bool
-    zeros: bool
-
-
-def text_facts(text: Bytes) -> TextFacts:
-    """Properties of the bytes of a chunk, from one pass over them."""
-    found = loaded_library().pglog_text_facts(text.ctypes.data, len(text))
-    return TextFacts(int(found.lines), bool(found.ascii), bool(found.zeros))
+def text_facts(text: Bytes) -> Structure:
+    """Properties of the bytes of a chunk (`text_facts_t`), from one pass over them."""
+    found: Structure = loaded_library().pglog_text_facts(text.ctypes.data, len(text))
+    return found
 
 
 def scan_chunk(
-    buffer: Bytes,
-    size: int,
-    facts: TextFacts,
-    *,
-    offset: int,
-    tail: int,
-    fresh: bool,
-    prefix: Prefix,
-    buffers: ReusedBuffers,
+    buffer: Bytes, size: int, facts: Structure, chunk: Chunk, prefix: Prefix, memory: ReusedBuffers
 ) -> Output:
     """The records of a chunk.
 
     Args:
-        buffer: the chunk; in logs of syslog, followed by memory of the same size.
+        buffer: the bytes of the chunk; in logs of syslog, followed by memory of the same size.
         size: number of bytes of the chunk.
         facts: properties of its bytes.
-        offset: offset of the chunk in the source.
-        tail: number of bytes after it that belong to its only record.
-        fresh: whether only blank lines precede it.
+        chunk: its place in the source.
         prefix: prefix of its records.
-        buffers: memory for the columns.
+        memory: memory for the columns.
     """
     address = buffer.ctypes.data
     spare = address + size if prefix.syslog else None
-    chunk = _CHUNK(address, size, offset, tail, LINE_CAP, EXCERPT_BYTES, fresh, facts.zeros, spare)
-    output = Output(facts.lines, buffers)
-    output.fill(loaded_library().pglog_scan, ctypes.byref(chunk), ctypes.byref(_structure_of(prefix)))
+    place = chunk.offset, chunk.tail, LINE_CAP, EXCERPT_BYTES, chunk.fresh
+    given = _CHUNK(address, size, *place, facts.zeros, spare)
+    output = Output(facts.lines, memory)
+    output.fill(loaded_library().pglog_scan, ctypes.byref(given), ctypes.byref(_structure_of(prefix)))
     return output
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 import polars as pl
 
@@ -49,7 +51,4 @@ def _latest(heads: pl.DataFrame, patterns: Sequence[str], names: Sequence[str]) 
 
 
 def _any(differs: dict[str, pl.Series], names: list[str]) -> pl.Series:
-    found = differs[names[0]]
-    for name in names[1:]:
-        found = found | differs[name]
-    return found
+    return reduce(or_, (differs[name] for name in names))

@@ -6,6 +6,7 @@ found. Everything is a polars expression over the text column.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -56,12 +57,8 @@ _BEGINNINGS: Final = {
     "autovacuum": ("automatic ",),
     "temp_file": ("temporary file: ",),
     "connection": (
-        "connection received: ",
-        "connection authenticated: ",
-        "connection authorized: ",
-        "connection ready: ",
-        "replication connection authorized: ",
-        "disconnection: ",
+        *("connection received: ", "connection authenticated: ", "connection authorized: ", "connection ready: "),
+        *("replication connection authorized: ", "disconnection: "),
     ),
 }
 #: Comments with the application's trace context (sqlcommenter), and the context in one.
@@ -77,23 +74,18 @@ _WORKING: Final = (
 
 
 def add_body(frame: pl.DataFrame, *, verbose: bool = False) -> pl.DataFrame:
-    """Add the columns that follow from a record's text, fingerprints, kinds and shards of statements included.
+    """Replace `text` by the columns read from it, fingerprints, kinds and shards of statements included.
 
     Args:
-        frame: has `severity`, `text` and its beginning `excerpt`; the last two are removed.
+        frame: has `severity` and `text`; a null text is an empty one.
         verbose: whether an SQLSTATE stands before each message.
     """
-    frame = _without_origin(frame, verbose=verbose)
+    frame = _without_origin(frame.with_columns(pl.col("text").fill_null("")), verbose=verbose)
+    frame = frame.with_columns(excerpt=_beginnings(frame.get_column("text")))
     frame = frame.with_columns(_groups()).with_columns(_extracted()).with_columns(_classified())
     frame = frame.with_columns(_statement_text().alias("statement"), _message_text().alias("message"))
     frame = _with_context(frame.with_columns(message=redacted(frame.get_column("message"))))
-    return _with_parameters(add_statements(frame)).drop(_WORKING)
-
-
-def add_body_of_text(frame: pl.DataFrame, *, verbose: bool = False) -> pl.DataFrame:
-    """Like :func:`add_body`, given `severity` and the whole `text`; a null text is an empty one."""
-    texts = frame.get_column("text").fill_null("")
-    return add_body(frame.with_columns(texts, _beginnings(texts).alias("excerpt")), verbose=verbose)
+    return _with_parameters(_with_statements(frame)).drop(_WORKING)
 
 
 def _without_origin(frame: pl.DataFrame, *, verbose: bool) -> pl.DataFrame:
@@ -106,8 +98,7 @@ def _without_origin(frame: pl.DataFrame, *, verbose: bool) -> pl.DataFrame:
     known = pl.col("sqlstate") if "sqlstate" in frame.columns else pl.lit(None, pl.String)
     stated = pl.when(begun).then(pl.coalesce(text.str.extract(f"^{state}", 1), known)).otherwise(known)
     said = pl.when(begun).then(text.str.replace(f"^(?:{state})?(?:{_FILE})?", "")).otherwise(text)
-    found = frame.with_columns(stated.alias("sqlstate"), said.alias("text"))
-    return found.with_columns(_beginnings(found.get_column("text")).alias("excerpt"))
+    return frame.with_columns(stated.alias("sqlstate"), said.alias("text"))
 
 
 def _beginnings(texts: pl.Series) -> pl.Series:
@@ -120,7 +111,7 @@ def _beginnings(texts: pl.Series) -> pl.Series:
     return string_views(buffer, starts, cut_to_characters(buffer, starts, lengths, MESSAGE_SCAN))
 
 
-def add_statements(frame: pl.DataFrame) -> pl.DataFrame:
+def _with_statements(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the facts from `statement`: fingerprint, kind, values, other shards, and `shard_id` if the row has none."""
     distinct = frame.select(pl.col("statement").drop_nulls().unique(maintain_order=True))
     distinct = distinct.with_columns(tokens=tokens_expr(pl.col("statement")))
@@ -228,31 +219,25 @@ def _kind(word: pl.Expr) -> pl.Expr:
     severity = pl.col("severity")
     timed = pl.col("reported_us").is_not_null()
     parameters = (severity == "DETAIL") & _begins("parameters: ", "Parameters: ")
-    kind = (
-        pl.when(parameters)
-        .then(pl.lit("parameters"))
-        .when(severity.is_in(DETAIL_SEVERITIES))
-        .then(pl.lit("detail"))
-        .when(severity.is_in(_BAD))
-        .then(pl.lit("error"))
-        .when(timed & pl.col("text").str.contains(_PLAN))
-        .then(pl.lit("plan"))
-        .when(timed)
-        .then(pl.when(word.is_in(["parse", "bind"])).then(word).otherwise(pl.lit("duration")))
-        .when(word.is_not_null())
-        .then(word)
-        .when(pl.col("task").is_not_null())
-        .then(pl.lit("task"))
-        .when(pl.col("connect_us").is_not_null())
-        .then(pl.lit("connect"))
-        .when(_of_local_execution() | ((severity == "DEBUG") & _begins(_LOCAL_PLAN)))
-        .then(pl.lit("local"))
-        .when(pl.col("lock_us").is_not_null())
-        .then(pl.lit("lock_wait"))
-    )
-    for begun, beginnings in _BEGINNINGS.items():
-        kind = kind.when((severity == "LOG") & _begins(*beginnings)).then(pl.lit(begun))
-    return kind.otherwise(pl.lit("other"))
+    cases = {
+        "parameters": parameters,
+        "detail": severity.is_in(DETAIL_SEVERITIES),
+        "error": severity.is_in(_BAD),
+        "plan": timed & pl.col("text").str.contains(_PLAN),
+        "duration": timed & ~word.is_in(["parse", "bind"]).fill_null(value=False),
+    }
+    cases_without_phase = {
+        "task": pl.col("task").is_not_null(),
+        "connect": pl.col("connect_us").is_not_null(),
+        "local": _of_local_execution() | ((severity == "DEBUG") & _begins(_LOCAL_PLAN)),
+        "lock_wait": pl.col("lock_us").is_not_null(),
+        **{kind: (severity == "LOG") & _begins(*beginnings) for kind, beginnings in _BEGINNINGS.items()},
+    }
+    return pl.coalesce(_first_of(cases), word, _first_of(cases_without_phase), pl.lit("other"))
+
+
+def _first_of(cases: Mapping[str, pl.Expr]) -> pl.Expr:
+    return pl.coalesce(pl.when(case).then(pl.lit(kind)) for kind, case in cases.items())
 
 
 def _of_local_execution() -> pl.Expr:

@@ -20,8 +20,7 @@ from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk, Scann
 from citus_analysis.formats.serverlog.pglog.compiled import library as native
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import Assembly, Rules
 from citus_analysis.formats.serverlog.pglog.compiled.detail_links import DetailLinks
-from citus_analysis.formats.serverlog.pglog.compiled.row_scanning import scan_rows_fast
-from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast
+from citus_analysis.formats.serverlog.pglog.compiled.scanning import Memory, add_body_fast, scan_fast, scan_rows_fast
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,9 +73,9 @@ def add_body(frame: pl.DataFrame) -> pl.DataFrame:
     """Replace `text` by the columns read from it; the frame must have `severity` and `text`."""
     if is_compiled():
         return add_body_fast(frame)
-    from citus_analysis.formats.serverlog.pglog.fallback.body import add_body_of_text
+    from citus_analysis.formats.serverlog.pglog.fallback.body import add_body as add_body_in_python
 
-    return add_body_of_text(frame)
+    return add_body_in_python(frame)
 
 
 def count_heads(data: bytes, prefix: Prefix) -> int:

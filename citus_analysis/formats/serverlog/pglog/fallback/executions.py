@@ -211,16 +211,6 @@ class Backend:
     connections: set[tuple[int, int, int | None]] = field(default_factory=set)
 
 
-def wrapped(value: int) -> int:
-    """A sum of hashes as a signed number of 32 bits.
-
-    Example:
-        >>> wrapped(2**31 + 2**32)
-        -2147483648
-    """
-    return (value + 2**31) % 2**32 - 2**31
-
-
 def packed(rows: Sequence[object], kind: str) -> NDArray[np.void]:
     """Objects as an array of a structure with the same members.
 

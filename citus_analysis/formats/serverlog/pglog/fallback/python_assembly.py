@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from citus_analysis.formats.serverlog.pglog._records import FIRST_DETAIL
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
@@ -28,9 +29,9 @@ from citus_analysis.formats.serverlog.pglog.fallback.executions import (
     SentTask,
     Session,
     packed,
-    wrapped,
 )
 from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record, records_in_order
+from citus_analysis.formats.serverlog.pglog.fallback.statement_values import signed_32_bits
 from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
 
 _PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
@@ -39,22 +40,9 @@ _INSIDE: Final = (_LOCAL, _PLANNED, _CONNECT)
 _RESOLUTION_US: Final = 2_000
 _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
-_FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 _NO_PORT: Final = np.iinfo(np.int32).min
 #: Codes of phases in `phase_t`.
 _PARSE, _BIND, _EXECUTE = range(3)
-
-
-@dataclass
-class _Done:
-    """The executions assembled since the last :meth:`PythonAssembly.take`."""
-
-    executions: list[Execution] = field(default_factory=list)
-    phases: list[Phase] = field(default_factory=list)
-    tasks: list[SentTask] = field(default_factory=list)
-    locals: list[LocalExecution] = field(default_factory=list)
-    sessions: list[Session] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
 
 
 class PythonAssembly:
@@ -68,19 +56,17 @@ class PythonAssembly:
         self._rules = rules
         self._words = {name: values.tolist() for name, values in rules.words.items()}
         self._nodes, self._nodeids = rules.nodes.tolist(), rules.nodeids.tolist()
-        self._times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
+        #: First and last time of the records of each source; :data:`NOTHING_THERE` if none has a time.
+        self.times = np.full((len(rules.nodes), 2), NOTHING_THERE, np.int64)
         self._backends: dict[tuple[int, int], Backend] = {}
-        self._done, self._sessions, self._executions = _Done(), 0, 0
-
-    @property
-    def times(self) -> NDArray[np.int64]:
-        """First and last time of the records of each source; the smallest integer if none has a time."""
-        return self._times
+        self._sessions = self._executions = 0
+        #: The items assembled since the last :meth:`take`, by the names of :data:`ASSEMBLED_ITEMS`.
+        self._done: dict[str, list[object]] = defaultdict(list)
 
     @property
     def waiting(self) -> int:
         """The number of executions assembled since the last :meth:`take`."""
-        return len(self._done.executions)
+        return len(self._done["executions"])
 
     def add(self, columns: RecordColumns, source: int) -> bool:
         """Add the next records of one source; false if records must be sorted by session first."""
@@ -99,8 +85,8 @@ class PythonAssembly:
 
     def take(self) -> Assembled:
         """The executions assembled since the last call."""
-        done, self._done = self._done, _Done()
-        return {name: packed(getattr(done, name), kind) for name, kind in ASSEMBLED_ITEMS.items()}
+        done, self._done = self._done, defaultdict(list)
+        return {name: packed(done[name], kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
     def _take(self, record: Record, *, in_order: bool) -> bool:
         self._see_time(record)
@@ -112,7 +98,7 @@ class PythonAssembly:
         backend = self._backends.get((node, record.pid))
         if backend is None:
             backend = self._backends[node, record.pid] = Backend(node, record.pid, Session(node))
-        line = NOTHING_THERE if record.session_line is None else record.session_line
+        line = _known(record.session_line)
         if _in_same_row(backend, record, line):
             _add_parameters(backend, record)
             return True
@@ -141,13 +127,11 @@ class PythonAssembly:
         return event == _PREPARE and not self._words["parses"][record.word] and record.statement_fingerprint is not None
 
     def _see_time(self, record: Record) -> None:
-        if record.log_time is None:
-            return
-        times = self._times[record.source]
-        if times[0] == NOTHING_THERE or record.log_time < times[0]:
-            times[0] = record.log_time
-        if times[1] == NOTHING_THERE or record.log_time > times[1]:
-            times[1] = record.log_time
+        if record.log_time is not None:
+            first, last = self.times[record.source].tolist()
+            first = record.log_time if first == NOTHING_THERE else min(first, record.log_time)
+            # The value for no time is the smallest integer.
+            self.times[record.source] = first, max(last, record.log_time)
 
     def _place_record(self, backend: Backend, record: Record, place: int, line: int) -> None:
         """Set the place of the backend's last record; begin a segment where records are missing before it."""
@@ -169,7 +153,7 @@ class PythonAssembly:
         backend.opened, backend.xid = 0, NOTHING_THERE
         if not backend.anchored and record.gpid is not None:
             before = NO_NUMBER if restarted or moved or backend.place is None else backend.place
-            self._done.missing.append(Missing(record.gpid, before, backend.node))
+            self._done["missing"].append(Missing(record.gpid, before, backend.node))
 
     def _event_of(self, record: Record) -> int:
         word = record.word
@@ -183,7 +167,7 @@ class PythonAssembly:
 
     def _add_event(self, backend: Backend, record: Record, event: int) -> None:
         opens = event in (_OPENER, _TASK)
-        xid = NOTHING_THERE if record.local_xid is None else record.local_xid
+        xid = _known(record.local_xid)
         after_opener = event not in _INSIDE and backend.opens
         closes = event in (_ERROR, _WHOLE) or (event == _DURATION and after_opener)
         never_closed = after_opener and event in (_OPENER, _WHOLE, _PREPARE)
@@ -206,9 +190,8 @@ class PythonAssembly:
         """Whether a record shows that nothing more was logged of the prepared statement: another one follows."""
         if event not in (_PREPARE, _OPENER, _WHOLE):
             return False
-        if event == _PREPARE and (one.bind is not None or self._words["parses"][record.word]):
-            return True
-        return record.statement_fingerprint not in (None, one.prepared)
+        again = event == _PREPARE and (one.bind is not None or self._words["parses"][record.word])
+        return again or record.statement_fingerprint not in (None, one.prepared)
 
     def _begin_execution(self, backend: Backend, record: Record) -> Execution:
         self._finish_execution(backend)
@@ -275,10 +258,9 @@ class PythonAssembly:
             self._decide(backend)
         if not one.counts_surely and (not one.failed or one.fatal):
             return
+        backend.undecided.append(one)
         if backend.sampled:
-            self._keep(backend, one)
-        else:
-            backend.undecided.append(one)
+            self._decide(backend)
 
     def _decide(self, backend: Backend) -> None:
         """Keep undecided executions that count: an error without a statement does if its session logs statements."""
@@ -311,7 +293,7 @@ class PythonAssembly:
         self._decide(backend)
         self._put_out(backend.held)
         if backend.session.executions and backend.pid != NO_PROCESS:
-            self._done.sessions.append(backend.session)
+            self._done["sessions"].append(backend.session)
         self._sessions += 1
         backend.session = Session(backend.node, self._sessions)
         backend.held, backend.kept = None, 0
@@ -334,10 +316,10 @@ class PythonAssembly:
         for task in one.tasks:
             task.tell_execution(one)
         self._executions += 1
-        self._done.phases += one.timed
-        self._done.tasks += one.tasks
-        self._done.locals += kept
-        self._done.executions.append(one)
+        self._done["phases"] += one.timed
+        self._done["tasks"] += one.tasks
+        self._done["locals"] += kept
+        self._done["executions"].append(one)
 
 
 def _close_at(one: Execution, record: Record) -> None:
@@ -351,7 +333,7 @@ def _known(number: int | None) -> int:
 
 def _in_same_row(backend: Backend, record: Record, line: int) -> bool:
     """Whether a record is a detail from the same row of csvlog or jsonlog as the record before, with its number."""
-    return line != NOTHING_THERE and line == backend.line and _FIRST_DETAIL <= record.severity < len(SEVERITIES)
+    return line != NOTHING_THERE and line == backend.line and FIRST_DETAIL <= record.severity < len(SEVERITIES)
 
 
 def _comes_after(backend: Backend, record: Record, place: int, line: int) -> bool:
@@ -375,8 +357,8 @@ def _comes_after(backend: Backend, record: Record, place: int, line: int) -> boo
 def _add_parameters(backend: Backend, record: Record) -> None:
     """Add the values of parameters to those of the statement that the record before names."""
     one = backend.current
-    if one is not None and one.values_of and record.severity == _FIRST_DETAIL and record.values_hash is not None:
-        setattr(one, one.values_of, wrapped(getattr(one, one.values_of) + record.values_hash))
+    if one is not None and one.values_of and record.severity == FIRST_DETAIL and record.values_hash is not None:
+        setattr(one, one.values_of, signed_32_bits(getattr(one, one.values_of) + record.values_hash))
         one.values_of = None
 
 
@@ -419,7 +401,7 @@ def _add_connection(backend: Backend, one: Execution, record: Record) -> None:
     made = (took, record.worker_host, record.worker_port)
     early = begun is not None and one.opener_time != NOTHING_THERE and begun < one.opener_time - _RESOLUTION_US
     taken = early or made in backend.connections
-    one.connect_us = max(0, one.connect_us if one.connect_us != NOTHING_THERE else 0, 0 if taken else took)
+    one.connect_us = max(0, one.connect_us, 0 if taken else took)
     if not taken:
         backend.connections.add(made)
 

@@ -6,10 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from citus_analysis.schema import SEVERITIES
+from citus_analysis.formats.serverlog.pglog._records import FIRST_DETAIL
 
 _LINKED: Final = "record_byte_offset"
-_FIRST_DETAIL: Final = SEVERITIES.index("DETAIL")
 
 
 class PythonLinks:
@@ -24,7 +23,7 @@ class PythonLinks:
         pids, lines, offsets = (rows.column(name).to_pylist() for name in ("pid", "session_line", "byte_offset"))
         severities = rows.column("severity").indices.to_pylist()
         linked = [
-            self._next(pid, line, None if severity >= _FIRST_DETAIL else offset)
+            self._next(pid, line, None if severity >= FIRST_DETAIL else offset)
             for pid, line, offset, severity in zip(pids, lines, offsets, severities, strict=True)
         ]
         return rows.set_column(rows.schema.get_field_index(_LINKED), _LINKED, pa.array(linked, pa.int64()))

@@ -50,7 +50,7 @@ def statement_values(statement: str) -> int:
         minus = other == b"-" and operator
         operator = other is not None and other not in b"?)]"
         place = token.end()
-    return _signed(found)
+    return signed_32_bits(found)
 
 
 def _cast_after(cast: int, token: bytes | None, *, adjoins: bool) -> int:
@@ -66,7 +66,7 @@ def _cast_after(cast: int, token: bytes | None, *, adjoins: bool) -> int:
 
 def parameter_values(parameters: str) -> int:
     """The hash of the values in a list of parameters (`$1 = 'user7', $2 = NULL`)."""
-    return _signed(sum(_value(value, value) for value in _PARAMETER.findall(parameters.encode())))
+    return signed_32_bits(sum(_value(value, value) for value in _PARAMETER.findall(parameters.encode())))
 
 
 def _value(constant: bytes, signed: bytes) -> int:
@@ -93,5 +93,11 @@ def _mixed(value: int) -> int:
     return value ^ value >> 29
 
 
-def _signed(value: int) -> int:
+def signed_32_bits(value: int) -> int:
+    """A sum of hashes as a signed number of 32 bits.
+
+    Example:
+        >>> signed_32_bits(2**31 + 2**32)
+        -2147483648
+    """
     return (value + 2**31) % 2**32 - 2**31

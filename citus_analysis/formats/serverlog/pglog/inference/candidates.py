@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, Element
 from citus_analysis.formats.serverlog.pglog.inference.forms import form_of
-from citus_analysis.formats.serverlog.pglog.inference.template import Template
+from citus_analysis.formats.serverlog.pglog.inference.template import Template, add_element
 from citus_analysis.formats.serverlog.pglog.inference.tokens import Token, skeleton, tokens
 from citus_analysis.formats.serverlog.pglog.inference.vocabulary import KEYS, key_before
 
@@ -28,8 +28,7 @@ def candidates(heads: Sequence[str]) -> Iterator[Template]:
     """
     seen = set()
     for dashed in (True, False):
-        split = [tokens(head, dashed=dashed) for head in heads]
-        groups = _groups(split)
+        groups = _groups([tokens(head, dashed=dashed) for head in heads])
         for pieces, merged in product((True, False), (False, True)):
             # One text does not show whether a number is always 1.
             for group in groups if pieces else [group for group in groups if len(group) == 1]:
@@ -60,17 +59,16 @@ def _template(group: Group, *, merged: bool, pieces: bool) -> Template | None:
     said = _said_words(columns)
     for place, column in enumerate(columns):
         kind, text = column[0]
-        if kind == "literal" or place in said:
-            _add(elements, text)
-            continue
-        if pieces and _is_piece_number(elements, column):
-            _add(elements, text)
+        if kind == "literal" or place in said or (pieces and _is_piece_number(elements, column)):
+            add_element(elements, Element(literal=text.encode()))
             continue
         escape = _form_beside(elements, column)
-        if merged and escape == "?" and _goes_on(elements):
+        # Only a blank separates the slot from a text before it.
+        after_text = len(elements) > 1 and elements[-1].literal == b" " and elements[-2].escape == "?"
+        if merged and escape == "?" and after_text:
             elements.pop()
-            continue
-        elements.append(Element(escape))
+        else:
+            elements.append(Element(escape))
     return Template(tuple(elements), len(elements)) if len(elements) < MAX_ELEMENTS else None
 
 
@@ -79,16 +77,6 @@ def _form_beside(elements: list[Element], column: list[Token]) -> str:
     key = key_before(elements[-1].literal) if elements else None
     escape = form_of(column)
     return "?" if key in ("u", "d", "a") or (key == "h" and escape not in "hr") else escape
-
-
-def _add(elements: list[Element], text: str) -> None:
-    before = elements.pop().literal if elements and elements[-1].literal else b""
-    elements.append(Element(literal=before + text.encode()))
-
-
-def _goes_on(elements: list[Element]) -> bool:
-    """Whether only a blank separates a slot from a text before it."""
-    return len(elements) > 1 and elements[-1].literal == b" " and elements[-2].escape == "?"
 
 
 def _is_piece_number(elements: list[Element], column: list[Token]) -> bool:
@@ -110,14 +98,8 @@ def _said_words(columns: list[list[Token]]) -> set[int]:
     for place, column in enumerate(columns[:-1]):
         kind, text = column[0]
         following = columns[place + 1][0]
-        if (
-            kind == "word"
-            and len(text) > 1
-            and len(set(column)) == 1
-            and text.lower() in KEYS
-            and following[0] == "literal"
-        ):
-            colon = following[1].startswith((":", " :", " = "))
-            found |= {place: KEYS[text.lower()]} if colon else {}
+        is_key = kind == "word" and len(text) > 1 and len(set(column)) == 1 and text.lower() in KEYS
+        if is_key and following[0] == "literal" and following[1].startswith((":", " :", " = ")):
+            found[place] = KEYS[text.lower()]
     several = len(set(found.values())) > 1
     return {place for place, letter in found.items() if several or letter not in _OF_TEXTS}

@@ -11,7 +11,7 @@ from typing import Final
 
 from citus_analysis.formats.serverlog.pglog._prefix import Element, Prefix
 from citus_analysis.formats.serverlog.pglog.inference.candidates import candidates
-from citus_analysis.formats.serverlog.pglog.inference.sample import Record, is_record, records_of
+from citus_analysis.formats.serverlog.pglog.inference.sample import Record, mark_of, records_of
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
 from citus_analysis.formats.serverlog.pglog.inference.slot_escapes import Fields, named_fields
 from citus_analysis.formats.serverlog.pglog.inference.template import Matched, Template
@@ -56,11 +56,9 @@ def infer_prefix(sample: str) -> Prefix | None:
         '%m [%p] db=%d '
     """
     # Records that are there twice, one after the other or in a doubled file, say nothing about how numbers behave.
-    records = [record for record, _ in groupby(records_of(sample)[0])]
+    records = [record for record, _ in groupby(records_of(sample))]
     half = len(records) // 2
     records = records[:half] if half >= _DOUBLED and records[:half] == records[half:] else records
-    if not records:
-        return None
     best = _best(records)
     if best is None:
         return None
@@ -118,12 +116,8 @@ def _with_addresses(matched: Matched, records: Sequence[Record]) -> Matched:
     elements = list(matched.template.elements)
     for place, element in enumerate(elements[:-1]):
         following = elements[place + 1].literal
-        if (
-            element.escape in ("h", "r")
-            and not element.padding
-            and following
-            and following[0] not in _BYTES_OF_ADDRESSES
-        ):
+        ends_address = following and following[0] not in _BYTES_OF_ADDRESSES
+        if element.escape in ("h", "r") and not element.padding and ends_address:
             elements[place] = replace(element, address=True)
     template = replace(matched.template, elements=tuple(elements))
     if template == matched.template:
@@ -204,7 +198,7 @@ def _is_before_all_lines(prefix: Prefix, sample: str) -> bool:
     if not lead or any(b'"' in element.literal for element in lead):
         return bool(lead)
     begins = re.compile("".join(element.pattern(named=False) for element in lead) + r"(?=[\t ]|#011)")
-    return any(begins.match(line) for line in sample.split("\n")[:_LOOKED_AT] if not is_record(line))
+    return any(begins.match(line) for line in sample.split("\n")[:_LOOKED_AT] if mark_of(line) is None)
 
 
 def _is_prefix(prefix: Prefix) -> bool:

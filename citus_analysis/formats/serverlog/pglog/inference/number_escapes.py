@@ -11,7 +11,7 @@ from typing import Final
 from citus_analysis.formats.serverlog.pglog.inference.forms import STATE
 from citus_analysis.formats.serverlog.pglog.inference.sample import Record
 from citus_analysis.formats.serverlog.pglog.inference.session_facts import own_facts
-from citus_analysis.formats.serverlog.pglog.inference.template import Values
+from citus_analysis.formats.serverlog.pglog.inference.template import Values, known_pairs
 
 #: Largest process number of Linux; numbers of other systems are used where a key or `%c` says what they are.
 _MOST: Final = 4_194_304
@@ -31,12 +31,7 @@ def is_state(values: Values, records: Sequence[Record]) -> bool:
     quiet = [value for value, record in said if record.severity[:5] in ("LOG", "INFO", "NOTIC", "DEBUG")]
     errors = [value for value, record in said if record.severity in ("ERROR", "FATAL", "PANIC")]
     fine = sum(value == _NO_ERROR for value in quiet)
-    return (
-        _NO_ERROR not in errors
-        and fine >= 0.8 * len(quiet)
-        and bool(fine or errors)
-        and (bool(fine) or len(set(errors)) > 1)
-    )
+    return _NO_ERROR not in errors and fine >= 0.8 * len(quiet) and (fine > 0 or len(set(errors)) > 1)
 
 
 def find_process(
@@ -100,7 +95,7 @@ def _are_positive(values: Values) -> bool:
 
 
 def _match_sessions(values: Values, sessions: Values) -> bool:
-    pairs = [(one, other) for one, other in zip(values, sessions, strict=True) if one is not None and other is not None]
+    pairs = list(known_pairs(values, sessions))
     return bool(pairs) and all(int(one) == int(other.partition(".")[2], 16) for one, other in pairs)
 
 
@@ -122,17 +117,15 @@ def _is_ordered(values: Values, records: Sequence[Record]) -> bool | None:
     # A new session may have the number of one that ended, or that was killed.
     wrong = sum(pair not in follows and pair[1] != "received" for pair in known)
     broken = sum(pair == ("received", "received") for pair in known)
-    if not known:
-        return None
-    return wrong == 0 and begun > broken
+    return wrong == 0 and begun > broken if known else None
 
 
 def _counts(values: Values, processes: Values, *, unknown: bool = False) -> bool:
     """Whether the values of each process increase, mostly by one; `unknown` if no process has two of them."""
     last: dict[str, int] = {}
     steps = ones = back = 0
-    for value, process in zip(values, processes, strict=True):
-        if value is None or process is None or not value.isdecimal():
+    for value, process in known_pairs(values, processes):
+        if not value.isdecimal():
             continue
         number = int(value)
         if process in last:

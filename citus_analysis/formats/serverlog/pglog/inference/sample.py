@@ -36,31 +36,26 @@ class Record:
     message: str
 
 
-def records_of(sample: str) -> tuple[list[Record], int]:
-    r"""Records of a sample, in order, and the number of further lines that look like records.
+def records_of(sample: str) -> list[Record]:
+    r"""Records of a sample, in order.
 
     Lines that begin with a tab continue records. Not all records of a large sample are given: the first ones, those
     whose messages tell something about their session, and some from the rest.
 
     Example:
         >>> records_of("12:00 [7] LOG:  ready\n\tand\n")
-        ([Record(head='12:00 [7] ', severity='LOG', message='ready')], 0)
+        [Record(head='12:00 [7] ', severity='LOG', message='ready')]
     """
-    found = [(line, mark) for line in sample.split("\n") if (mark := _mark(line)) is not None]
+    found = [(line, mark) for line in sample.split("\n") if (mark := mark_of(line)) is not None]
     chosen = _chosen([line[mark.end() : mark.end() + 400] for line, mark in found])
-    records = [
+    return [
         Record(line[: mark.start()], mark[0].rstrip(" :"), line[mark.end() : mark.end() + 1000].rstrip("\r"))
         for line, mark in (found[number] for number in chosen)
     ]
-    return records, len(found) - len(records)
 
 
-def is_record(line: str) -> bool:
-    """Whether a line has a severity, and does not begin with a tab."""
-    return _mark(line) is not None
-
-
-def _mark(line: str) -> re.Match[str] | None:
+def mark_of(line: str) -> re.Match[str] | None:
+    """The severity of a line that does not begin with a tab."""
     if line.startswith("\t") or ": " not in line:
         return None
     return _MARK.search(line, 0, HEAD_LIMIT)

@@ -182,8 +182,7 @@ class _Slots:
     def _name_text(self, slot: int, facts: Sequence[Facts]) -> None:
         values, key, form = self._columns[slot], self._keys.get(slot), self._escapes[slot]
         if all(value is None for value in values) or self._is_cut(slot):
-            self._escapes[slot] = "?"
-            self._undecided[slot] = "part of a text"
+            self._doubt({slot})
             return
         composite = is_composite(values, () if self._is_enclosed(slot) else self._separators)
         escape = escape_of_text(values, facts, key or None, composite=composite)
@@ -235,9 +234,7 @@ class _Slots:
         if not between or self._escapes[slot] not in "?hr" or named not in _NAMES:
             return
         if not host_escape(self._columns[slot], facts) and not agreement(self._columns[before], facts, named):
-            for one in (slot, before):
-                self._escapes[one] = "?"
-                self._undecided[one] = "part of a text"
+            self._doubt({slot, before})
 
     def _doubt_second_client(self, slot: int, facts: Sequence[Facts]) -> None:
         """An address that is not the client that another field names may be the end of the text before it."""
@@ -245,16 +242,14 @@ class _Slots:
         if self._escapes[slot] not in "hr" or host_escape(self._columns[slot], facts):
             return
         others = [self._columns[one] for one, escape in self._escapes.items() if escape in "hr" and one != slot]
-        if any(
-            _without_port(one) not in (None, value)
-            for other in others
-            for one, value in zip(other, values, strict=True)
-        ):
-            for one in {slot, slot - 2} & {
-                one for one, escape in self._escapes.items() if escape in _NAMES or escape == "r"
-            }:
-                self._escapes[one] = "?"
-                self._undecided[one] = "part of a text"
+        shown = [(_without_port(one), value) for other in others for one, value in zip(other, values, strict=True)]
+        if any(one not in (None, value) for one, value in shown):
+            named = {one for one, escape in self._escapes.items() if escape in _NAMES or escape == "r"}
+            self._doubt({slot, slot - 2} & named)
+
+    def _doubt(self, slots: set[int]) -> None:
+        for slot in slots:
+            self._escapes[slot], self._undecided[slot] = "?", "part of a text"
 
     def _name_pair(self, slot: int, facts: Sequence[Facts]) -> None:
         """Text, `@` and text are user and database, as a key would say, if no message says otherwise.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -37,7 +37,9 @@ class Template:
 
     def match(self, heads: Sequence[str]) -> Matched:
         """Match the texts before severities."""
-        lazy = re.compile(self._pattern(greedy=False))
+        parts = [element.pattern(named=False, group="(") for element in self.elements]
+        always, tail = ("".join(some) for some in (parts[: self.optional_from], parts[self.optional_from :]))
+        lazy = re.compile(always + (f"(?:{tail})?" if tail else ""))
         found = [lazy.fullmatch(head) for head in heads]
         columns: list[Values] = [[] for _ in self.slots]
         for head, match in zip(heads, found, strict=True):
@@ -66,11 +68,6 @@ class Template:
         parts = [element.pattern(named=False, greedy=True, group="(") for element in self.elements]
         return {count: re.compile("".join(parts[:count])) for count in (len(parts), self.optional_from)}
 
-    def _pattern(self, *, greedy: bool) -> str:
-        parts = [element.pattern(named=False, greedy=greedy, group="(") for element in self.elements]
-        tail = "".join(parts[self.optional_from :])
-        return "".join(parts[: self.optional_from]) + (f"(?:{tail})?" if tail else "")
-
     def cut_for(self, heads: Sequence[str]) -> Template | None:
         """The template with a `%q` after which these texts end; None if they end at different places.
 
@@ -89,10 +86,8 @@ class Template:
             nested = f"(?:{value}(){nested})??"
         pattern = re.compile(nested)
         ends = {found.lastindex or 0 for head in heads if (found := pattern.fullmatch(head))}
-        if len(ends) != 1 or not all(pattern.fullmatch(head) for head in heads):
-            return None
-        (end,) = ends
-        if not 0 < end < len(elements):
+        end = max(ends, default=0)
+        if len(ends) != 1 or not all(map(pattern.fullmatch, heads)) or not 0 < end < len(elements):
             return None
         before = _joined(elements[:end])
         return Template((*before, *_joined(elements[end:])), len(before))
@@ -118,12 +113,21 @@ def _groups(found: re.Match[str] | None, count: int) -> tuple[str | None, ...]:
     return (*groups, *(None for _ in range(count - len(groups))))
 
 
+def known_pairs(one: Values, other: Values) -> Iterator[tuple[str, str]]:
+    """The values of two slots in the records that have both."""
+    return ((a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None)
+
+
+def add_element(elements: list[Element], element: Element) -> None:
+    """Add an element to those before it; adjacent literals become one."""
+    if element.literal and elements and elements[-1].literal:
+        elements[-1] = Element(literal=elements[-1].literal + element.literal)
+    else:
+        elements.append(element)
+
+
 def _joined(elements: Sequence[Element]) -> tuple[Element, ...]:
-    """Adjacent literals as one."""
     joined: list[Element] = []
     for element in elements:
-        if element.literal and joined and joined[-1].literal:
-            joined[-1] = Element(literal=joined[-1].literal + element.literal)
-        else:
-            joined.append(element)
+        add_element(joined, element)
     return tuple(joined)

@@ -52,8 +52,7 @@ def is_composite(values: Values, separators: Collection[str]) -> bool:
 
     A field that is not set shows that there is only one.
     """
-    said = {value for value in values if value is not None}
-    said -= {""}
+    said = {value for value in values if value}
     if not said or UNSET[0] in said:
         return False
     if any(_ADDRESS.search(value) and not _ADDRESS.fullmatch(value) for value in said):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from citus_analysis.formats.serverlog.pglog.inference.template import Values
+from citus_analysis.formats.serverlog.pglog.inference.template import Values, known_pairs
 
 _SECOND: Final = 19
 #: Lines of several processes are not exactly in the order of their times.
@@ -47,23 +47,18 @@ def _beside(values: Values, times: Sequence[Values], processes: Values) -> str:
 
 def _alone(values: Values, sessions: Sequence[Values], processes: Values) -> str:
     """The escape of the only time: that of the record, unless the starts of processes can explain it better."""
-    if not _is_constant(values, processes) or not _several(processes) or not _goes_back(values, processes):
+    several = len({*processes} - {None}) > 1
+    if not _is_constant(values, processes) or not several or not _goes_back(values, processes):
         return "t"
     return "?" if not sessions or any(_begins_then(values, other) for other in sessions) else "t"
 
 
 def _all_equal(seconds: Values, times: Values) -> bool:
-    return all(
-        one is None or other is None or _second(other) == one[:_SECOND]
-        for one, other in zip(seconds, times, strict=True)
-    )
+    return all(_second(other) == one[:_SECOND] for one, other in known_pairs(seconds, times))
 
 
 def _is_later(seconds: Values, times: Values) -> bool:
-    return any(
-        one is not None and other is not None and one[:_SECOND] > _second(other)
-        for one, other in zip(seconds, times, strict=True)
-    )
+    return any(one[:_SECOND] > _second(other) for one, other in known_pairs(seconds, times))
 
 
 def _second(time: str) -> str:
@@ -76,20 +71,13 @@ def _second(time: str) -> str:
 def _is_constant(values: Values, processes: Values) -> bool:
     """Whether each process has one value."""
     first: dict[str, str] = {}
-    return all(
-        process is None or value is None or first.setdefault(process, value) == value
-        for process, value in zip(processes, values, strict=True)
-    )
-
-
-def _several(processes: Values) -> bool:
-    return len({process for process in processes if process is not None}) > 1
+    return all(first.setdefault(process, value) == value for process, value in known_pairs(processes, values))
 
 
 def _begins_then(values: Values, sessions: Values) -> bool:
     return all(
-        value is None or session is None or abs(_clock(value) - int(session.partition(".")[0], 16)) % 900 == 0
-        for value, session in zip(values, sessions, strict=True)
+        (_clock(value) - int(session.partition(".")[0], 16)) % 900 == 0
+        for value, session in known_pairs(values, sessions)
     )
 
 

@@ -103,8 +103,8 @@ def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: st
     def moved(offsets: Integers) -> Integers:
         return bounds[0][np.searchsorted(bounds[1], offsets)]
 
+    rejects = [_moved_reject(one, moved, data, chunk) for one in found.rejects]
     if not len(found.rows):
-        rejects = [_moved_reject(one, moved, data, chunk) for one in found.rejects]
         return Scanned(found.rows, rejects, 0, len(data) + chunk.tail - sum(one.byte_length for one in rejects))
     rows = found.rows if isinstance(found.rows, pa.RecordBatch) else found.rows.to_arrow().to_batches()[0]
     begins, lengths = (filled(rows.column(name), 0).astype(np.int64) for name in ("byte_offset", "byte_length"))
@@ -113,7 +113,6 @@ def translated_scan(chunk: Chunk, scan: Callable[[Chunk], Scanned], language: st
         arrow_numbers(places[name]) if name in places else column
         for name, column in zip(rows.schema.names, rows.columns, strict=True)
     ]
-    rejects = [_moved_reject(one, moved, data, chunk) for one in found.rejects]
     moved_rows = pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
     return Scanned(moved_rows, rejects, int(places["byte_length"].sum()), found.noise_bytes)
 
