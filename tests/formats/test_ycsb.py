@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints
 from citus_analysis.formats.clients.ycsb import FORMAT
-from citus_analysis.formats.clients.ycsb._lines import glued_head, may_be_glued
+from citus_analysis.formats.clients.ycsb._lines import GLUED_HEAD, MAY_BE_GLUED
 from citus_analysis.stats.estimate.histograms import histogram_percentiles
 from tests.formats.clients import SAMPLES, Truth, logs, truths
 from tests.formats.printed_by_clients import TOTALS
@@ -493,10 +493,10 @@ def test_lines_without_signs_of_another_message_hold_none(parts: list[str], end:
     """The fast test leaves out no line that the pattern would split, wherever texts of two threads were cut."""
     joined = "".join(parts)
     lines = pl.DataFrame({"text": [joined, joined[:end], joined[begin:], *parts]})
-    split = lines.select(head=glued_head(), suspect=may_be_glued()).filter(pl.col("head").is_not_null())
+    split = lines.select(head=GLUED_HEAD, suspect=MAY_BE_GLUED).filter(pl.col("head").is_not_null())
     assert split["suspect"].all()
 
 
 def test_a_message_behind_a_status_line_is_suspected() -> None:
     lines = pl.DataFrame({"text": [_LINES[0] + _LINES[5], *_LINES[:3]]})
-    assert lines.select(may_be_glued()).to_series().to_list() == [True, False, False, False]
+    assert lines.select(MAY_BE_GLUED).to_series().to_list() == [True, False, False, False]

@@ -81,7 +81,7 @@ def _members(found: Found, kind: str, place: Path, depth: int) -> Walk:
     _link_descriptions(found, place)
     try:
         with local_copy(found) as path:
-            problems = unpack(Content(path), kind, folder).problems
+            problems = unpack(Content(path), kind, folder)
     except InputError as error:
         return Walk([], [(found.relative, f"{error.problem} ({error.way_out})")])
     archive = Archive(found.location, found.relative, kind, folder)

@@ -6,12 +6,14 @@ each value (`Avg(ms): 40.4`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+from citus_analysis.formats.clients._report_lines import NUMBER
+
 _TEXT: Final = r'"[^"\\{}]{0,100}"'
 _PAIR: Final = rf"{_TEXT}:{_TEXT}"
 _OBJECT: Final = rf"\{{{_PAIR}(?:,{_PAIR})*\}}"
@@ -37,18 +39,20 @@ class Styles:
     columns: tuple[str, ...]
 
 
-def printed_values(lines: pl.DataFrame, styles: Styles) -> tuple[pl.DataFrame, pl.Series]:
-    """One row for each printed value, and the offsets of lines of JSON with values other than numbers.
+def printed_values(lines: pl.DataFrame, styles: Styles, unknown: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """One row for each printed value, and the lines, of which those of JSON with other values are rejected, too.
 
     Args:
-        lines: lines with their `offset`, `text` and `kind` (`plain`, `table`, `json`, others).
+        lines: lines with their `offset`, `text`, `kind` (`plain`, `table`, `json`, others) and `reason`.
         styles: the tool's styles.
+        unknown: the reason to reject a line.
 
     Returns:
         Columns `offset`, `prefix` (null if the tool prints none), `section`, `name`, `unit` (null if none is printed)
-        and `value`; and offsets.
+        and `value`; and the lines.
     """
-    parts = [_of_plain(lines, styles.plain), _of_table(lines, styles), _of_json(lines)]
+    good = lines.filter(pl.col("reason").is_null())
+    parts = [_of_plain(good, styles.plain), _of_table(good, styles), _of_json(good)]
     values = pl.concat(part.select("offset", "prefix", "section", "name", "value") for part in parts)
     numbers = values.with_columns(
         prefix=pl.col("prefix").str.strip_chars("[] "),
@@ -57,8 +61,15 @@ def printed_values(lines: pl.DataFrame, styles: Styles) -> tuple[pl.DataFrame, p
         value=pl.when(pl.col("value").str.contains(f"^{NUMBER}$")).then("value").cast(pl.Float64),
     )
     needed = ["section", "value", *(["prefix"] if "<prefix>" in styles.plain else [])]
-    broken = numbers.filter(pl.any_horizontal(pl.col(needed).is_null()))["offset"].unique()
-    return numbers.filter(~pl.col("offset").is_in(broken.implode())), broken
+    is_broken = pl.col("offset").is_in(numbers.filter(pl.any_horizontal(pl.col(needed).is_null()))["offset"].implode())
+    reason = pl.when(is_broken).then(pl.lit(unknown)).otherwise("reason")
+    return numbers.filter(~is_broken), lines.with_columns(reason=reason)
+
+
+def as_columns(values: pl.DataFrame, names: Iterable[str], by: Sequence[str]) -> pl.DataFrame:
+    """The first value of each name as a column, in one row for each group."""
+    of = {name: pl.col("value").filter(pl.col("name") == name).first() for name in names}
+    return values.group_by(by, maintain_order=True).agg(**of)
 
 
 def _of_kind(lines: pl.DataFrame, kind: str, pattern: str) -> pl.DataFrame:

@@ -100,10 +100,13 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
         lines: a frame of :func:`with_sections`.
     """
     relevant = lines.filter(pl.col("kind").is_in(_METRIC_KINDS))
+    value = _group("value", 1)
+    of_value = pl.when(value.str.contains(_SETTINGS)).then(pl.lit(OVERALL)).otherwise("section")
+    tps = pl.concat_str(pl.lit("tps"), _group("tps", 2), separator=" ", ignore_nulls=True)
     frames = [
-        _rows(relevant, "value", _metric(1), 2, unit=_group("value", 4), section=_value_section()),
-        _rows(relevant, "value", _metric(1), 5, unit=pl.lit("%"), section=_value_section()),
-        _rows(relevant, "tps", _tps_name(), 1, section=pl.lit(OVERALL)),
+        _rows(relevant, "value", value, 2, unit=_group("value", 4), section=of_value),
+        _rows(relevant, "value", value, 5, unit=pl.lit("%"), section=of_value),
+        _rows(relevant, "tps", tps, 1, section=pl.lit(OVERALL)),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
         _rows(relevant, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),
         _rows(relevant, "transactions", _transactions(), 1),
@@ -114,37 +117,22 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
         *(
             _rows(relevant, kind, pl.format(f"{what} of command {{}}: {{}}", "number", _group(kind, 4)), n, unit)
             for kind in COMMANDS
-            for n, (what, unit) in enumerate(
-                (("latency", pl.lit("ms")), ("failures", None), ("retries", None)), start=1
-            )
+            for n, (what, unit) in enumerate((("latency", pl.lit("ms")), ("failures", None), ("retries", None)), 1)
         ),
         _rows(relevant, "init", pl.lit("done"), 1, unit=pl.lit("s"), section=pl.lit(_INIT)),
         _init_steps(relevant),
     ]
-    table = pl.concat(frames).sort("offset", maintain_order=True)
-    return table.drop("offset")
+    return pl.concat(frames).sort("offset", maintain_order=True).drop("offset")
 
 
 def _group(kind: str, number: int) -> pl.Expr:
     return pl.col("text").str.extract(KINDS[kind], number)
 
 
-def _metric(number: int) -> pl.Expr:
-    return _group("value", number)
-
-
 def _transactions() -> pl.Expr:
     """Version 18 counts failed and skipped transactions of a script here too, and prints its throughput elsewhere."""
     processed = _group("transactions", 3).is_not_null()
     return pl.when(processed).then(pl.lit("transactions")).otherwise(pl.lit(ATTEMPTED))
-
-
-def _value_section() -> pl.Expr:
-    return pl.when(_metric(1).str.contains(_SETTINGS)).then(pl.lit(OVERALL)).otherwise("section")
-
-
-def _tps_name() -> pl.Expr:
-    return pl.concat_str(pl.lit("tps"), _group("tps", 2), separator=" ", ignore_nulls=True)
 
 
 def _rows(
@@ -171,19 +159,14 @@ def _rows(
 
 def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:
     """`server-side generate 1.05 s, vacuum 0.15 s`: the steps of `pgbench -i`."""
-    steps = lines.filter(pl.col("kind") == "init").select(
-        "offset", step=_group("init", 2).fill_null("").str.extract_all(rf"[a-z][a-z -]*? {_NUMBER} s")
-    )
-    return (
-        steps.explode("step")
-        .drop_nulls("step")
-        .select(
-            "offset",
-            section=pl.lit(_INIT),
-            metric=pl.col("step").str.extract(rf"^(.*) {_NUMBER} s$"),
-            unit=pl.lit("s"),
-            value=pl.col("step").str.extract(rf"({_NUMBER}) s$").cast(pl.Float64),
-        )
+    printed = _group("init", 2).str.extract_all(rf"[a-z][a-z -]*? {_NUMBER} s")
+    steps = lines.filter(pl.col("kind") == "init").select("offset", step=printed).explode("step").drop_nulls("step")
+    return steps.select(
+        "offset",
+        section=pl.lit(_INIT),
+        metric=pl.col("step").str.extract(rf"^(.*) {_NUMBER} s$"),
+        unit=pl.lit("s"),
+        value=pl.col("step").str.extract(rf"({_NUMBER}) s$").cast(pl.Float64),
     )
 
 

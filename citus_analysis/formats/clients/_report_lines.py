@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -11,10 +12,12 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized
+from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.texts.number_text import readable
 
+#: Pattern of a plain number.
+NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 MAX_COUNT: Final = 10**15
 #: A number with more digits before its point is no measurement, and would be rounded.
 MOST_DIGITS: Final = 15
@@ -67,7 +70,7 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact
         >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "not a line of it").select("kind", "reason").rows()
         [('tps', None), (None, 'not a line of it')]
     """
-    found = _kinds(lines["text"], kinds)
+    found = kinds_of(lines["text"], kinds)
     return lines.with_columns(found).with_columns(
         reason=pl.when(~pl.col("terminated"))
         .then(pl.lit(UNTERMINATED))
@@ -84,20 +87,47 @@ def too_long(text: pl.Series, kind: pl.Series, kinds: Mapping[str, str], exact: 
     found = long & kind.is_in(list(exact)).fill_null(value=False)
     places = (long & kind.is_null()).arg_true()
     if places.len():
-        shortened = _kinds(text.gather(places).str.replace_all(_CUT, "$1"), kinds)
+        shortened = kinds_of(text.gather(places).str.replace_all(_CUT, "$1"), kinds)
         found = found.scatter(places.filter(shortened.is_not_null() & (shortened != "error")), True)
     return found
 
 
-def _kinds(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:
+def kinds_of(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:
     """Name of the first pattern that fits each text; each pattern is tried only on texts that no earlier one fits."""
     codes = np.full(len(text), len(kinds), np.uint32)
     rest = np.arange(len(text))
     for code, pattern in enumerate(kinds.values()):
+        if not len(rest):
+            # Patterns may take longer to compile than a small file takes to read.
+            break
         fits = text.gather(rest).str.contains(pattern).to_numpy()
         codes[rest[fits]] = code
         rest = rest[~fits]
     return pl.Series("kind", [*kinds, None], dtype=pl.String).gather(codes)
+
+
+def times_seen(kind: str, before: int) -> pl.Expr:
+    """How many lines of a kind there are up to each line, those `before` the block included."""
+    return (pl.col("kind") == kind).fill_null(value=False).cast(pl.Int64).cum_sum() + before
+
+
+def accounted(lines: pl.DataFrame, tables: Mapping[str, pl.DataFrame], noise: Sequence[str] = ("noise",)) -> Parsed:
+    """The tables of a block with the account of its bytes.
+
+    Args:
+        lines: a frame of :func:`citus_analysis.formats.line_frame` with the columns of :func:`judged`.
+        tables: the rows.
+        noise: kinds of lines without data.
+    """
+    good = lines.filter(pl.col("reason").is_null())
+    noise_bytes = int(good.filter(pl.col("kind").is_in(noise))["length"].sum())
+    return Parsed(tables, int(good["length"].sum()) - noise_bytes, noise_bytes, reject_runs(lines))
+
+
+def whole_of(text: object, most: int) -> int | None:
+    """A text of digits as a number; None for any other value, and for more than `most`."""
+    digits = re.fullmatch(r"[0-9]{1,15}", str(text))
+    return int(digits[0]) if digits and int(digits[0]) <= most else None
 
 
 def count_of(value: float | None, most: int = MAX_COUNT) -> int | None:

@@ -11,20 +11,19 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.clients._go_values import as_columns
+from citus_analysis.formats.clients._report_lines import NUMBER
 from citus_analysis.units import US_PER_MS
 
-_N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
-_NAMES: Final = "time|threads|tps|total|reads|writes|other|latency|errors|reconnects"
 #: Lines of JSON without a value.
 FRAME: Final = r'^[\[\]]$|^  (?:\{|\},?)$|^    (?:"qps": \{|\},)$'
-#: Kind of a line with values -> pattern.
-KINDS: Final = {
-    "json": rf'^ {{4,6}}"({_NAMES})": +({_N}),?$',
-    "csv": r"^([0-9]{1,9}),([0-9]{1,9})" + rf",({_N})" * 8 + "$",
-}
 #: The numbers of a report, in their order in CSV; `total` to `other` are queries a second.
 _COLUMNS: Final = ("time", "threads", "tps", "total", "reads", "writes", "other", "latency", "errors", "reconnects")
-_NEEDED: Final = list(_COLUMNS[:3])
+#: Kind of a line with values -> pattern.
+KINDS: Final = {
+    "json": rf'^ {{4,6}}"({"|".join(_COLUMNS)})": +({NUMBER}),?$',
+    "csv": r"^([0-9]{1,9}),([0-9]{1,9})" + rf",({NUMBER})" * 8 + "$",
+}
 #: Column of `client_series` -> value of a report.
 HOOK_SERIES: Final = {
     "elapsed_s": pl.col("time"),
@@ -47,7 +46,7 @@ def hook_values(lines: pl.DataFrame) -> pl.DataFrame:
         lines: lines with `offset`, `text` and `kind`.
     """
     named = lines.filter(kind="json").select("offset", part=pl.col("text").str.extract_groups(KINDS["json"]))
-    named_values = named.unnest("part").rename({"1": "name", "2": "value"}).filter(pl.col("name").is_in(_COLUMNS))
+    named_values = named.unnest("part").rename({"1": "name", "2": "value"})
     parts = pl.col("text").str.extract_groups(KINDS["csv"]).struct.rename_fields(list(_COLUMNS))
     wide = lines.filter(kind="csv").select("offset", part=parts).unnest("part")
     rows = wide.unpivot(index="offset", variable_name="name").sort("offset", maintain_order=True)
@@ -63,5 +62,4 @@ def hook_reports(values: pl.DataFrame) -> pl.DataFrame:
         [(1.0, 2.0, 8.5, 0.0)]
     """
     numbered = values.with_columns(report=(pl.col("name") == "time").cum_sum())
-    of = {name: pl.col("value").filter(pl.col("name") == name).first() for name in _COLUMNS}
-    return numbered.group_by("report", maintain_order=True).agg(**of).drop("report").drop_nulls(_NEEDED)
+    return as_columns(numbered, _COLUMNS, ["report"]).drop("report").drop_nulls(_COLUMNS[:3])

@@ -37,7 +37,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 import polars as pl
@@ -46,12 +45,19 @@ from citus_analysis.core.column_types import TIME
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, contradictions, count_of
+from citus_analysis.formats.clients._report_lines import (
+    MAX_CLIENTS,
+    MAX_COUNT,
+    NUMBER,
+    accounted,
+    contradictions,
+    count_of,
+    whole_of,
+)
 from citus_analysis.formats.reading.latency_counts import LatencyCounts
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
-from citus_analysis.schema import TABLES
 from citus_analysis.texts.number_text import readable
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
@@ -65,9 +71,8 @@ _SUMMARY: Final = re.compile(
     rb'\A\s*\{(?=[\s\S]*"Latency Distribution"\s*:\s*\{)(?=[\s\S]*"Benchmark Type"\s*:)'
     rb'(?=[\s\S]*"Throughput \(requests/second\)"\s*:)'
 )
-_N: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
-_RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({_N}),([0-9]{{1,15}}),([0-9]{{1,9}}),[0-9]{{1,9}}$"
-_WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{_N}){{9,12}}$"
+_RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({NUMBER}),([0-9]{{1,15}}),([0-9]{{1,9}}),[0-9]{{1,9}}$"
+_WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{NUMBER}){{9,12}}$"
 #: The summary's names, used for number, mean and extremes of each transaction's latencies in the raw file.
 _RAW_METRICS: Final = ("Measured Requests", "Average Latency", "Minimum Latency", "Maximum Latency")
 _ENDED: Final = "EXIT"
@@ -104,18 +109,16 @@ class Benchbase(Format):
     )
     noise: ClassVar[str] = "the header of CSV files"
     dropped: ClassVar[str] = "of windows: all columns but requests, throughput and latencies"
-    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "Measured Requests": "operations",
-            "Average Latency": "mean_us",
-            "Minimum Latency": "min_us",
-            "Maximum Latency": "max_us",
-            "Median Latency": "p50_us",
-            "90th Percentile Latency": "p90_us",
-            "95th Percentile Latency": "p95_us",
-            "99th Percentile Latency": "p99_us",
-        }
-    )
+    measures: ClassVar[Mapping[str, str]] = {
+        "Measured Requests": "operations",
+        "Average Latency": "mean_us",
+        "Minimum Latency": "min_us",
+        "Maximum Latency": "max_us",
+        "Median Latency": "p50_us",
+        "90th Percentile Latency": "p90_us",
+        "95th Percentile Latency": "p95_us",
+        "99th Percentile Latency": "p99_us",
+    }
     openings: ClassVar[tuple[Opening, ...]] = (
         Opening(
             b"{",
@@ -158,8 +161,8 @@ class _Raw:
         yield Parsed({"client_histogram": self._counts.histogram(), "client_metrics": summary}, 0)
 
     def _block(self, block: Block) -> Parsed:
-        lines, noise = _judged(block, _RAW_LINE)
-        good = lines.filter(pl.col("reason").is_null() & ~pl.col("header"))
+        lines = _judged(block, pl.col("text").str.contains(_RAW_LINE))
+        good = lines.filter(pl.col("reason").is_null(), pl.col("kind").is_null())
         part = good.select(part=pl.col("text").str.extract_groups(_RAW_LINE)).unnest("part")
         rows = part.select(
             section="1",
@@ -176,21 +179,17 @@ class _Raw:
             elapsed_s=pl.col("seconds") - (self._first or 0.0),
         ).drop("seconds")
         self._counts.add(rows)
-        tables = {"client_latencies": TABLES["client_latencies"].parsed().conform(latencies)}
-        return Parsed(tables, int(good["length"].sum()), noise, reject_runs(lines))
+        return accounted(lines, {"client_latencies": latencies})
 
 
-def _judged(block: Block, pattern: str) -> tuple[pl.DataFrame, int]:
-    """Lines of a block with the `reason` to reject them, whether they are the `header`, and the header's bytes."""
-    text = pl.col("text")
-    lines = line_frame(block.data, block.offset).with_columns(header=pl.col("offset") == 0)
-    lines = lines.with_columns(
-        reason=pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("header") & ~text.str.contains(pattern))
-        .then(pl.lit(_UNKNOWN))
+def _judged(block: Block, fits: pl.Expr) -> pl.DataFrame:
+    """Lines of a block with the `reason` to reject them, and a `kind`, which is `noise` for the header."""
+    header = pl.col("offset") == 0
+    unknown = pl.when(~header & ~fits).then(pl.lit(_UNKNOWN))
+    return line_frame(block.data, block.offset).with_columns(
+        kind=pl.when(header).then(pl.lit("noise")),
+        reason=pl.when(~pl.col("terminated")).then(pl.lit(UNTERMINATED)).otherwise(unknown),
     )
-    return lines, int(lines.filter(pl.col("header") & pl.col("reason").is_null())["length"].sum())
 
 
 def _windows(content: Content, name: str) -> Iterator[Parsed]:
@@ -202,24 +201,16 @@ def _windows(content: Content, name: str) -> Iterator[Parsed]:
         if block.oversized:
             yield reject_oversized(block)
             continue
-        lines, noise = _judged(block, _WINDOW)
-        few = ~pl.col("header") & (pl.col("text").str.count_matches(",", literal=True) != len(headings) - 1)
-        lines = lines.with_columns(
-            reason=pl.when(few & pl.col("reason").is_null()).then(pl.lit(_UNKNOWN)).otherwise("reason")
-        )
-        good = lines.filter(pl.col("reason").is_null() & ~pl.col("header"))
+        complete = pl.col("text").str.count_matches(",", literal=True) == len(headings) - 1
+        lines = _judged(block, complete & pl.col("text").str.contains(_WINDOW))
+        good = lines.filter(pl.col("reason").is_null(), pl.col("kind").is_null())
         cells = good.select(cell=pl.col("text").str.split(","))
         rows = cells.select(
             section=pl.lit(found.group(1) if found else None, pl.String),
             elapsed_s=pl.col("cell").list.get(0).cast(pl.Float64) + step,
             **dict(_values(headings)),
         )
-        yield Parsed(
-            {"client_series": TABLES["client_series"].parsed().conform(rows)},
-            int(good["length"].sum()),
-            noise,
-            reject_runs(lines),
-        )
+        yield accounted(lines, {"client_series": rows})
 
 
 def _values(headings: list[str]) -> Iterator[tuple[str, pl.Expr]]:
@@ -229,19 +220,10 @@ def _values(headings: list[str]) -> Iterator[tuple[str, pl.Expr]]:
         if column is not None:
             value = pl.col("cell").list.get(place).cast(pl.Float64)
             if column.endswith("_us") and unit != "us":
-                value = value * _us_per(unit, heading)
+                if unit not in SECONDS_PER_UNIT:
+                    raise FormatError(f"has the column {heading!r}, whose unit is not known")
+                value = value * (SECONDS_PER_UNIT[unit] * US_PER_S)
             yield column, value.cast(pl.Int64) if column == "operations" else value
-
-
-def _us_per(unit: str | None, heading: str) -> float:
-    """Microseconds of a unit of a heading.
-
-    Raises:
-        FormatError: it is no unit of time that is known.
-    """
-    if unit not in SECONDS_PER_UNIT:
-        raise FormatError(f"has the column {heading!r}, whose unit is not known")
-    return SECONDS_PER_UNIT[unit] * US_PER_S
 
 
 def _named(heading: str) -> tuple[str, str | None]:
@@ -272,8 +254,8 @@ def _summary(content: Content) -> Parsed:
         *([(_ALL, "Measured Requests", None, requests)] if requests is not None else []),
     ]
     finite = [row for row in rows if math.isfinite(row[3])]
-    schema = pl.Schema({"section": pl.String(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64()})
-    metrics = TABLES["client_metrics"].parsed().conform(pl.DataFrame(finite, schema=schema, orient="row"))
+    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
+    metrics = pl.DataFrame(finite, schema=schema, orient="row")
     return Parsed({"clients": _client(summary, numbers, requests), "client_metrics": metrics}, len(data))
 
 
@@ -284,22 +266,24 @@ def _client(summary: Mapping[str, object], numbers: Mapping[str, float], request
     counted = requests
     if counted is None and rate is not None and seconds is not None and rate * seconds <= MAX_COUNT:
         counted = round(rate * seconds)
-    failed = _failed(rate, good, counted)
+    # The rates of all requests and of successful ones determine how many failed.
+    failed_share = 1 - good / rate if rate and good is not None and good <= rate else None
+    failed = None if failed_share is None or counted is None else count_of(round(counted * failed_share))
     facts = {
         "tool": "BenchBase",
         "throughput_ops_s": rate,
         "runtime_ms": None if seconds is None else seconds * 1000,
-        "threads": _whole(summary.get("terminals"), MAX_CLIENTS),
-        "scale_factor": _whole(summary.get("scalefactor"), MAX_COUNT),
+        "threads": whole_of(summary.get("terminals"), MAX_CLIENTS),
+        "scale_factor": whole_of(summary.get("scalefactor"), MAX_COUNT),
         "operations_done": count_of(None if counted is None else counted - (failed or 0)),
         "failed_operations": failed,
-        "failed_share": 1 - good / rate if failed is None and rate and good is not None and good <= rate else None,
+        "failed_share": failed_share if failed is None else None,
         "notes": _notes(numbers, requests),
         "measurement_type": "raw",
         "script": str(summary["Benchmark Type"]) if isinstance(summary.get("Benchmark Type"), str) else None,
         "completed": summary.get("Final State", _ENDED) == _ENDED and rate is not None,
     }
-    return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+    return pl.DataFrame([facts])
 
 
 def _notes(numbers: Mapping[str, float], requests: float | None) -> str | None:
@@ -321,18 +305,6 @@ def _notes(numbers: Mapping[str, float], requests: float | None) -> str | None:
         f"Goodput: {readable(good)}/s printed, but Throughput is {readable(rate)}/s, and there was no time to warm up"
     )
     return f"{found}; {words}" if found else words
-
-
-def _failed(rate: float | None, good: float | None, requests: float | None) -> int | None:
-    """Number of failed requests, from the rates of all and of successful ones; None if they do not determine it."""
-    if not rate or good is None or requests is None or good > rate:
-        return None
-    return count_of(round(requests * (1 - good / rate)))
-
-
-def _whole(value: object, most: int) -> int | None:
-    text = str(value)
-    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) and int(text) <= most else None
 
 
 FORMAT: Final = Benchbase()

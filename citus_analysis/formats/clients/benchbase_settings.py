@@ -22,7 +22,6 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.redaction import redact_values
-from citus_analysis.schema import TABLES
 
 _LIMIT_BYTES: Final = 2**20
 _DEEPEST: Final = 20
@@ -51,7 +50,7 @@ class BenchbaseSettings(Format):
             raise FormatError(f"contains no settings of BenchBase: {error}", path=content.path) from error
         hidden = [(name, str(redact_values(value, name.rpartition(".")[2]))) for name, value in found]
         rows = pl.DataFrame(hidden, schema={"name": pl.String, "value": pl.String}, orient="row")
-        yield Parsed({"settings": TABLES["settings"].parsed().conform(rows)}, len(data))
+        yield Parsed({"settings": rows}, len(data))
 
 
 def _params(data: bytes) -> list[tuple[str, str]]:

@@ -34,10 +34,11 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, accounted
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.schema import TABLES
+from citus_analysis.operations import OVERALL
 from citus_analysis.units import US_PER_MS, US_PER_S
 
 #: Names of a summary, and the unit that `client_metrics` gives each.
@@ -52,11 +53,8 @@ SUMMARY_NAMES: Final[Mapping[str, str | None]] = {
 
 _UNTOUCHED: Final = "leave it as the runner wrote it"
 _SIGN: Final = "citus-analysis command "
-_OVERALL: Final = "OVERALL"
 _MS_PER_S: Final = US_PER_S / US_PER_MS
 _S_PER_MIN: Final = 60
-_MAX_COUNT: Final = 10**15
-_MAX_CLIENTS: Final = 2**31 - 1
 _MAX_TEXTS: Final = 1000
 _COUNTS: Final = frozenset({"operations_done", "failed_operations"})
 _SERIES: Final = ("elapsed_s", "throughput_ops_s")
@@ -96,7 +94,7 @@ class Reading:
 
     pattern: str
     metric: str
-    section: str = _OVERALL
+    section: str = OVERALL
     unit: str | None = None
 
 
@@ -149,9 +147,7 @@ class Heading:
             if unknown := heading.summary.keys() - SUMMARY_NAMES.keys():
                 problems.append(f"the summary names {min(unknown)!r}")
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise FormatError(
-                f"its heading cannot be read: {error}", way_out="leave it as the runner wrote it"
-            ) from error
+            raise FormatError(f"its heading cannot be read: {error}", way_out=_UNTOUCHED) from error
         if found := next((problem for problem in problems if problem), None):
             raise FormatError(f"its heading cannot be used: {found}", way_out=_UNTOUCHED)
         return heading
@@ -163,7 +159,7 @@ class Heading:
         numbers = [self.threads, *([] if self.time_limit_s is None else [self.time_limit_s])]
         if not all(isinstance(text, str) for text in texts) or len(texts) > _MAX_TEXTS:
             raise TypeError("a name or an expression is not a string, or there are too many")
-        if not all(type(number) is int and 0 < number <= _MAX_CLIENTS for number in numbers):
+        if not all(type(number) is int and 0 < number <= MAX_CLIENTS for number in numbers):
             raise TypeError("the number of threads or the time limit is not a number")
 
     def readings(self) -> list[Reading]:
@@ -217,16 +213,15 @@ class _Reader:
         numbers = [*(f"n{number}" for number in range(len(readings))), *_SERIES]
         matched = pl.any_horizontal(pl.col(name).is_not_null() for name in numbers) | (pl.col("offset") == 0)
         cut = matched & ~pl.col("terminated")
-        read = read.with_columns(matched=matched & ~cut, reason=pl.when(cut).then(pl.lit(UNTERMINATED)))
-        good = read.filter("matched")
+        kind = pl.when(~matched).then(pl.lit("noise"))
+        read = read.with_columns(kind=kind, reason=pl.when(cut).then(pl.lit(UNTERMINATED)))
+        good = read.filter(pl.col("kind").is_null(), pl.col("reason").is_null())
         for number, reading in enumerate(readings):
             values = good[f"n{number}"].drop_nulls()
             if len(values):
                 before = self._found.get(reading, 0.0) if reading.metric in _COUNTS else None
                 self._found[reading] = float(values[-1]) if before is None else before + float(values.sum())
-        noise = int(read.filter(~pl.col("matched") & pl.col("reason").is_null())["length"].sum())
-        series = good.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in _SERIES)).select(_SERIES)
-        return Parsed({"client_series": series}, int(good["length"].sum()), noise, reject_runs(read))
+        return accounted(read, {"client_series": good.drop_nulls(_SERIES).select(_SERIES)})
 
     def finish(self) -> Parsed:
         """The client and its numbers."""
@@ -234,9 +229,7 @@ class _Reader:
             {"section": reading.section, "metric": reading.metric, "unit": reading.unit, "value": value}
             for reading, value in self._found.items()
         ]
-        metrics = TABLES["client_metrics"].parsed()
-        frame = pl.DataFrame(rows) if rows else metrics.empty()
-        return Parsed({"clients": self._client(), "client_metrics": frame}, 0)
+        return Parsed({"clients": self._client(), "client_metrics": pl.DataFrame(rows)}, 0)
 
     def _number(self, pattern: str) -> pl.Expr:
         # Output for readers may group thousands by commas.
@@ -266,17 +259,17 @@ class _Reader:
             "runtime_ms": _scaled(runtime_s, _MS_PER_S),
             "threads": self.heading.threads,
             "time_limit_s": self.heading.time_limit_s,
-            "operations_done": None if done is None else min(int(done), _MAX_COUNT),
-            "failed_operations": None if failed is None else min(int(failed), _MAX_COUNT),
+            "operations_done": None if done is None else min(int(done), MAX_COUNT),
+            "failed_operations": None if failed is None else min(int(failed), MAX_COUNT),
             "completed": rate is not None,
             "command_line": self.heading.command_line,
         }
-        return pl.DataFrame({name: [fact] for name, fact in facts.items()})
+        return pl.DataFrame([facts])
 
 
 def _as_number(text: pl.Expr) -> pl.Expr:
     number = text.cast(pl.Float64, strict=False)
-    return pl.when(number.is_between(0, _MAX_COUNT)).then(number)
+    return pl.when(number.is_between(0, MAX_COUNT)).then(number)
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

@@ -34,39 +34,43 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
+from citus_analysis.formats.clients._go_values import JSON, Styles, as_columns, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import contradictions, count_of, judged, pieces_of
+from citus_analysis.formats.clients._report_lines import (
+    NUMBER,
+    accounted,
+    contradictions,
+    count_of,
+    judged,
+    pieces_of,
+    times_seen,
+)
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
-from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import FAILED, OVERALL, is_counted_once
-from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
-_N: Final = NUMBER
-_VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {_N}"
+_VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {NUMBER}"
 _PREFIX: Final = r"\[(?<prefix>Current|Summary)\]"
 _SECTION: Final = "(?<section>[A-Za-z0-9_]+)"
 _STYLES: Final = Styles(
     plain=rf"^{_PREFIX} {_SECTION} - (?<values>{_VALUE}(?:, {_VALUE})*)$",
-    table=rf"^\| {_PREFIX} +\| {_SECTION} +(?<values>(?:\| +{_N} ){{11}})\|$",
+    table=rf"^\| {_PREFIX} +\| {_SECTION} +(?<values>(?:\| +{NUMBER} ){{11}})\|$",
     columns=(
         *("Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)"),
         *("99.9th(ms)", "Max(ms)"),
     ),
 )
 #: Releases of 2019 print `tpmC` alone.
-_TOTAL: Final = rf"^tpmC: ({_N})(?:, tpmTotal: ({_N}))?(?:, efficiency: ({_N})%)?$"
-_TOTAL_TABLE: Final = rf"^\| +({_N}) +\| +({_N}) +\| +({_N})% +\|$"
-_TOTAL_JSON: Final = r'^\[?\{"efficiency":".*","tpmC":".*","tpmTotal":".*"\}\]?$'
+_TOTAL_TABLE: Final = rf"^\| +({NUMBER}) +\| +({NUMBER}) +\| +({NUMBER})% +\|$"
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
-    "total_json": _TOTAL_JSON,
+    "total_json": r'^\[?\{"efficiency":".*","tpmC":".*","tpmTotal":".*"\}\]?$',
     "plain": _STYLES.plain,
     "table": _STYLES.table,
     "json": JSON,
-    "total": _TOTAL,
+    "total": rf"^tpmC: {NUMBER}(?:, tpmTotal: {NUMBER})?(?:, efficiency: {NUMBER}%)?$",
     "total_table": _TOTAL_TABLE,
     "finished": r"^Finished$",
     "noise": r"^$|^[0-9/]{10} [0-9:]{8} maxprocs: |^[+-]+$|^\| +(?:PREFIX|TPMC) +\|"
@@ -151,10 +155,8 @@ class _Report:
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
         lines = self._judged(line_frame(block.data, block.offset))
-        printed, broken = printed_values(lines.filter(pl.col("reason").is_null()), _STYLES)
+        printed, lines = printed_values(lines, _STYLES, _UNKNOWN)
         printed = printed.with_columns(pl.col("section").str.replace(r"_ERR$", FAILED))
-        reason = pl.when(pl.col("offset").is_in(broken.implode())).then(pl.lit(_UNKNOWN)).otherwise("reason")
-        lines = lines.with_columns(reason=reason)
         good = lines.filter(pl.col("reason").is_null())
         self.recognised |= bool(good["kind"].is_in([*_KINDS][:6]).any())
         self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
@@ -166,8 +168,7 @@ class _Report:
             "client_series": _series(printed.filter(pl.col("prefix") == "Current")),
             "client_metrics": pl.concat([metrics, totals]),
         }
-        noise = int(good.filter(pl.col("kind").is_in(["noise", "finished"]))["length"].sum())
-        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+        return accounted(lines, tables, noise=("noise", "finished"))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
@@ -190,8 +191,7 @@ class _Report:
             # The summary is printed at the end only.
             "completed": bool(rates),
         }
-        client = TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
-        return Parsed({"clients": client, "client_errors": self._errors}, 0)
+        return Parsed({"clients": pl.DataFrame([facts]), "client_errors": self._errors}, 0)
 
     def _contradictions(self, rates: Mapping[str, float]) -> str | None:
         own = [rate for section, rate in rates.items() if is_counted_once(section)]
@@ -204,12 +204,9 @@ class _Report:
         )
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        frame = judged(lines, _KINDS, _UNKNOWN).with_columns(
-            finished=(pl.col("kind") == "finished").fill_null(value=False).cast(pl.Int64).cum_sum() + self._finished
-        )
-        again = (pl.col("finished") > 1) | (
-            (pl.col("finished") > 0) & pl.col("text").str.contains("[Current]", literal=True)
-        )
+        frame = judged(lines, _KINDS, _UNKNOWN).with_columns(finished=times_seen("finished", self._finished))
+        current = pl.col("text").str.contains("[Current]", literal=True)
+        again = (pl.col("finished") > 1) | ((pl.col("finished") > 0) & current)
         if frame.height:
             self._finished = frame["finished"][-1]
         return frame.with_columns(reason=pl.when(again).then(pl.lit(_SECOND)).otherwise("reason"))
@@ -217,43 +214,29 @@ class _Report:
     def _metrics(self, printed: pl.DataFrame) -> pl.DataFrame:
         for section, name, value in printed.select("section", "name", "value").iter_rows():
             self._summary.setdefault((section, name), value)
-        rows = printed.select("section", "unit", "value", metric=pl.col("name").replace(_NAMES))
-        return TABLES["client_metrics"].parsed().conform(rows)
+        return printed.select("section", "unit", "value", metric=pl.col("name").replace(_NAMES))
 
 
 def _totals(good: pl.DataFrame) -> pl.DataFrame:
     """`tpmC`, `tpmTotal` and `efficiency` as rows of `client_metrics`."""
-    table = TABLES["client_metrics"].parsed()
-    text, kind = pl.col("text"), pl.col("kind")
-    value = {
-        name: pl.when(kind == "total_json")
-        .then(text.str.extract(rf'"{name}":"({_N})%?"'))
-        .when(kind == "total")
-        .then(text.str.extract(_TOTAL, number))
-        .when(kind == "total_table")
-        .then(text.str.extract(_TOTAL_TABLE, number))
-        for number, name in enumerate(_TOTALS, start=1)
-    }
-    parts = [
-        good.select(metric=pl.lit(name), unit=pl.lit(unit), section=pl.lit(OVERALL), value=value[name].cast(pl.Float64))
-        for name, unit in _TOTALS.items()
-    ]
-    return table.conform(pl.concat(parts).drop_nulls("value"))
+    lines = good.filter(pl.col("kind").str.starts_with("total"))
+    text = pl.col("text")
+    parts = []
+    for number, (name, unit) in enumerate(_TOTALS.items(), start=1):
+        named = text.str.extract(rf'\b{name}"?: ?"?({NUMBER})%?(?:[",]|$)')
+        value = pl.coalesce(named, text.str.extract(_TOTAL_TABLE, number)).cast(pl.Float64)
+        parts.append(lines.select(section=pl.lit(OVERALL), unit=pl.lit(unit), value=value, metric=pl.lit(name)))
+    return pl.concat(parts).drop_nulls("value")
 
 
 def _series(printed: pl.DataFrame) -> pl.DataFrame:
-    table = TABLES["client_series"].parsed()
-    if printed.is_empty():
-        return table.empty()
-    wide = printed.pivot("name", index=["offset", "section"], values="value", aggregate_function="first")
-    known = {name for name in (*_SERIES, "Count", "TPM") if name in wide.columns}
-    rows = wide.select(
+    wide = as_columns(printed, ("Count", "TPM", *_SERIES), ("offset", "section"))
+    return wide.select(
         "section",
-        **({"operations": pl.col("Count").cast(pl.Int64, strict=False)} if "Count" in known else {}),
-        **({"throughput_ops_s": pl.col("TPM") / _S_PER_MIN} if "TPM" in known else {}),
-        **{column: pl.col(name) * US_PER_MS for name, column in _SERIES.items() if name in known},
+        operations=pl.col("Count").cast(pl.Int64, strict=False),
+        throughput_ops_s=pl.col("TPM") / _S_PER_MIN,
+        **{column: pl.col(name) * US_PER_MS for name, column in _SERIES.items()},
     )
-    return table.conform(rows)
 
 
 FORMAT: Final = GoTpc()

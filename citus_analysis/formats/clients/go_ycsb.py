@@ -40,15 +40,24 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._go_values import JSON, NUMBER, Styles, printed_values
+from citus_analysis.formats.clients._go_values import JSON, Styles, as_columns, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import contradictions, pieces_of
+from citus_analysis.formats.clients._report_lines import (
+    MAX_CLIENTS,
+    MAX_COUNT,
+    NUMBER,
+    accounted,
+    contradictions,
+    kinds_of,
+    pieces_of,
+    times_seen,
+    whole_of,
+)
 from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
 from citus_analysis.formats.clients.ycsb._measures import MEASURES
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
-from citus_analysis.schema import TABLES
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
 
 _TITLE: Final = r"^\*{17} properties \*{17}$"
@@ -94,8 +103,6 @@ _SECTION_NAME: Final = (
 _UNKNOWN: Final = "not a line of go-ycsb"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
 _HALF: Final = 0.5
-_MAX_COUNT: Final = 10**15
-_MAX_CLIENTS: Final = 2**31 - 1
 
 
 class GoYcsb(Format):
@@ -149,9 +156,7 @@ class _Report:
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
         lines = self._judged(line_frame(block.data, block.offset))
-        printed, broken = printed_values(lines.filter(pl.col("reason").is_null()), _STYLES)
-        unknown = pl.col("offset").is_in(broken.implode())
-        lines = lines.with_columns(reason=pl.when(unknown).then(pl.lit(_UNKNOWN)).otherwise("reason"))
+        printed, lines = printed_values(lines, _STYLES, _UNKNOWN)
         good = lines.filter(pl.col("reason").is_null())
         self.recognised |= bool(good["kind"].is_in(["title", "plain", "finished", "latency"]).any())
         self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
@@ -160,14 +165,14 @@ class _Report:
             self._properties.setdefault(name, value)
         for text in good.filter(pl.col("kind") == "finished")["text"]:
             self._runtime_s = _seconds(text.rsplit(" ", 1)[-1])
-        measured = _measured(good, printed)
+        measured = printed.with_columns(section=_SECTION_NAME)
+        measured = measured.join(good.select("offset", "ended"), on="offset", maintain_order="left")
         tables = {
             "client_series": self._series(measured.filter(~pl.col("ended"))),
             "client_metrics": self._metrics(measured.filter("ended")),
             "client_latencies": self._latencies.rows(good.filter(pl.col("kind") == "latency")["text"], _SECTION_NAME),
         }
-        noise = int(good.filter(pl.col("kind").is_in(["noise", "title"]))["length"].sum())
-        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+        return accounted(lines, tables, noise=("noise", "title"))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
@@ -184,13 +189,9 @@ class _Report:
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with their `kind`, whether the run had `ended`, and the `reason` for which they are rejected."""
-        text = pl.col("text")
-        kind = pl.coalesce(*(pl.when(text.str.contains(p)).then(pl.lit(k)) for k, p in _KINDS.items()))
-        titles, finished = (
-            (pl.col("kind") == what).fill_null(value=False).cast(pl.Int64).cum_sum() + before
-            for what, before in (("title", self._titles), ("finished", self._finished))
+        judged = lines.with_columns(kinds_of(lines["text"], _KINDS)).with_columns(
+            titles=times_seen("title", self._titles), finished=times_seen("finished", self._finished)
         )
-        judged = lines.with_columns(kind=kind).with_columns(titles=titles, finished=finished)
         reason = (
             pl.when((pl.col("titles") > 1) | (pl.col("finished") > 1))
             .then(pl.lit(_OTHER_CLIENT))
@@ -204,10 +205,7 @@ class _Report:
         return judged.with_columns(reason=reason, ended=pl.col("finished") > 0)
 
     def _series(self, measured: pl.DataFrame) -> pl.DataFrame:
-        counted = measured.pivot("name", index=["offset", "section"], values="value", aggregate_function="first")
-        if counted.is_empty():
-            return TABLES["client_series"].parsed().empty()
-        counted = counted.select("offset", "section", "Count", "Takes")
+        counted = as_columns(measured, ("Count", "Takes"), ("offset", "section"))
         both = counted if self._before is None else pl.concat([self._before, counted])
         self._before = both.group_by("section", maintain_order=True).last().select(counted.columns)
         # The line of READ_MODIFY_WRITE precedes that of TOTAL, which counts its read and its update.
@@ -250,34 +248,24 @@ class _Report:
         rate = self._summary.get((OVERALL, "OPS"))
         if rate is not None and printed:
             rate *= done / printed
-        loading = self._properties.get("dotransactions") == "false"
+        stated = self._properties.get
+        loading = stated("dotransactions") == "false"
         planned = ("insertcount", "recordcount") if loading else ("operationcount",)
         runtime_s = self._runtime_s
         facts = {
             "tool": "go-ycsb",
             "throughput_ops_s": rate if rate is not None else done / runtime_s if runtime_s and counts else None,
             "runtime_ms": None if runtime_s is None else runtime_s * US_PER_S / US_PER_MS,
-            "threads": self._whole("threadcount", _MAX_CLIENTS),
-            "target_ops_s": self._whole("target", _MAX_COUNT) or None,
-            "operations_planned": next((n for name in planned if (n := self._whole(name, _MAX_COUNT))), None),
-            "operations_done": min(int(done), _MAX_COUNT) if counts else None,
-            "failed_operations": min(int(failed), _MAX_COUNT) if counts else None,
+            "threads": whole_of(stated("threadcount"), MAX_CLIENTS),
+            "target_ops_s": whole_of(stated("target"), MAX_COUNT) or None,
+            "operations_planned": next((n for name in planned if (n := whole_of(stated(name), MAX_COUNT))), None),
+            "operations_done": min(int(done), MAX_COUNT) if counts else None,
+            "failed_operations": min(int(failed), MAX_COUNT) if counts else None,
             "notes": contradictions([("TOTAL", counts.get(OVERALL), [printed], _HALF)]),
-            "measurement_type": self._properties.get("measurementtype"),
+            "measurement_type": stated("measurementtype"),
             "completed": runtime_s is not None and bool(counts),
         }
-        return pl.DataFrame({name: [fact] for name, fact in facts.items()})
-
-    def _whole(self, name: str, most: int) -> int | None:
-        text = self._properties.get(name, "")
-        return int(text) if re.fullmatch(r"[0-9]{1,15}", text) and int(text) <= most else None
-
-
-def _measured(good: pl.DataFrame, printed: pl.DataFrame) -> pl.DataFrame:
-    """Printed values under YCSB's names of sections, and whether the run had `ended`."""
-    return printed.with_columns(section=_SECTION_NAME).join(
-        good.select("offset", "ended"), on="offset", maintain_order="left"
-    )
+        return pl.DataFrame([facts])
 
 
 def _seconds(duration: str) -> float:

@@ -40,7 +40,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 import polars as pl
@@ -60,8 +59,16 @@ from citus_analysis.formats.clients._pgbench_lines import (
     script_name,
     with_sections,
 )
-from citus_analysis.formats.clients._report_lines import TOO_LONG, pieces_of, too_long
-from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.clients._report_lines import (
+    MAX_CLIENTS,
+    MAX_COUNT,
+    TOO_LONG,
+    accounted,
+    kinds_of,
+    pieces_of,
+    too_long,
+)
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 
@@ -87,8 +94,6 @@ _OTHER_RUN: Final = "report of a second run in the same file; put each run's rep
 _REJECTED: Final = "rejected"
 #: Longer run times are times since 1970 (`--progress-timestamp`).
 _LONGEST_RUN_S: Final = 1e9
-_MAX_COUNT: Final = 10**15
-_MAX_CLIENTS: Final = 2**31 - 1
 #: Limit of pgbench.
 _MAX_SCRIPTS: Final = 128
 #: Names of the throughput, in ascending order of the share of connection time that it includes.
@@ -112,13 +117,11 @@ class Pgbench(Format):
     version: ClassVar[int] = 8
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
-    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "number of transactions actually processed": "operations",
-            "transactions": "operations",
-            "latency average": "mean_us",
-        }
-    )
+    measures: ClassVar[Mapping[str, str]] = {
+        "number of transactions actually processed": "operations",
+        "transactions": "operations",
+        "latency average": "mean_us",
+    }
     openings: ClassVar[tuple[Opening, ...]] = (
         # `pgbench -i`.
         Opening(b"dropping old tables..."),
@@ -173,9 +176,7 @@ class _Report:
         if "error" in of_kind:
             self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
             self._aborted |= bool(of_kind["error"]["text"].str.contains(r"(?i)run was aborted").any())
-        rejects = reject_runs(lines)
-        noise = int(lines.filter(pl.col("kind") == "noise")["length"].sum())
-        return Parsed(tables, block.length - noise - int(rejects["byte_length"].sum()), noise, rejects)
+        return accounted(lines, tables)
 
     def finish(self) -> Parsed:
         """The client's row, unless pgbench only initialised tables, and its errors."""
@@ -186,19 +187,19 @@ class _Report:
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with their `kind`, and the `reason` for which they are rejected (null if they are not)."""
-        text = pl.col("text")
-        kind = pl.coalesce(*(pl.when(text.str.contains(p)).then(pl.lit(k)) for k, p in KINDS.items()))
-        lines = lines.with_columns(kind=kind)
+        lines = lines.with_columns(kinds_of(lines["text"], KINDS))
         failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | ("error" in self._kinds)
         stray = (pl.col("kind") == CONTINUED) & ~failing
-        unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
-        foreign = self._from_second_run(lines)
-        long = too_long(lines["text"], lines["kind"], KINDS, EXACT)
-        reason = pl.when(foreign).then(pl.lit(_OTHER_RUN)).when(long).then(pl.lit(TOO_LONG))
-        reason = reason.when(unknown).then(pl.lit(_UNKNOWN))
-        lines = lines.with_columns(reason=reason)
-        rejected = pl.col("reason").is_not_null()
-        return lines.with_columns(kind=pl.when(rejected).then(pl.lit(_REJECTED)).otherwise("kind"))
+        reason = (
+            pl.when(self._from_second_run(lines))
+            .then(pl.lit(_OTHER_RUN))
+            .when(too_long(lines["text"], lines["kind"], KINDS, EXACT))
+            .then(pl.lit(TOO_LONG))
+            .when(pl.col("kind").is_null() | stray.fill_null(value=False))
+            .then(pl.lit(_UNKNOWN))
+        )
+        kind = pl.when(reason.is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind")
+        return lines.with_columns(reason=reason, kind=kind)
 
     def _from_second_run(self, lines: pl.DataFrame) -> pl.Expr:
         if self._ended:
@@ -214,10 +215,9 @@ class _Report:
     def _metrics(self, lines: pl.DataFrame) -> pl.DataFrame:
         if not lines.is_empty():
             self._section, self._commands = lines.select("section", "number").row(-1)
-        for kind, text in (
-            lines.filter(pl.col("kind").is_in(["version", "mode", "type"])).select("kind", "text").iter_rows()
-        ):
-            self._facts.setdefault(kind, text)
+        for kind in ("version", "mode", "type"):
+            for text in lines.filter(pl.col("kind") == kind)["text"].head(1):
+                self._facts.setdefault(kind, text)
         metrics = metric_rows(lines)
         self._totals.add(metrics, lines)
         weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
@@ -226,23 +226,20 @@ class _Report:
         counts = metrics.filter(
             (pl.col("unit") != "%").fill_null(value=True),
             pl.col("section").ne_missing("INIT"),
-            pl.col("value").is_between(0, _MAX_COUNT),
+            pl.col("value").is_between(0, MAX_COUNT),
         )
         # Scripts repeat the names of the totals, which come first.
-        for metric, value in (
-            counts.unique("metric", keep="first", maintain_order=True).select("metric", "value").iter_rows()
-        ):
-            self._values.setdefault(metric, value)
+        first = counts.unique("metric", keep="first").select("metric", "value")
+        self._values = {**dict(first.iter_rows()), **self._values}
         return metrics
 
     def _series(self, progress: pl.DataFrame) -> pl.DataFrame:
         seconds = progress["seconds"]
-        stamped = seconds[0] > _LONGEST_RUN_S
-        if stamped and self._start is None:
-            self._start = seconds[0] - (seconds[1] - seconds[0] if len(seconds) > 1 else 0)
+        stamped, since = seconds[0] > _LONGEST_RUN_S, 0.0
         if stamped:
+            first = seconds[0] - (seconds[1] - seconds[0] if len(seconds) > 1 else 0)
+            since = self._start = first if self._start is None else self._start
             self._end = seconds[-1]
-        since = self._start if stamped and self._start is not None else 0.0
         time = pl.from_epoch((pl.col("seconds") * 1000).round().cast(pl.Int64), "ms").dt.replace_time_zone("UTC")
         rows = progress.with_columns(
             elapsed_s=(pl.col("seconds") - since).round(3),
@@ -255,7 +252,7 @@ class _Report:
         tps = next((value(name) for name in _THROUGHPUT if value(name) is not None), None)
         done, duration = value("number of transactions actually processed"), value("duration")
         clients, each = value("number of clients", 0), value("number of transactions per client", 0)
-        threads = clients if 0 < clients <= _MAX_CLIENTS else None
+        threads = clients if 0 < clients <= MAX_CLIENTS else None
         completed = tps is not None and not self._aborted
         facts = {
             "tool": "pgbench",
@@ -269,27 +266,23 @@ class _Report:
             "threads": threads,
             # Versions before 14 continue without clients that could not connect, and do not print their number.
             "connected_threads": threads if completed and "error" not in self._kinds else None,
-            "operations_planned": clients * each if 0 < clients * each <= _MAX_COUNT else None,
+            "operations_planned": clients * each if 0 < clients * each <= MAX_COUNT else None,
             "operations_done": done,
             "failed_operations": value("number of failed transactions"),
             "notes": self._totals.notes(self._values),
             "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,
-            "start_time": _time(self._start),
-            "end_time": _time(self._end),
+            "start_time": None if self._start is None else datetime.fromtimestamp(self._start, UTC),
+            "end_time": None if self._end is None else datetime.fromtimestamp(self._end, UTC),
             # Standard error alone has no report, and says nothing unless the run was aborted.
             "completed": completed if self._aborted or not self._kinds <= _OF_STANDARD_ERROR else None,
         }
-        return pl.DataFrame({name: [fact] for name, fact in facts.items()})
+        return pl.DataFrame([facts])
 
     def _script(self) -> str | None:
         """The script, or several scripts with their weights; a single script has no weight."""
         if len(self._weights) > 1:
             return ", ".join(f"{script_name(name)}@{weight:g}" for name, weight in self._weights.items())
         return script_name(self._facts.get("type", "").removeprefix("transaction type: ")) or None
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 FORMAT: Final = Pgbench()

@@ -43,7 +43,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 import polars as pl
@@ -52,14 +51,13 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged, pieces_of
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, accounted, count_of, judged, pieces_of, times_seen
 from citus_analysis.formats.clients._sysbench_hooks import FRAME, HOOK_SERIES, hook_reports, hook_values
 from citus_analysis.formats.clients._sysbench_hooks import KINDS as HOOK_KINDS
-from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
-from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
 _N: Final = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
@@ -127,19 +125,17 @@ class Sysbench(Format):
     )
     noise: ClassVar[str] = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
     dropped: ClassVar[str] = "of intervals: the number of threads, which is that of the client"
-    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "transactions": "operations",
-            "total number of events": "operations",
-            "min": "min_us",
-            "avg": "mean_us",
-            "max": "max_us",
-            "50th percentile": "p50_us",
-            "90th percentile": "p90_us",
-            "95th percentile": "p95_us",
-            "99th percentile": "p99_us",
-        }
-    )
+    measures: ClassVar[Mapping[str, str]] = {
+        "transactions": "operations",
+        "total number of events": "operations",
+        "min": "min_us",
+        "avg": "mean_us",
+        "max": "max_us",
+        "50th percentile": "p50_us",
+        "90th percentile": "p90_us",
+        "95th percentile": "p95_us",
+        "99th percentile": "p99_us",
+    }
     openings: ClassVar[tuple[Opening, ...]] = (
         Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
         Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
@@ -194,9 +190,7 @@ class _Report:
         self._checkpoints.extend(_groups(of_kind.get("checkpoint"), "checkpoint")["1"].cast(pl.Float64))
         self._values.append(_values(good))
         self._hooks.append(hook_values(good))
-        noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
-        tables = {"client_series": _series(of_kind.get("status"))}
-        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+        return accounted(lines, {"client_series": _series(of_kind["status"])} if "status" in of_kind else {})
 
     def finish(self) -> Parsed:
         """The client, the values of its report, its histogram and its errors."""
@@ -206,7 +200,7 @@ class _Report:
         reports = hook_reports(pl.concat(self._hooks))
         intervals = reports.filter(pl.col("threads") > 0).select(**HOOK_SERIES)
         tables = {
-            "client_series": TABLES["client_series"].parsed().conform(intervals),
+            "client_series": intervals,
             "client_metrics": _metrics(metrics, section),
             "client_histogram": _histogram(values, section),
             "client_errors": self._errors,
@@ -217,9 +211,7 @@ class _Report:
         return Parsed(tables, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        frame = judged(lines, _KINDS, _UNKNOWN, exact=_EXACT).with_columns(
-            runs=(pl.col("kind") == "version").fill_null(value=False).cast(pl.Int64).cum_sum() + self._runs
-        )
+        frame = judged(lines, _KINDS, _UNKNOWN, exact=_EXACT).with_columns(runs=times_seen("version", self._runs))
         if frame.height:
             self._runs = frame["runs"][-1]
         return frame.with_columns(reason=pl.when(pl.col("runs") > 1).then(pl.lit(_SECOND)).otherwise("reason"))
@@ -248,7 +240,7 @@ class _Report:
             "script": _script(sums),
             "completed": seconds is not None and (done is not None or tps is not None),
         }
-        return TABLES["clients"].parsed().conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
+        return pl.DataFrame([facts])
 
 
 def _groups(lines: pl.DataFrame | None, kind: str) -> pl.DataFrame:
@@ -260,7 +252,6 @@ def _groups(lines: pl.DataFrame | None, kind: str) -> pl.DataFrame:
 def _values(good: pl.DataFrame) -> pl.DataFrame:
     """Values of the report in its order: `metric` (null for a bucket), `unit`, `value`, `bucket_ms`."""
     parts = {kind: _groups(good.filter(pl.col("kind") == kind), kind) for kind in _VALUES}
-    nothing, no_number = pl.lit(None, pl.String), pl.lit(None, pl.Float64)
     first, second = (pl.col(group).cast(pl.Float64, strict=False) for group in ("1", "2"))
     name = pl.col("1").str.strip_chars_start()
     latency = name.is_in(_LATENCIES)
@@ -272,14 +263,9 @@ def _values(good: pl.DataFrame) -> pl.DataFrame:
                 metric=name.replace({query: f"queries: {query}" for query in _QUERIES}),
                 unit=pl.coalesce("3", pl.when(latency).then(pl.lit("ms"))),
                 value=second,
-                bucket_ms=no_number,
             ),
             parts["percentile"].select(
-                "offset",
-                metric=pl.format("{}th percentile{}", "1", capped),
-                unit=pl.lit("ms"),
-                value=second,
-                bucket_ms=no_number,
+                "offset", metric=pl.format("{}th percentile{}", "1", capped), unit=pl.lit("ms"), value=second
             ),
             *(
                 parts["fairness"].select(
@@ -287,12 +273,12 @@ def _values(good: pl.DataFrame) -> pl.DataFrame:
                     metric=pl.format("{} of a thread: {}", "1", pl.lit(what)),
                     unit=pl.when(pl.col("1") == "execution time").then(pl.lit("s")),
                     value=pl.col(group).cast(pl.Float64),
-                    bucket_ms=no_number,
                 )
                 for what, group in (("avg", "2"), ("stddev", "3"))
             ),
-            parts["bucket"].select("offset", metric=nothing, unit=nothing, value=second, bucket_ms=first),
-        ]
+            parts["bucket"].select("offset", value=second, bucket_ms=first),
+        ],
+        how="diagonal",
     )
     return rows.sort("offset").drop("offset")
 
@@ -314,47 +300,34 @@ def _metrics(metrics: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:
     # Every report prints every value, so the n-th of a name belongs to the n-th report.
     rows = metrics.with_columns(report=pl.int_range(pl.len()).over("metric"))
     rows = rows.with_columns(section=pl.when(measured).then(section).otherwise(pl.lit(OVERALL)))
-    return TABLES["client_metrics"].parsed().conform(rows.select("section", "metric", "unit", "value"))
+    return rows.select("section", "metric", "unit", "value")
 
 
 def _histogram(values: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:
-    table = TABLES["client_histogram"].parsed()
     # A report prints its histogram first.
-    reports = values.with_columns(
-        report=pl.col("metric").is_in(_ELAPSED).fill_null(value=False).cast(pl.Int64).cum_sum()
-    )
-    buckets = reports.filter(pl.col("metric").is_null())
-    if buckets.is_empty():
-        return table.empty()
+    report = pl.col("metric").is_in(_ELAPSED).fill_null(value=False).cast(pl.Int64).cum_sum()
+    buckets = values.with_columns(report=report).filter(pl.col("metric").is_null())
     index = ((pl.col("bucket_ms") / _LOWEST_MS).log() / _STEP).round().clip(0, _BUCKETS - 1)
     edge = _LOWEST_MS * US_PER_MS
     # The middles of the lowest buckets are the same when printed with three digits.
     counted = buckets.with_columns(section=section, index=index).group_by("section", "index", maintain_order=True)
-    return table.conform(
-        counted.agg(count=pl.col("value").sum().cast(pl.Int64)).select(
-            "section",
-            "count",
-            bucket_low_us=pl.when(pl.col("index") > 0)
-            .then(edge * ((pl.col("index") - 0.5) * _STEP).exp())
-            .otherwise(0.0),
-            bucket_high_us=pl.when(pl.col("index") < _BUCKETS - 1)
-            .then(edge * ((pl.col("index") + 0.5) * _STEP).exp())
-            .otherwise(float("inf")),
-        )
+    low, high = (edge * ((pl.col("index") + half) * _STEP).exp() for half in (-0.5, 0.5))
+    return counted.agg(count=pl.col("value").sum().cast(pl.Int64)).select(
+        "section",
+        "count",
+        bucket_low_us=pl.when(pl.col("index") > 0).then(low).otherwise(0.0),
+        bucket_high_us=pl.when(pl.col("index") < _BUCKETS - 1).then(high).otherwise(float("inf")),
     )
 
 
-def _series(status: pl.DataFrame | None) -> pl.DataFrame:
-    table = TABLES["client_series"].parsed()
-    if status is None:
-        return table.empty()
+def _series(status: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
     percent = pl.coalesce(text.str.extract(r"lat \(ms,([0-9]+)%\)"), text.str.extract(r"ms \(([0-9]+)%\)"))
     latency = pl.coalesce(text.str.extract(rf"lat \(ms,[0-9]+%\): {_N}"), text.str.extract(rf"time: {_N}ms "))
     # Without a transaction in the interval sysbench prints 0.
     latency_us = pl.when(latency.cast(pl.Float64) > 0).then(latency.cast(pl.Float64) * US_PER_MS)
     other = pl.when(~percent.is_in(list(_PERCENTILES)))
-    rows = status.select(
+    return status.select(
         elapsed_s=text.str.extract(_KINDS["status"], 1).cast(pl.Float64),
         throughput_ops_s=text.str.extract(_KINDS["status"], 2).cast(pl.Float64),
         **{name: text.str.extract(before + _N).cast(pl.Float64) for name, before in _RATES.items()},
@@ -362,7 +335,6 @@ def _series(status: pl.DataFrame | None) -> pl.DataFrame:
         other_percentile=other.then(percent).cast(pl.Float64),
         other_percentile_us=other.then(latency_us),
     )
-    return table.conform(rows)
 
 
 def _script(sums: Mapping[str, float]) -> str | None:

@@ -11,9 +11,9 @@ import zipfile
 import zlib
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import IO, Final, TypeAlias
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats.sources.content import Content
@@ -36,15 +36,8 @@ _MEMBERS: Final = 100_000
 _PIECE_BYTES: Final = 2**20
 
 
-@dataclass
-class Unpacked:
-    """What came out of an archive.
-
-    Attributes:
-        problems: member and the reason why it was not unpacked; the member is empty if the archive itself is damaged.
-    """
-
-    problems: list[tuple[str, str]] = field(default_factory=list)
+#: Members and the reasons why they were not unpacked; the member is empty if the archive itself is damaged.
+Problems: TypeAlias = list[tuple[str, str]]
 
 
 def archive_kind(content: Content) -> str | None:
@@ -70,8 +63,8 @@ def _begins_tar(block: bytes) -> bool:
     return True
 
 
-def unpack(content: Content, kind: str, folder: Path) -> Unpacked:
-    """Write the members of an archive below a folder.
+def unpack(content: Content, kind: str, folder: Path) -> Problems:
+    """Write the members of an archive below a folder, and return what was not unpacked.
 
     Args:
         content: the archive.
@@ -81,18 +74,18 @@ def unpack(content: Content, kind: str, folder: Path) -> Unpacked:
     Raises:
         InputError: it unpacks to too much.
     """
-    unpacked = Unpacked()
+    problems: Problems = []
     room = _Room(content)
-    members = _zip_members(content, unpacked) if kind == "zip" else _tar_members(content, unpacked)
+    members = _zip_members(content, problems) if kind == "zip" else _tar_members(content, problems)
     try:
         with closing(members):
             for name, stream in members:
-                _write(folder, name, stream, room, unpacked)
+                _write(folder, name, stream, room, problems)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, InputError) as error:
         if isinstance(error, InputError) and error.way_out == room.WAY_OUT:
             raise
-        unpacked.problems.append(("", f"is damaged: {error.problem if isinstance(error, InputError) else error}"))
-    return unpacked
+        problems.append(("", f"is damaged: {error.problem if isinstance(error, InputError) else error}"))
+    return problems
 
 
 @dataclass
@@ -105,42 +98,37 @@ class _Room:
     bytes: int = 0
     members: int = 0
 
-    def take(self, size: int) -> None:
+    def take(self, *, size: int = 0, members: int = 0) -> None:
         self.bytes += size
-        limit = max(_ALWAYS_BYTES, _TIMES * self.content.path.stat().st_size)
-        if self.bytes > limit:
-            raise self._too_much(f"unpacks to more than {_TIMES} times its size")
-
-    def count(self) -> None:
-        self.members += 1
-        if self.members > _MEMBERS:
-            raise self._too_much(f"has more than {_MEMBERS} members")
-
-    def _too_much(self, problem: str) -> InputError:
-        return InputError(problem, path=self.content.path, way_out=self.WAY_OUT)
+        self.members += members
+        problem = f"has more than {_MEMBERS} members" if self.members > _MEMBERS else ""
+        if self.bytes > max(_ALWAYS_BYTES, _TIMES * self.content.path.stat().st_size):
+            problem = f"unpacks to more than {_TIMES} times its size"
+        if problem:
+            raise InputError(problem, path=self.content.path, way_out=self.WAY_OUT)
 
 
-def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, unpacked: Unpacked) -> None:
-    room.count()
+def _write(folder: Path, name: str, stream: IO[bytes], room: _Room, problems: Problems) -> None:
+    room.take(members=1)
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not parts or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
-        unpacked.problems.append((name, "has a name that leads out of the archive, and is not unpacked"))
+        problems.append((name, "has a name that leads out of the archive, and is not unpacked"))
         return
     target = folder.joinpath(*parts)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
-            unpacked.problems.append((name, "is in the archive twice; the first is read"))
+            problems.append((name, "is in the archive twice; the first is read"))
             return
         with target.open("xb") as file:
             while piece := stream.read(_PIECE_BYTES):
-                room.take(len(piece))
+                room.take(size=len(piece))
                 file.write(piece)
     except (FileExistsError, NotADirectoryError, ValueError) as error:
-        unpacked.problems.append((name, f"cannot be unpacked: {error}"))
+        problems.append((name, f"cannot be unpacked: {error}"))
 
 
-def _tar_members(content: Content, unpacked: Unpacked) -> Generator[tuple[str, IO[bytes]], None, None]:
+def _tar_members(content: Content, problems: Problems) -> Generator[tuple[str, IO[bytes]], None, None]:
     with closing(content.open()) as file, tarfile.open(fileobj=file, mode="r|", errorlevel=1) as archive:
         for member in archive:
             if member.isdir():
@@ -148,25 +136,25 @@ def _tar_members(content: Content, unpacked: Unpacked) -> Generator[tuple[str, I
             stream = archive.extractfile(member) if member.isreg() else None
             if stream is None:
                 kind = "a link" if member.issym() or member.islnk() else "no regular file"
-                unpacked.problems.append((member.name, f"is {kind}, and is not unpacked"))
+                problems.append((member.name, f"is {kind}, and is not unpacked"))
                 continue
             yield member.name, stream
 
 
-def _zip_members(content: Content, unpacked: Unpacked) -> Generator[tuple[str, IO[bytes]], None, None]:
+def _zip_members(content: Content, problems: Problems) -> Generator[tuple[str, IO[bytes]], None, None]:
     with zipfile.ZipFile(content.path) as archive:
         for member in archive.infolist():
             if member.is_dir():
                 continue
             if member.flag_bits & 1:
-                unpacked.problems.append((member.filename, "is encrypted; unpack it yourself, and name the folder"))
+                problems.append((member.filename, "is encrypted; unpack it yourself, and name the folder"))
             elif (member.external_attr >> 16) & 0o170000 == 0o120000:
-                unpacked.problems.append((member.filename, "is a link, and is not unpacked"))
+                problems.append((member.filename, "is a link, and is not unpacked"))
             else:
                 try:
                     stream = archive.open(member)
                 except NotImplementedError as error:
-                    unpacked.problems.append((member.filename, f"cannot be unpacked: {error}"))
+                    problems.append((member.filename, f"cannot be unpacked: {error}"))
                     continue
                 with stream:
                     yield member.filename, stream

@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from citus_analysis.formats.deliveries.decoration import ANSI, Decoration
 from citus_analysis.formats.deliveries.known_decorations import JOURNAL, KNOWN, Known, described, fits
@@ -69,8 +69,7 @@ _NO_NAMES: Final = re.compile(
 _LETTER: Final = re.compile("[A-Za-z]")
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     kind: str
     text: str
 
@@ -112,22 +111,21 @@ def find_decoration(
 def _candidates(lines: Sequence[str]) -> Iterator[Known]:
     """What nearly all lines begin with; the shortest first."""
     tabs = sum("\t" in line[:_BYTES] for line in lines) >= _SHARE * len(lines)
-    taken_apart = [list(_pieces(line, _PIECE_OR_FIELD if tabs else _PIECE)) for line in lines]
-    alike = list(range(len(lines)))
+    alike = [list(_pieces(line, _PIECE_OR_FIELD if tabs else _PIECE)) for line in lines]
     least = max(_FEWEST, int(_SHARE * len(lines)))
     for place in range(_PIECES):
-        following = [(number, _kind(taken_apart[number], place)) for number in alike]
-        kinds = Counter(kind for _, kind in following if kind)
-        if not kinds:
-            return
-        kind, _ = kinds.most_common(1)[0]
         # A line that ends with the decoration has no more pieces: a blank line of the tool.
-        alike = [number for number, own in following if own in {kind, ""}]
-        longer = [number for number in alike if len(taken_apart[number]) > place]
+        ended = [pieces for pieces in alike if len(pieces) <= place]
+        kinds = Counter(pieces[place].kind for pieces in alike if len(pieces) > place)
+        kind = max(kinds, key=kinds.__getitem__, default="")
+        longer = [pieces for pieces in alike if len(pieces) > place and pieces[place].kind == kind]
+        alike = [*longer, *ended]
         if len(alike) < least or len(longer) < _FEWEST:
             return
-        if not _blank_follows(taken_apart, longer, place):
-            yield from _patterns(taken_apart, alike, place + 1)
+        # A blank that follows in all lines that go on belongs to the decoration.
+        following = {pieces[place + 1].kind for pieces in longer if len(pieces) > place + 1}
+        if following != {"blank"}:
+            yield from _patterns(alike, place + 1)
 
 
 def _pieces(line: str, pattern: re.Pattern[str]) -> Iterator[_Piece]:
@@ -142,23 +140,12 @@ def _pieces(line: str, pattern: re.Pattern[str]) -> Iterator[_Piece]:
             yield _Piece(kind, found[0])
 
 
-def _kind(pieces: Sequence[_Piece], place: int) -> str:
-    return pieces[place].kind if place < len(pieces) else ""
-
-
-def _blank_follows(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], place: int) -> bool:
-    """Whether a blank follows a place in all lines that go on: then it belongs to the decoration."""
-    following = [lines[number][place + 1].kind for number in numbers if len(lines[number]) > place + 1]
-    return bool(following) and all(kind == "blank" for kind in following)
-
-
-def _patterns(lines: Sequence[Sequence[_Piece]], numbers: Sequence[int], length: int) -> Iterator[Known]:
+def _patterns(lines: Sequence[Sequence[_Piece]], length: int) -> Iterator[Known]:
     """The first pieces of lines as a decoration; none if their names are not together."""
-    longest = max(numbers, key=lambda number: len(lines[number]))
-    pieces = lines[longest][:length]
+    pieces = max(lines, key=len)[:length]
     kinds = [piece.kind for piece in pieces]
     known = described("".join(piece.text for piece in pieces))
-    texts = [{lines[n][place].text for n in numbers if len(lines[n]) > place} for place in range(length)]
+    texts = [{line[place].text for line in lines if len(line) > place} for place in range(length)]
     patterns = [_piece_pattern(*piece) for piece in zip(kinds, texts, strict=True)]
     if "stamp" in kinds:
         patterns[kinds.index("stamp")] = f"(?P<stamp>{STAMP_PATTERN})"

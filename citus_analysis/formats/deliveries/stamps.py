@@ -19,10 +19,9 @@ STAMP_PATTERN: Final = (
     r"|1[0-9]{9}(?:\.[0-9]{1,9})?\b"
 )
 _ISO: Final = re.compile(
-    rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})[T ]([0-9:]{{8}})(?:[.,]([0-9]{{1,9}}))?(?: ?({_ZONE})| UTC)?$"
+    rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})[T ]([0-9:]{{8}})([.,][0-9]{{1,9}})?(?: ?({_ZONE})| UTC)?$"
 )
 _EPOCH: Final = re.compile(r"1[0-9]{9}(?:\.[0-9]{1,9})?")
-_MICROSECONDS: Final = 6
 
 
 def has_date(stamp: str) -> bool:
@@ -49,9 +48,7 @@ def time_of_stamp(stamp: str) -> datetime | None:
     found = _ISO.search(stamp)
     if found is None or not (found[4] or stamp.endswith("UTC")):
         return None
-    fraction = (found[3] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0")
-    zone = "+00:00" if found[4] in {None, "Z"} else found[4]
     try:
-        return datetime.fromisoformat(f"{found[1]}T{found[2]}.{fraction}{zone}").astimezone(UTC)
+        return datetime.fromisoformat(f"{found[1]}T{found[2]}{found[3] or ''}{found[4] or 'Z'}").astimezone(UTC)
     except ValueError:
         return None

@@ -47,9 +47,8 @@ class Bounds:
 def parted(text: bytes, one: Stretch) -> list[Stretch]:
     """A stretch of a tool that repeats its opening, parted where something else stands before the opening."""
     before = [(offset, *_line_before(text, one, offset)) for offset in one.repeated]
-    if not any(is_foreign(begin, line, _everything) for _, begin, line in before):
-        return [one]
-    trial = trial_of(one.format, text[one.begin : one.end])
+    strange = any(is_foreign(begin, line, lambda _: True) for _, begin, line in before)
+    trial = trial_of(one.format, text[one.begin : one.end]) if strange else None
     if trial is None:
         return [one]
     cuts = [offset for offset, begin, line in before if is_foreign(begin, line, trial.rejects)]
@@ -67,10 +66,6 @@ def _line_before(text: bytes, one: Stretch, offset: int) -> tuple[int, bytes]:
     return near + begin - one.begin, line
 
 
-def _everything(_: int) -> bool:
-    return True
-
-
 def bounds_of(text: bytes, found: Sequence[Stretch], *, framed: bool, limited: bool) -> list[Bounds]:
     """The place of each output; a transcript before an output begins where the output before it ends.
 
@@ -81,10 +76,8 @@ def bounds_of(text: bytes, found: Sequence[Stretch], *, framed: bool, limited: b
         limited: many unknown lines are no transcript.
     """
     bounds: list[Bounds] = []
-    begin = 0
     for one in found:
-        bounds.append(_bounds(text, begin, one, framed=framed, limited=limited))
-        begin = bounds[-1].end
+        bounds.append(_bounds(text, bounds[-1].end if bounds else 0, one, framed=framed, limited=limited))
     return bounds
 
 

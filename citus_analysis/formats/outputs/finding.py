@@ -94,12 +94,8 @@ def _alone(text: bytes, only: Stretch, *, known: bool) -> list[Output]:
     near = max(lead, only.begin - HEAD_BYTES // 2)
     if not known and only.format.detect("", text[near : near + HEAD_BYTES]) < SURE_ENOUGH:
         return []
-    end = only.begin + split_end(text[only.begin :], _nothing)
+    end = only.begin + split_end(text[only.begin :], lambda _: False)
     return [_output(text, 0, slice(lead, end), len(text), only.format)]
-
-
-def _nothing(_: int) -> bool:
-    return False
 
 
 def _several(text: bytes, found: Sequence[Stretch], detect: Detect, *, framed: bool) -> list[Output]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -60,10 +60,9 @@ def marks_of(text: bytes) -> list[Mark]:
         >>> [(mark.offset, mark.format.name) for mark in marks]
         [(19, 'sysbench')]
     """
-    owners = declared()
-    found = _candidates(text)
-    fitting = [(offset, opening) for offset, opening in found if opening.pattern.match(text, offset)]
-    return list(_owned(text, fitting, owners))
+    fitting = [(at, opening) for at, opening in _candidates(text) if opening.pattern.match(text, at)]
+    owned = ((at, opening, _owners_of(text, fitting, place)) for place, (at, opening) in enumerate(fitting))
+    return [Mark(at, opening, own[0]) for at, opening, own in owned if own]
 
 
 def _candidates(text: bytes) -> list[tuple[int, Opening]]:
@@ -107,23 +106,13 @@ def _line_keys(text: bytes) -> tuple[Integers, Keys]:
     return starts, keys
 
 
-def _owned(text: bytes, found: Sequence[tuple[int, Opening]], owners: Mapping[Opening, Owners]) -> Iterable[Mark]:
-    """The openings with the format of each; one that several formats share belongs to the one that reads what follows.
-
-    An opening that no format can read after all is left out.
-    """
-    for place, (offset, opening) in enumerate(found):
-        own = owners[opening]
-        if len(own) > 1:
-            own = _decided(text, found, place, owners)
-        if own:
-            yield Mark(offset, opening, own[0])
-
-
-def _decided(text: bytes, found: Sequence[tuple[int, Opening]], place: int, owners: Mapping[Opening, Owners]) -> Owners:
-    """The format to which a shared opening belongs, if any can read what follows."""
+def _owners_of(text: bytes, found: Sequence[tuple[int, Opening]], place: int) -> Owners:
+    """The format of an opening; one that several formats share belongs to the one that reads what follows, if any."""
+    owners = declared()
     offset, opening = found[place]
     own, stop = owners[opening], min(offset + _LOOK_BYTES, len(text))
+    if len(own) == 1:
+        return own
     for number in range(place + 1, len(found)):
         at, other = found[number]
         theirs = owners[other]

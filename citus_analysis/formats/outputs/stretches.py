@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -40,15 +39,6 @@ class Stretch:
     begin: int
     end: int
 
-    def followed_by(self, mark: Mark) -> bool:
-        """Whether an opening can be a further one of the same output."""
-        return mark.format is self.format and _fits(mark.opening, self.marks[-1].opening, self.seen)
-
-    @cached_property
-    def seen(self) -> frozenset[Opening]:
-        """The openings that it has."""
-        return frozenset(mark.opening for mark in self.marks)
-
     @property
     def whole(self) -> bool:
         """Whether the output has a single opening, with which it must begin."""
@@ -76,19 +66,13 @@ def stretches_of(text: bytes, marks: Sequence[Mark]) -> list[Stretch]:
     """
     while True:
         found = _divided(text, marks)
-        good = [one for one in found if _is_recognised(one, text)]
+        heads = (text[one.begin : min(one.end, one.begin + HEAD_BYTES)] for one in found)
+        good = [one for one, head in zip(found, heads, strict=True) if one.format.detect("", head) >= SURE_ENOUGH]
         if len(good) == len(found):
             break
         marks = [mark for one in good for mark in one.marks]
     _check_order(text, found)
     return found
-
-
-def _fits(opening: Opening, last: Opening, seen: AbstractSet[Opening]) -> bool:
-    """Whether an opening can follow others of the same output: in their order, and again only if it repeats."""
-    if opening.whole or last.whole:
-        return False
-    return opening.stage >= last.stage and (opening.repeats or opening not in seen)
 
 
 def _divided(text: bytes, marks: Iterable[Mark]) -> list[Stretch]:
@@ -109,7 +93,11 @@ def _divided(text: bytes, marks: Iterable[Mark]) -> list[Stretch]:
 
 
 def _follows(last: Mark, mark: Mark, seen: AbstractSet[Opening]) -> bool:
-    return last.format is mark.format and _fits(mark.opening, last.opening, seen)
+    """Whether an opening can follow others of the same output: in their order, and again only if it repeats."""
+    own = mark.opening
+    if last.format is not mark.format or own.whole or last.opening.whole:
+        return False
+    return own.stage >= last.opening.stage and (own.repeats or own not in seen)
 
 
 def _launched(text: bytes, last: Mark, mark: Mark) -> bool:
@@ -119,10 +107,6 @@ def _launched(text: bytes, last: Mark, mark: Mark) -> bool:
         end -= 1
     begin = text.rfind(b"\n", 0, end) + 1
     return begin > last.offset and launches(text[begin:end], mark.format.name.rpartition("_")[2].encode())
-
-
-def _is_recognised(one: Stretch, text: bytes) -> bool:
-    return one.format.detect("", text[one.begin : min(one.end, one.begin + HEAD_BYTES)]) >= SURE_ENOUGH
 
 
 def unmarked(text: bytes, gaps: Iterable[tuple[slice, Format | None]], detect: Detect) -> Iterator[Stretch]:
@@ -160,8 +144,9 @@ def _check_order(text: bytes, found: Sequence[Stretch]) -> None:
     newest: dict[str, int] = {}
     for place, one in enumerate(found):
         earlier = newest.get(one.format.name, place)
-        first = one.marks[0]
-        if earlier < place - 1 and first.opening.continues and found[earlier].followed_by(first):
+        first, before = one.marks[0], found[earlier].marks
+        continues = earlier < place - 1 and first.opening.continues
+        if continues and _follows(before[-1], first, {mark.opening for mark in before}):
             raise mingled(text, one.format, found[earlier + 1])
         newest[one.format.name] = place
 

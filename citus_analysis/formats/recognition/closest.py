@@ -22,7 +22,6 @@ _DECORATED: Final = 200
 #: Lines of a server's log have one of these after its prefix.
 _SEVERITY: Final = re.compile(rb"\b(?:LOG|ERROR|FATAL|WARNING|STATEMENT|DETAIL):\s")
 _FEW: Final = 2
-_TWO_BLANKS: Final = re.compile(rb"\b(?:LOG|ERROR|FATAL|WARNING|STATEMENT|DETAIL|HINT|DEBUG[1-5]|NOTICE|INFO):  ")
 
 
 def closest_reading(name: str, head: bytes) -> str:
@@ -33,11 +32,9 @@ def closest_reading(name: str, head: bytes) -> str:
         head: the first bytes of the text.
     """
     lines = head.splitlines()
-    for reading in (_psql_cell(lines), _experiment(head), _opening(lines), _server_log(lines), _half_sure(name, head)):
-        if reading is not None:
-            return reading
+    readings = (_psql_cell(lines), _experiment(head), _opening(lines), _server_log(lines), _half_sure(name, head))
     first = next((line for line in lines if line.strip()), b"")
-    return f"no format knows such text; it begins with {_quoted(first)}"
+    return next(filter(None, readings), f"no format knows such text; it begins with {_quoted(first)}")
 
 
 def _psql_cell(lines: Sequence[bytes]) -> str | None:
@@ -75,16 +72,13 @@ def _opening(lines: Sequence[bytes]) -> str | None:
 
 
 def _server_log(lines: Sequence[bytes]) -> str | None:
-    found = next(
-        ((number, line) for number, line in enumerate(lines) if _SEVERITY.search(line[: 2 * _DECORATED])), None
-    )
-    if found is None:
-        return None
-    number, line = found
-    return (
-        f"looks like a server's log (line {number + 1}: {_quoted(line)}), but no log_line_prefix explains its lines; "
-        "state it: --meta log_line_prefix='...'"
-    )
+    for number, line in enumerate(lines, 1):
+        if _SEVERITY.search(line[: 2 * _DECORATED]):
+            return (
+                f"looks like a server's log (line {number}: {_quoted(line)}), but no log_line_prefix explains its "
+                "lines; state it: --meta log_line_prefix='...'"
+            )
+    return None
 
 
 def _half_sure(name: str, head: bytes) -> str | None:

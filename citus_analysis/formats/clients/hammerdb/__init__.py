@@ -55,7 +55,6 @@ charts, which HammerDB's agent adds to a job, are not stored either: record them
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
@@ -83,17 +82,15 @@ class Hammerdb(Format):
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "other lines of virtual users, settings that the console repeats, headings"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, HAMMERDB_JOB)
-    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "CALLS": "operations",
-            "AVG": "mean_us",
-            "MIN": "min_us",
-            "MAX": "max_us",
-            "P50": "p50_us",
-            "P95": "p95_us",
-            "P99": "p99_us",
-        }
-    )
+    measures: ClassVar[Mapping[str, str]] = {
+        "CALLS": "operations",
+        "AVG": "mean_us",
+        "MIN": "min_us",
+        "MAX": "max_us",
+        "P50": "p50_us",
+        "P95": "p95_us",
+        "P99": "p99_us",
+    }
     openings: ClassVar[tuple[Opening, ...]] = (
         Opening(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', whole=True),
         *(Opening(name + b" Hammerdb Time Profile Report @ ", stage=5) for name in _DATABASES),

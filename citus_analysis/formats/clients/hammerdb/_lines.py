@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+from citus_analysis.formats.clients._report_lines import NUMBER
+
 _USER: Final = r"^(?:Vuser [0-9]+: ?)?"
 #: Like `_USER`, or a text in a list of JSON.
 _TEXT: Final = r'^(?: *"|Vuser [0-9]+: ?)?'

@@ -11,29 +11,25 @@ import polars as pl
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, count_of, judged
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, NUMBER, accounted, count_of, judged
 from citus_analysis.formats.clients.hammerdb._lines import (
     FAILED_USER,
     KINDS,
-    NUMBER,
     RESULTS,
     STRANGE,
     UNKNOWN,
     UNKNOWN_RESULT,
 )
 from citus_analysis.formats.clients.hammerdb._timings import Row, Timings, named
-from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block
 from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.operations import OVERALL
-from citus_analysis.schema import TABLES
 
 _MS_PER_MIN: Final = 60_000
 _S_PER_MIN: Final = 60
 _MS_PER_S: Final = 1_000
-_METRIC_SCHEMA: Final = pl.Schema(
-    {"section": pl.String(), "metric": pl.String(), "unit": pl.String(), "value": pl.Float64()}
-)
+_METRIC_SCHEMA: Final = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
 #: A name begins where no letter or digit precedes it: a search from each of thousands of digits would take seconds.
 _VALUE: Final = re.compile(rf"(?<![A-Z0-9])([A-Z0-9]+): ({NUMBER})(?:ms|%)?")
 _RAMP_UP: Final = "Beginning rampup time of"
@@ -82,38 +78,30 @@ class Facts:
 
     def client(self) -> pl.DataFrame:
         """The table `clients` (as parsed): a row, if there was a timed test or a set of queries with its total time."""
-        table = TABLES["clients"].parsed()
+        known = {"tool": "HammerDB", "tool_version": self.version, "threads": count_of(self.users, MAX_CLIENTS)}
+        facts: dict[str, object]
         if self.query_seconds is not None:
-            return table.conform(pl.DataFrame({name: [fact] for name, fact in self._of_queries().items()}))
-        if self.tpm is None and self.timed is None:
-            return table.empty()
-        facts = {
-            "tool": "HammerDB",
-            "tool_version": self.version,
-            "throughput_ops_s": None if self.tpm is None else self.tpm / _S_PER_MIN,
-            "runtime_ms": self.timed * _MS_PER_MIN if self.tpm is not None and self.timed else None,
-            "threads": count_of(self.users, MAX_CLIENTS),
-            "connected_threads": self._lasting_users(),
-            "new_orders_per_min": self.nopm,
-            "reported_errors": self.errors,
-            "time_limit_s": None if self.timed is None else self.timed * _S_PER_MIN,
-            "script": "TPROC-C",
-            "completed": self.tpm is not None,
-        }
-        return table.conform(pl.DataFrame({name: [fact] for name, fact in facts.items()}))
-
-    def _of_queries(self) -> dict[str, object]:
-        """The client of TPROC-H, whose throughput HammerDB does not state."""
-        seconds = self.query_seconds or 0.0
-        return {
-            "tool": "HammerDB",
-            "tool_version": self.version,
-            "runtime_ms": seconds * _MS_PER_S,
-            "threads": count_of(self.users, MAX_CLIENTS),
-            "operations_done": count_of(self.queries),
-            "script": "TPROC-H",
-            "completed": True,
-        }
+            # HammerDB does not state a throughput of TPROC-H.
+            facts = {
+                "runtime_ms": self.query_seconds * _MS_PER_S,
+                "operations_done": count_of(self.queries),
+                "script": "TPROC-H",
+                "completed": True,
+            }
+        elif self.tpm is None and self.timed is None:
+            return pl.DataFrame()
+        else:
+            facts = {
+                "throughput_ops_s": None if self.tpm is None else self.tpm / _S_PER_MIN,
+                "runtime_ms": self.timed * _MS_PER_MIN if self.tpm is not None and self.timed else None,
+                "connected_threads": self._lasting_users(),
+                "new_orders_per_min": self.nopm,
+                "reported_errors": self.errors,
+                "time_limit_s": None if self.timed is None else self.timed * _S_PER_MIN,
+                "script": "TPROC-C",
+                "completed": self.tpm is not None,
+            }
+        return pl.DataFrame([{**known, **facts}])
 
     def _lasting_users(self) -> int | None:
         """Users that ran transactions to the end, if some did not; the first user is the monitor."""
@@ -123,8 +111,7 @@ class Facts:
 
 def metrics_of(facts: Facts, timings: Timings) -> pl.DataFrame:
     """The table `client_metrics` (as parsed)."""
-    rows = [*facts.rows(), *timings.rows(facts.users)]
-    return TABLES["client_metrics"].parsed().conform(pl.DataFrame(rows, schema=_METRIC_SCHEMA, orient="row"))
+    return pl.DataFrame([*facts.rows(), *timings.rows(facts.users)], schema=_METRIC_SCHEMA, orient="row")
 
 
 def counted(points: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -137,7 +124,7 @@ def counted(points: pl.DataFrame, timezone: str) -> pl.DataFrame:
     time = time_expr(pl.col("time"), timezone)
     rows = points.select(throughput_ops_s=pl.col("per_minute").cast(pl.Float64) / _S_PER_MIN, log_time=time)
     since = (pl.col("log_time") - pl.col("log_time").drop_nulls().first()).dt.total_milliseconds() / 1000
-    return TABLES["client_series"].parsed().conform(rows.with_columns(elapsed_s=since))
+    return rows.with_columns(elapsed_s=since)
 
 
 @dataclass
@@ -172,9 +159,7 @@ class Report:
         lines = lines.with_columns(reason=pl.when(strange).then(pl.lit(UNKNOWN_RESULT)).otherwise("reason"))
         good = lines.filter(pl.col("reason").is_null())
         self.take(good)
-        noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
-        tables = {"client_series": self._series(good.filter(pl.col("kind") == "counter"))}
-        return Parsed(tables, int(good["length"].sum()) - noise, noise, reject_runs(lines))
+        return accounted(lines, {"client_series": self._series(good.filter(pl.col("kind") == "counter"))})
 
     def finish(self) -> Parsed:
         """The client, the values and the errors; also the counter from JSON, if no line had it."""
@@ -247,9 +232,6 @@ class Report:
                 self.timings.add(self._procedure, named({found[1]: float(found[2])}))
 
     def _series(self, counter: pl.DataFrame) -> pl.DataFrame:
-        table = TABLES["client_series"].parsed()
-        if counter.is_empty():
-            return table.empty()
         rows = counter.select(part=pl.col("text").str.extract_groups(KINDS["counter"])).unnest("part")
         # Only the abbreviation of UTC is unambiguous.
         utc = pl.col("3").str.extract(r"^... (... .. [0-9:]{8}) (?:UTC|GMT) [0-9]{4}$")
@@ -260,4 +242,4 @@ class Report:
         known = seconds.drop_nulls()
         if self._start is None and known.len():
             self._start = float(known[0])
-        return table.conform(timed.with_columns(elapsed_s=seconds - (self._start or 0.0)))
+        return timed.with_columns(elapsed_s=seconds - (self._start or 0.0))

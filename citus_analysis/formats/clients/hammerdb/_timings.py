@@ -42,10 +42,10 @@ class Timings:
             self._all.setdefault(procedure, {}).update(values)
             return
         sampled = "P75" in values
-        for name, value in values.items():
-            self._users.append(
-                (OVERALL, f"virtual user {user}: {procedure} {name}", _unit(name, sampled=sampled), value)
-            )
+        self._users += [
+            (OVERALL, f"virtual user {user}: {procedure} {name}", _unit(name, sampled=sampled), value)
+            for name, value in values.items()
+        ]
         self._calls[procedure] = self._calls.get(procedure, 0.0) + values.get("CALLS", 0.0)
 
     def rows(self, users: float | None = None) -> list[Row]:

@@ -35,9 +35,9 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT, Option
-from citus_analysis.formats.clients._report_lines import judged
+from citus_analysis.formats.clients._report_lines import NUMBER, accounted, judged
 from citus_analysis.formats.clients.hdrhistogram._encodings import Ints, decoded
-from citus_analysis.formats.reading.lines import line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import INTENDED
 from citus_analysis.schema import TABLES
@@ -45,8 +45,7 @@ from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
 __all__ = ["FORMAT", "Hdrhistogram"]
 
-_N: Final = r"[0-9]{1,15}(?:[.][0-9]{1,9})?"
-_INTERVAL: Final = rf"^(?:Tag=([^,]{{1,100}}),)?({_N}),({_N}),({_N}),(HIST[A-Za-z0-9+/=]+)$"
+_INTERVAL: Final = rf"^(?:Tag=([^,]{{1,100}}),)?({NUMBER}),({NUMBER}),({NUMBER}),(HIST[A-Za-z0-9+/=]+)$"
 _KINDS: Final = {
     "interval": _INTERVAL,
     "noise": r'^$|^#|^"StartTimestamp","(?:Interval_Length|EndTimestamp)","Interval_Max",'
@@ -108,12 +107,8 @@ class _Log:
         whole = pl.Series([histogram is not None for histogram in histograms], dtype=pl.Boolean)
         broken = printed.filter(~whole)["offset"].implode()
         rows = self._intervals(printed.filter(whole), [histogram for histogram in histograms if histogram is not None])
-        lines = lines.with_columns(
-            reason=pl.when(pl.col("offset").is_in(broken)).then(pl.lit(_BROKEN)).otherwise("reason")
-        )
-        noise = int(good.filter(pl.col("kind") == "noise")["length"].sum())
-        parsed = int(lines.filter(pl.col("reason").is_null())["length"].sum()) - noise
-        return Parsed({"client_series": rows}, parsed, noise, reject_runs(lines))
+        reason = pl.when(pl.col("offset").is_in(broken)).then(pl.lit(_BROKEN)).otherwise("reason")
+        return accounted(lines.with_columns(reason=reason), {"client_series": rows})
 
     def finish(self) -> Parsed:
         """The histogram of all intervals."""
@@ -121,32 +116,26 @@ class _Log:
 
     def _intervals(self, printed: pl.DataFrame, histograms: list[tuple[Ints, Ints, Ints]]) -> pl.DataFrame:
         """Rows of `client_series`; the buckets are added to those of the blocks before."""
-        table = TABLES["client_series"].parsed()
         if not histograms:
-            return table.empty()
+            return pl.DataFrame()
         low, width, counts = (np.concatenate(arrays) for arrays in zip(*histograms, strict=True))
         sizes = [len(histogram[2]) for histogram in histograms]
         named = printed.with_columns(section=pl.coalesce("tag", pl.lit(self.untagged)))
         if self.corrected:
-            intended = pl.col("section").str.starts_with(INTENDED)
-            named = named.with_columns(
-                section=pl.when(intended).then("section").otherwise(INTENDED + pl.col("section"))
-            )
+            named = named.with_columns(section=INTENDED + pl.col("section").str.strip_prefix(INTENDED))
         known = pl.when(pl.col("section").str.starts_with(INTENDED)).then(pl.lit(value=True))
         named = named.with_columns(corrected=known.otherwise(pl.lit(self.corrected, pl.Boolean)))
         keys = named.select("section", "corrected")
         self._add(keys[np.repeat(np.arange(len(sizes)), sizes)], low, low + width, counts)
         totals, reached = _reached(low + width, counts, np.array(sizes))
         seconds = pl.col("length_s").cast(pl.Float64)
-        return table.conform(
-            named.with_columns(operations=pl.Series(totals)).select(
-                "section",
-                "corrected",
-                "operations",
-                elapsed_s=pl.col("start_s").cast(pl.Float64) + seconds,
-                throughput_ops_s=pl.when(seconds > 0).then(pl.col("operations") / seconds),
-                **{name: pl.Series(edges) * self.scale_us for name, edges in reached.items()},
-            )
+        return named.with_columns(operations=pl.Series(totals)).select(
+            "section",
+            "corrected",
+            "operations",
+            elapsed_s=pl.col("start_s").cast(pl.Float64) + seconds,
+            throughput_ops_s=pl.when(seconds > 0).then(pl.col("operations") / seconds),
+            **{name: pl.Series(edges) * self.scale_us for name, edges in reached.items()},
         )
 
     def _add(self, keys: pl.DataFrame, low: Ints, high: Ints, counts: Ints) -> None:

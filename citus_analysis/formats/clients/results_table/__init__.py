@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 import numpy as np
@@ -63,18 +62,16 @@ class ResultsTable(Format):
     version: ClassVar[int] = 1
     tables: ClassVar[tuple[str, ...]] = ("stated_runs", "clients", "client_metrics")
     noise: ClassVar[str] = "the header, empty lines, comments above the header"
-    measures: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "AverageLatency": "mean_us",
-            "MinLatency": "min_us",
-            "MaxLatency": "max_us",
-            "p50": "p50_us",
-            "p90": "p90_us",
-            "p95": "p95_us",
-            "p99": "p99_us",
-            "p99.9": "p999_us",
-        }
-    )
+    measures: ClassVar[Mapping[str, str]] = {
+        "AverageLatency": "mean_us",
+        "MinLatency": "min_us",
+        "MaxLatency": "max_us",
+        "p50": "p50_us",
+        "p90": "p90_us",
+        "p95": "p95_us",
+        "p99": "p99_us",
+        "p99.9": "p999_us",
+    }
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header with a throughput or latency and a fact about runs, above numbers only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -12,7 +12,6 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.clients.results_table._columns import Named
 from citus_analysis.formats.clients.results_table._roles import Roles, repetitions
 from citus_analysis.operations import OVERALL
-from citus_analysis.schema import TABLES
 from citus_analysis.texts.metric_names import percentile_of
 from citus_analysis.units import SECONDS_PER_UNIT
 
@@ -70,7 +69,7 @@ def _stated(roles: Roles) -> pl.DataFrame:
             columns[name] = [(text.lower() if name == "phase" else text) or None for text in texts]
         elif name in _FACTS:
             columns[name] = roles.numbers[column.at]
-    return _conformed("stated_runs", columns)
+    return _frame(columns)
 
 
 def _joined(roles: Roles, columns: Sequence[Named], *, bare: bool = False) -> list[str | None]:
@@ -113,14 +112,11 @@ def _clients(roles: Roles) -> pl.DataFrame:
         columns["operations_planned"] = number["operations"]
     if "query_mode" in roles.facts:
         columns["query_mode"] = [text.lower() or None for text in roles.texts(roles.facts["query_mode"])]
-    return _conformed("clients", columns)
+    return _frame(columns)
 
 
-def _conformed(table: str, columns: dict[str, Sequence[object]]) -> pl.DataFrame:
-    parsed = TABLES[table].parsed()
-    return parsed.conform(
-        pl.DataFrame({name: pl.Series(name, values, strict=False) for name, values in columns.items()})
-    )
+def _frame(columns: Mapping[str, Sequence[object]]) -> pl.DataFrame:
+    return pl.DataFrame({name: pl.Series(name, values, strict=False) for name, values in columns.items()})
 
 
 def _scaled(roles: Roles, column: Named | None) -> list[float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -11,19 +11,18 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.clients.ycsb._summary_totals import summary_contradictions
+from citus_analysis.formats.clients._report_lines import MAX_COUNT
+from citus_analysis.formats.clients.ycsb._summary_totals import OPERATIONS, summary_contradictions
 from citus_analysis.operations import COMPOUND, FAILED, is_counted_once
 
 _OPTION_WITH_VALUE: Final = frozenset({"-threads", "-target", "-db", "-P", "-p", "-l"})
 #: Codes of operations that succeeded; clients print an empty code for a status without a name.
 _PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0", "Return=")
-_MAX_COUNT: Final = 10**15
 #: Limit of values that count operations, so that a malformed summary cannot fill the memory.
 _MAX_VALUES: Final = 10_000
-_OPERATIONS: Final = ("Operations", "Total Operations")
-#: The values from which totals are computed.
-_TOTALS: Final = pl.col("value").is_between(0, _MAX_COUNT) & (
-    pl.col("metric").str.starts_with("Return=") | pl.col("metric").is_in(_OPERATIONS) | (pl.col("section") == "OVERALL")
+#: The rows of `client_metrics` from which a client's totals are computed.
+TOTALS: Final = pl.col("value").is_between(0, MAX_COUNT) & (
+    pl.col("metric").str.starts_with("Return=") | pl.col("metric").is_in(OPERATIONS) | (pl.col("section") == "OVERALL")
 )
 
 
@@ -62,7 +61,7 @@ class Client:
             self.time_limit_s = float(text.split()[-2])
 
     def add_totals(self, values: Iterable[tuple[str, str, float]]) -> None:
-        """Keep values of :func:`totals`, a few per operation."""
+        """Keep values of :data:`TOTALS`, a few per operation."""
         for section, metric, value in islice(values, _MAX_VALUES - len(self.values)):
             self.values.setdefault((section, metric), value)
 
@@ -125,15 +124,15 @@ class Client:
 
     @property
     def _completed(self) -> bool:
-        overall = {metric for section, metric in self.values if section == "OVERALL"}
-        return {"RunTime", "Throughput"} <= overall and any(section != "OVERALL" for section, _ in self.values)
+        overall = {("OVERALL", "RunTime"), ("OVERALL", "Throughput")} <= self.values.keys()
+        return overall and any(section != "OVERALL" for section, _ in self.values)
 
     @property
     def _connected_threads(self) -> float | None:
         """Threads that closed their connection at the end; threads that could not connect do not."""
         if not self._completed:
             return None
-        return next((n for name in _OPERATIONS if (n := self.values.get(("CLEANUP", name))) is not None), None)
+        return next((n for name in OPERATIONS if (n := self.values.get(("CLEANUP", name))) is not None), None)
 
     def _totals(self, *, loading: bool) -> tuple[int | None, int | None]:
         """Numbers of successful and failed operations; from the last status line if no summary was printed."""
@@ -141,7 +140,7 @@ class Client:
         if returns:
             succeeded = sum(n for (_, metric), n in returns.items() if metric in _PLAIN_RETURN)
             return self._without_compound(succeeded, sum(returns.values()) - succeeded)
-        counts = {section: n for (section, metric), n in self.values.items() if metric in _OPERATIONS}
+        counts = {section: n for (section, metric), n in self.values.items() if metric in OPERATIONS}
         if counts and self._completed:
             return self._without_compound(*_split_failed(counts))
         if self.last_total is None:
@@ -153,21 +152,11 @@ class Client:
         twice = sum(
             n
             for (section, metric), n in self.values.items()
-            if section.removesuffix(FAILED) == COMPOUND and metric in _OPERATIONS
+            if section.removesuffix(FAILED) == COMPOUND and metric in OPERATIONS
         )
         attempted = max(int(succeeded + failed - twice), 0)
         failures = min(int(failed), attempted)
         return attempted - failures, failures
-
-
-def totals(metrics: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `client_metrics` from which a client's totals are computed."""
-    return metrics.filter(_TOTALS)
-
-
-def client_rows(clients: Sequence[Client]) -> pl.DataFrame:
-    """Rows of the table `clients`."""
-    return pl.DataFrame([client.facts() for client in clients], infer_schema_length=None, strict=False)
 
 
 def _split_failed(counts: dict[str, float]) -> tuple[float, float]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.formats.clients._messages import SEVERITY, THROWABLE
+from citus_analysis.formats.clients._report_lines import kinds_of
 from citus_analysis.formats.reading.lines import line_frame
-from citus_analysis.formats.reading.signs import contains
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
 RAW: Final = r"^[A-Za-z][\w-]*,[0-9]{1,13},-?[0-9]{1,15}$"
@@ -74,9 +73,9 @@ _KINDS: Final = {
     "raw": RAW,
     "json": _JSON,
     "command": _COMMAND,
-    "launch": _LAUNCH,
     "version": _VERSION,
     "limit": LIMIT,
+    "launch": _LAUNCH,
     "continuation": _CONTINUATION,
     "error": _ERROR,
 }
@@ -91,13 +90,6 @@ _TOLD: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) |
     pl.col("kind").is_in(["noise", "summary"])
     & (pl.col("text").str.starts_with(ONCE[2]) | pl.col("text").is_in(list(ONCE[3:])))
 )
-
-#: Rare kinds, tried only on lines of no other kind: their patterns take longer to compile than a small file takes to
-#: read. No line fits both a rare kind and a common kind after it.
-_SELDOM: Final = (("launch",), ("continuation", "error"))
-#: Lines up to this number are compared one by one, without compiling a pattern for polars.
-_FEW: Final = 8
-_COMMON: Final = tuple(kind for kind in _KINDS if all(kind not in kinds for kinds in _SELDOM))
 
 # Threads share the stream: the text of one can follow that of another without a line end.
 _STATUS_BEGIN: Final = rf"{_CLOCK} -?[0-9]+ sec: "
@@ -118,21 +110,45 @@ _MAX_PIECES: Final = 16
 _WHOLE: Final = rf"{_COMMAND}|^[\w/.~-]*java\s"
 
 
+_TEXT: Final = pl.col("text")
+_PLAIN_STATUS: Final = (
+    _TEXT.str.contains(STATUS)
+    & ~_TEXT.str.starts_with(" ")
+    & (_TEXT.str.count_matches(" sec: ", literal=True) == 1)
+    & (_TEXT.str.ends_with("]") | ~_TEXT.str.contains("[", literal=True))
+)
+#: Whether another message may begin inside a line: a test that excludes nearly all lines in far less time.
+MAY_BE_GLUED: Final = (
+    # The first byte is skipped, so that a message at the beginning of the line does not count.
+    _TEXT.str.slice(1).str.contains_any(list(_TEXTS))
+    # The end of a JSON document, which the launcher's line may follow.
+    | _TEXT.str.strip_chars_start().str.head(1).is_in(["]", "}"])
+    | (_TEXT.str.contains(" sec: ", literal=True) & ~_PLAIN_STATUS)
+)
+#: The text of a line before another message that begins inside it; null if none does.
+GLUED_HEAD: Final = pl.when(~_TEXT.str.contains(_WHOLE)).then(
+    pl.coalesce(_TEXT.str.extract_groups(_GLUED).struct.field("*"))
+)
+
+
 def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     """Lines of a block: `offset`, `length`, `text`, `glued` (text follows without a line end) and `kind`.
 
     `kind` is one of noise, status, summary, raw, json, command, launch, version, limit, continuation, error, or null.
     """
-    # Large files consist mainly of these two kinds of lines, so they skip the search for other kinds.
     frame = line_frame(data, offset)
     if _WITHOUT_BLANK.search(data):
         frame = frame.with_columns(pl.col("text").str.replace(r"^(\[[^\]]+\]),(\S)", "$1, $2"))
-    lines = frame.select("offset", "length", "text", glued=pl.lit(value=False), kind=_kind_of("raw", "summary"))
-    known = lines["kind"].is_not_null()
-    others = lines.filter(~known).with_columns(kind=_kind_of(*_COMMON), suspect=may_be_glued())
+    lines = frame.select("offset", "length", "text", glued=pl.lit(value=False))
+    lines = lines.with_columns(kinds_of(lines["text"], _KINDS))
+    # Large files consist mainly of lines of these two kinds, in which no other message begins.
+    plain = lines["kind"].is_in(["raw", "summary"]).fill_null(value=False)
+    others = lines.filter(~plain).with_columns(suspect=MAY_BE_GLUED)
     if others["suspect"].any():
-        others = _split_glued(others.drop("kind")).with_columns(kind=_kind_of(*_COMMON))
-    return pl.concat([lines.filter(known), _with_seldom(others.select(lines.columns))]).sort("offset")
+        parts = _split_glued(others.drop("kind"))
+        parts = parts.with_columns(kinds_of(parts["text"], _KINDS))
+        lines = pl.concat([lines.filter(plain), parts]).sort("offset")
+    return lines
 
 
 def telling_lines(lines: pl.DataFrame) -> pl.DataFrame:
@@ -140,64 +156,15 @@ def telling_lines(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.filter(_TOLD)
 
 
-def _with_seldom(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines with their kind, also if it is a rare one."""
-    for kinds in _SELDOM:
-        unknown = lines["kind"].is_null().arg_true()
-        if 0 < len(unknown) <= _FEW:
-            found = _kinds_of_few(lines["text"].gather(unknown).to_list(), kinds)
-            lines = lines.with_columns(lines["kind"].scatter(unknown, pl.Series(found, dtype=pl.String)))
-        elif len(unknown):
-            lines = lines.with_columns(kind=pl.coalesce("kind", _kind_of(*kinds)))
-    return lines
-
-
-def _kinds_of_few(texts: list[str], kinds: tuple[str, ...]) -> list[str | None]:
-    tests = {kind: contains(texts, _KINDS[kind]) for kind in kinds}
-    return [next((kind for kind, fitting in tests.items() if fitting[line]), None) for line in range(len(texts))]
-
-
-@cache
-def _kind_of(*kinds: str) -> pl.Expr:
-    # The summary's line "Below is a summary ..., -1" is noise, so it must not pass as a value.
-    text = pl.col("text")
-    tests = [(kind, text.str.contains(_KINDS[kind])) for kind in kinds]
-    if kinds == ("raw", "summary"):
-        tests = [(kind, test & ~text.str.contains(", Below is a summary", literal=True)) for kind, test in tests]
-    return pl.coalesce(*(pl.when(test).then(pl.lit(kind)) for kind, test in tests), pl.lit(None, pl.String))
-
-
-@cache
-def may_be_glued() -> pl.Expr:
-    """Whether another message may begin inside a line: a test that excludes nearly all lines in far less time."""
-    text = pl.col("text")
-    ended = text.str.ends_with("]") | ~text.str.contains("[", literal=True)
-    once = text.str.count_matches(" sec: ", literal=True) == 1
-    plain_status = text.str.contains(STATUS) & ~text.str.starts_with(" ") & once & ended
-    # The first byte is skipped, so that a message at the beginning of the line does not count.
-    within = text.str.slice(1).str.contains_any(list(_TEXTS))
-    # The end of a JSON document, which the launcher's line may follow.
-    closing = text.str.strip_chars_start().str.head(1).is_in(["]", "}"])
-    return within | closing | (text.str.contains(" sec: ", literal=True) & ~plain_status)
-
-
-@cache
-def glued_head() -> pl.Expr:
-    """The text of a line before another message that begins inside it; null if none does."""
-    groups = pl.col("text").str.extract_groups(_GLUED).struct
-    head = pl.coalesce(*(groups.field(str(group)) for group in (1, 2, 3, 4, 5)))
-    return pl.when(~pl.col("text").str.contains(_WHOLE)).then(head)
-
-
 def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines split where another message begins inside them (a `suspect` line); each pass splits off one part."""
     columns = ["offset", "length", "text", "glued"]
-    done, cut = [lines.filter(~lines["suspect"]).select(columns)], glued_head()
+    done = [lines.filter(~lines["suspect"]).select(columns)]
     lines = lines.filter(lines["suspect"]).select(columns)
     for _ in range(_MAX_PIECES):
         if lines.is_empty():
             break
-        lines = lines.with_columns(head=cut, head_length=cut.str.len_bytes().cast(pl.Int64))
+        lines = lines.with_columns(head=GLUED_HEAD, head_length=GLUED_HEAD.str.len_bytes().cast(pl.Int64))
         whole = lines.filter(pl.col("head").is_null())
         glued = lines.filter(pl.col("head").is_not_null())
         done.append(whole.select(columns))

@@ -11,13 +11,12 @@ from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients.ycsb import _status, _summary
-from citus_analysis.formats.clients.ycsb._client import Client, client_rows, totals
+from citus_analysis.formats.clients.ycsb._client import TOTALS, Client
 from citus_analysis.formats.clients.ycsb._json import json_values
 from citus_analysis.formats.clients.ycsb._lines import ONCE, TELLING, classified_lines, telling_lines
 from citus_analysis.formats.clients.ycsb._raw import latency_rows, raw_fields, uniform_fields
 from citus_analysis.formats.reading.lines import reject_runs
 from citus_analysis.formats.sources.content import Block
-from citus_analysis.schema import TABLES
 
 #: Kinds of lines that become rows.
 _CONVERTED: Final = ("summary", "json", "status", "raw", "error")
@@ -63,31 +62,28 @@ class Parser:
         present = set(kinds.unique())
         self.recognised |= not TELLING.isdisjoint(present)
         of_kind = {kind: lines.filter(kinds == kind) for kind in _CONVERTED if kind in present}
-        values = self._values(of_kind)
-        is_point = _summary.is_point(values)
-        points = _summary.with_kinds(values.filter(is_point), self._with_percentiles)
+        values = self._values(of_kind, lines.clear())
+        points = _summary.with_kinds(values.filter(_summary.IS_POINT), self._with_percentiles)
         tables = {
-            "client_metrics": self._metrics(values.filter(~is_point) if points.height else values),
-            "client_series": _either(self._series(of_kind), _summary.series_rows(points)),
+            "client_metrics": self._metrics(values.filter(~_summary.IS_POINT)),
+            "client_series": pl.concat([self._series(of_kind), _summary.series_rows(points)], how="diagonal_relaxed"),
             "client_histogram": _summary.histogram_rows(points),
             "client_latencies": self._latencies(raw_fields(of_kind["raw"]["text"]) if "raw" in of_kind else None),
         }
-        if points.height:
-            self.client.saw(points["kind"].drop_nulls().unique(maintain_order=True))
+        self.client.saw(points["kind"].drop_nulls().unique(maintain_order=True))
         if "error" in of_kind:
             self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
         return _accounted(block, lines, points, tables)
 
     def finish(self) -> Parsed:
         """The client's own row and its errors, which are complete at the end."""
-        return Parsed({"clients": client_rows([self.client]), "client_errors": self._errors}, 0)
+        client = pl.DataFrame([self.client.facts()], infer_schema_length=None, strict=False)
+        return Parsed({"clients": client, "client_errors": self._errors}, 0)
 
     def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with the `reason` of their rejection, null if they are not rejected."""
-        foreign, kinds = self._from_second_client(lines), lines["kind"]
-        failing, self._failing = self._failing, self._failing or bool((kinds == "error").any())
-        if foreign is None and not kinds.null_count() and not (kinds == "continuation").any():
-            return lines.with_columns(reason=pl.lit(None, pl.String))
+        foreign = self._from_second_client(lines)
+        failing, self._failing = self._failing, self._failing or bool((lines["kind"] == "error").any())
         error = pl.col("kind") == "error"
         stray = (pl.col("kind") == "continuation") & ~(error.fill_null(value=False).cum_max() | failing)
         # The label (-l) directly precedes the time of each status line.
@@ -118,22 +114,19 @@ class Parser:
             self.client.add_banner(kind, line)
         return None
 
-    def _values(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    def _values(self, of_kind: dict[str, pl.DataFrame], none: pl.DataFrame) -> pl.DataFrame:
         """Named values of the summary, for every exporter."""
-        found = [_summary.named_values(of_kind["summary"])] if "summary" in of_kind else []
+        values = _summary.named_values(of_kind.get("summary", none))
         if "json" in of_kind:
-            values, fields = json_values(of_kind["json"], self._json)
+            more, fields = json_values(of_kind["json"], self._json)
             self._json = fields.select("section", "name").row(-1)
-            found.append(values)
-        if not found:
-            return _summary.no_values()
-        values = pl.concat(found)
+            values = pl.concat([values, more])
         self._with_percentiles |= set(_summary.sections_with_percentiles(values))
         return values
 
     def _metrics(self, values: pl.DataFrame) -> pl.DataFrame:
         metrics = _summary.metric_rows(values)
-        self.client.add_totals(totals(metrics).select("section", "metric", "value").iter_rows())
+        self.client.add_totals(metrics.filter(TOTALS).select("section", "metric", "value").iter_rows())
         if (metrics["metric"] == "LatencyVariance").any():
             self.client.saw(["histogram"])
         return metrics
@@ -141,18 +134,15 @@ class Parser:
     def _series(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
         """Rows of status lines; repetitions (on the other stream) are left out."""
         if "status" not in of_kind:
-            return TABLES["client_series"].parsed().empty()
+            return pl.DataFrame()
         status = _status.distinct_status(_status.status_fields(of_kind["status"], self.timezone))
         if self._shown is not None:
             status = status.join(self._shown, on=_status.SHOWN, how="anti", maintain_order="left")
         dated = status.filter(pl.col("log_time").is_not_null()).select(_status.SHOWN)
         shown = [*([] if self._shown is None else [self._shown]), dated]
         self._shown = pl.concat(shown).tail(_REMEMBERED)
-        return self._timed(status)
-
-    def _timed(self, status: pl.DataFrame) -> pl.DataFrame:
         if status.is_empty():
-            return TABLES["client_series"].parsed().empty()
+            return pl.DataFrame()
         self.client.add_status(*status.select(_status.STATUS_FACTS).row(0))
         series = _status.series_rows(status, pl.lit(self.client.clock_start, TIME.polars))
         self.client.add_series(*series.select(_status.SERIES_FACTS).row(0))
@@ -160,17 +150,10 @@ class Parser:
 
     def _latencies(self, fields: pl.DataFrame | None) -> pl.DataFrame:
         if fields is None:
-            return TABLES["client_latencies"].parsed().empty()
+            return pl.DataFrame()
         rows, self._first_raw_ms = latency_rows(fields, self._first_raw_ms)
         self.client.saw(["raw"])
         return rows
-
-
-def _either(statuses: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
-    """Rows of both; a log rarely has both, and joining frames with different columns takes time."""
-    if points.is_empty() or statuses.is_empty():
-        return statuses if points.is_empty() else points
-    return pl.concat([statuses, points], how="diagonal_relaxed")
 
 
 def _with_no_buckets(lines: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,6 @@ forms that the measurement types print::
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 import polars as pl
@@ -54,13 +53,11 @@ _HDR_FIELDS: Final = {
     "p999_us": r"99\.9",
     "p9999_us": r"99\.99",
 }
-#: A group with all fields, in the order in which YCSB prints them; a decimal comma precedes a digit.
-_HDR_USUAL: Final = (
-    r"^\[(?P<section>[^\[\]:=]+): "
-    + ", ".join(rf"{key}=(?P<{name}>(?:[^\[\]=, ]|,[0-9])+)" for name, key in _HDR_FIELDS.items())
-    + r"\]$"
+#: The section and the fields of a group as texts, whichever it has.
+_HDR_PARTS: Final = (
+    pl.col("group").str.extract(r"^\[(.+?): Count=").alias("section"),
+    *(pl.col("group").str.extract(rf"[ ]{key}=(.+?)(?:, |\])").alias(name) for name, key in _HDR_FIELDS.items()),
 )
-_HDR_PARTS: Final = pl.col("group").str.extract_groups(_HDR_USUAL)
 _HDR_NUMBERS: Final = _number(pl.col(list(_HDR_FIELDS)))
 #: Without operations YCSB prints 0, NaN and the largest integer.
 _HDR_MEASURED: Final = (
@@ -112,36 +109,21 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
         "log_time",
         "operations_total",
         "rest",
-        *_SELDOM_THERE,
         elapsed_s=pl.when(plausible).then(by_clock).otherwise(pl.col("seconds").cast(pl.Float64)),
         throughput_ops_s=_number(pl.col("rest").str.extract(r"(\S+) current ops/sec")),
     )
-    seldom = [rows(timed) for word, rows in _SELDOM.items() if timed[word].any()]
-    total = timed.select("offset", "elapsed_s", "log_time", "operations_total", "throughput_ops_s")
-    table = pl.concat([total, _hdr_rows(timed), *seldom], how="diagonal")
-    return table.sort("offset", maintain_order=True)
+    groups = (rows(timed) for rows in (_hdr_rows, _average_rows, _raw_rows))
+    return pl.concat([timed.drop("rest"), *groups], how="diagonal").sort("offset", maintain_order=True)
 
 
 def _groups(timed: pl.DataFrame, pattern: str) -> pl.DataFrame:
     groups = pl.col("rest").str.extract_all(pattern).alias("group")
-    rows = timed.lazy().select("offset", "elapsed_s", "log_time", groups).explode("group").drop_nulls("group")
-    return rows.collect()
+    return timed.select("offset", "elapsed_s", "log_time", groups).explode("group").drop_nulls("group")
 
 
 def _hdr_rows(timed: pl.DataFrame) -> pl.DataFrame:
-    groups = _groups(timed, _HDR_GROUP)
-    rows = groups.select("offset", "elapsed_s", "log_time", _HDR_PARTS).unnest("group")
-    if rows["section"].null_count():
-        rows = groups.with_columns(_hdr_parts_in_any_order()).drop("group")
+    rows = _groups(timed, _HDR_GROUP).select("offset", "elapsed_s", "log_time", *_HDR_PARTS)
     return rows.with_columns(_HDR_NUMBERS).with_columns(_HDR_MEASURED)
-
-
-@cache
-def _hdr_parts_in_any_order() -> list[pl.Expr]:
-    """The section and the fields of a group as texts, whichever it has."""
-    group = pl.col("group")
-    fields = (group.str.extract(rf"[ ]{key}=(.+?)(?:, |\])").alias(name) for name, key in _HDR_FIELDS.items())
-    return [group.str.extract(r"^\[(.+?): Count=").alias("section"), *fields]
 
 
 def _average_rows(timed: pl.DataFrame) -> pl.DataFrame:
@@ -162,9 +144,3 @@ def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
         operations=part.field("2").cast(pl.Int64, strict=False),
         mean_us=_number(part.field("3")),
     )
-
-
-#: Text within each of the other forms -> function for its rows. Patterns of forms that a file does not have are not
-#: compiled.
-_SELDOM: Final = {" AverageLatency(": _average_rows, " count: ": _raw_rows}
-_SELDOM_THERE: Final = [pl.col("rest").str.contains(word, literal=True).any().alias(word) for word in _SELDOM]

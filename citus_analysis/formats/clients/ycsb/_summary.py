@@ -18,11 +18,10 @@ import polars as pl
 from citus_analysis.formats.api.redacted_columns import redact_series
 from citus_analysis.formats.clients.ycsb._lines import SUMMARY
 from citus_analysis.operations import INTENDED
-from citus_analysis.schema import TABLES
 from citus_analysis.units import US_PER_MS
 
-#: A name that is a bucket or a point in time.
-_POINT: Final = r"^>?[0-9]{1,15}$"
+#: Whether a value is of a bucket or a point in time, whose names are numeric, and is no metric.
+IS_POINT: Final = pl.col("name").str.contains(r"^>?[0-9]{1,15}$")
 _GROUPS: Final = pl.col("text").str.extract_groups(SUMMARY)
 _MAX_COUNT: Final = 1e15
 _PERCENTILE: Final = "PercentileLatency("
@@ -48,23 +47,10 @@ def named_values(lines: pl.DataFrame) -> pl.DataFrame:
     return lines.select("offset", "length", _GROUPS).unnest("text")
 
 
-def no_values() -> pl.DataFrame:
-    """A frame of :func:`named_values` without rows."""
-    texts = {"section": pl.String, "name": pl.String, "value": pl.String}
-    return pl.DataFrame(schema={"offset": pl.Int64, "length": pl.Int64, **texts})
-
-
-def is_point(values: pl.DataFrame) -> pl.Series:
-    """Whether the names of values are numeric: buckets or points in time, not metrics."""
-    return values["name"].str.contains(_POINT)
-
-
 def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_metrics` for values without a numeric name."""
     # Redact before the unit is split off: apparent units may be the end of a secret.
-    names = values["name"]
-    redacted = redact_series(names)
-    return (values if redacted is names else values.with_columns(redacted)).select(_METRIC)
+    return values.with_columns(redact_series(values["name"])).select(_METRIC)
 
 
 def sections_with_percentiles(values: pl.DataFrame) -> list[str]:
@@ -76,23 +62,19 @@ def with_kinds(points: pl.DataFrame, with_percentiles: set[str]) -> pl.DataFrame
     """Values with numeric names, with their `kind`: the measurement type that printed them.
 
     Args:
-        points: a frame of :func:`named_values`.
+        points: values of :data:`IS_POINT`.
         with_percentiles: sections that print percentiles.
+
+    Returns:
+        The kind of a bucket that no histogram of YCSB has is null.
     """
-    # Most files have none, and the expression takes longer to make than to compute.
-    kind = _point_kind(with_percentiles) if points.height else pl.lit(None, pl.String)
-    return points.with_columns(kind=kind)
-
-
-def _point_kind(with_percentiles: set[str]) -> pl.Expr:
-    """Measurement type of a value with a numeric name; null for a bucket that no histogram of YCSB has."""
     count = pl.col("value").cast(pl.Float64)
     is_count = count.is_between(0, _MAX_COUNT) & (count % 1 == 0)
     highest = pl.col("name").cast(pl.Int64, strict=False)
     width = _hdr_width(highest)
     percentiles = pl.col("section").is_in(list(with_percentiles))
     overflow = pl.col("name").str.starts_with(">")
-    return (
+    kind = (
         pl.when(~percentiles & ~overflow)
         .then(pl.lit("timeseries"))
         .when(~is_count)
@@ -104,6 +86,7 @@ def _point_kind(with_percentiles: set[str]) -> pl.Expr:
         .when((highest + 1) % width == 0)
         .then(pl.lit("hdrhistogram"))
     )
+    return points.with_columns(kind=kind)
 
 
 def _hdr_width(value: pl.Expr) -> pl.Expr:
@@ -114,8 +97,6 @@ def _hdr_width(value: pl.Expr) -> pl.Expr:
 
 def histogram_rows(points: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_histogram` for points of the kinds histogram and hdrhistogram (column `kind`)."""
-    if points.is_empty():
-        return TABLES["client_histogram"].parsed().empty()
     number = pl.col("name").str.strip_prefix(">").cast(pl.Float64)
     coarse = pl.col("kind") == "histogram"
     width = pl.when(coarse).then(float(US_PER_MS)).otherwise(_hdr_width(number.cast(pl.Int64)).cast(pl.Float64))
@@ -132,8 +113,6 @@ def histogram_rows(points: pl.DataFrame) -> pl.DataFrame:
 
 def series_rows(points: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_series` for points of the kind timeseries (column `kind`)."""
-    if points.is_empty():
-        return TABLES["client_series"].parsed().empty()
     return points.filter(pl.col("kind") == "timeseries").select(
         "section",
         corrected=pl.col("section").str.starts_with(INTENDED),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from citus_analysis.formats.clients._report_lines import Total, contradictions
 from citus_analysis.operations import FAILED, OVERALL
 
-_OPERATIONS = ("Operations", "Total Operations")
+OPERATIONS = ("Operations", "Total Operations")
 _RETURN = "Return="
 #: The run time is printed in whole milliseconds.
 _ROUNDED_MS = 0.5
@@ -27,7 +27,7 @@ def summary_contradictions(
         >>> summary_contradictions({("READ", "Operations"): 10.0, ("READ", "Return=OK"): 9.0})
         'READ operations: 10 printed, but its parts add up to 9'
     """
-    counts = {section: n for (section, metric), n in values.items() if metric in _OPERATIONS}
+    counts = {section: n for (section, metric), n in values.items() if metric in OPERATIONS}
     returns: dict[str, list[float]] = {}
     for (section, metric), n in values.items():
         if metric.startswith(_RETURN):
