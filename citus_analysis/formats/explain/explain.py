@@ -44,7 +44,7 @@ from citus_analysis.formats.explain._rows import plan_frames
 from citus_analysis.formats.explain._segments import HEADER, YAML_BEGINS, Segment, segments
 from citus_analysis.formats.explain._text import QUERY_TEXT, begins_plan
 from citus_analysis.formats.explain._xml import XML_BEGINS
-from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.reading.lines import accounted, line_frame
 from citus_analysis.formats.sources.content import Content
 
 _LIMIT_BYTES: Final = 64 * 2**20
@@ -95,11 +95,8 @@ class Explain(Format):
         _place(found, lines["offset"].to_list(), lines["length"].to_list())
         form, reason = _per_line(found)
         lines = lines.with_columns(form=form, reason=reason)
-        rejects = reject_runs(lines)
-        noise = int(lines.filter(pl.col("form") == "noise")["length"].sum())
-        parsed = int(lines["length"].sum()) - noise - int(rejects["byte_length"].sum())
         plans, nodes = plan_frames([(one.form, plan) for one in found for plan in one.plans])
-        yield Parsed({"plans": plans, "plan_nodes": nodes}, parsed, noise, rejects)
+        yield accounted({"plans": plans, "plan_nodes": nodes}, lines, pl.col("form") == "noise")
 
 
 def _place(found: Sequence[Segment], offsets: Sequence[int], lengths: Sequence[int]) -> None:

@@ -24,8 +24,8 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.perf._columns import FACTOR, MOST_SAMPLES, SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
+from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import TABLES
 
 _RULER: Final = r"^#\s*\.{3,}(?:\s+\.+)*$"
@@ -71,13 +71,7 @@ class PerfReport(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Entries in order."""
-        section = _Section()
-        for block in chunks(content, _complete_bytes):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            parsed, section = _parse_lines(_classified(line_frame(block.data, block.offset), section), section)
-            yield parsed
+        yield from parse_each(chunks(content, _complete_bytes), _parse_block, _Section())
 
 
 def _complete_bytes(data: bytes, offset: int) -> int:
@@ -114,7 +108,8 @@ def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
     ).with_columns(entry=(pl.col("kind") == "entry").cum_sum())
 
 
-def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Section]:
+def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
+    lines = _classified(line_frame(block.data, block.offset), section)
     is_graph = pl.col("kind") == "graph"
     refused = section.other_graphs or bool(
         lines.select((is_graph & pl.col("text").str.contains(_OTHER_GRAPH)).any())[0, 0]
@@ -126,11 +121,7 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
         noise=pl.col("kind").is_in(["blank", "comment"]),
         reason=pl.when(_too_many(lines))
         .then(pl.lit(_TOO_MANY))
-        .when(is_graph & (pl.col("titles") == ""))
-        .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & (pl.col("entry") == 0))
-        .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & after_comment)
+        .when(is_graph & ((pl.col("titles") == "") | (pl.col("entry") == 0) | after_comment))
         .then(pl.lit(_NO_ENTRY))
         .when(is_graph & pl.lit(refused))
         .then(pl.lit(_NO_SHARES))
@@ -142,16 +133,10 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
     lines = lines.join(misread, on="offset", how="left", maintain_order="left")
     lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
     entries = entries.filter(pl.col("reason").is_null())
-    clean = pl.col("reason").is_null()
-    graphs = lines.filter(is_graph & clean & ~pl.col("noise"))
+    graphs = lines.filter(is_graph & pl.col("reason").is_null() & ~pl.col("noise"))
     drawn = {*graphs["section"], *([0] if section.graphs else [])}
     stacks = _stacks(entries.filter(pl.col("section").is_in(list(drawn))), graphs)
-    parsed = Parsed(
-        {"perf_symbols": _symbols(entries), "perf_stacks": stacks},
-        parsed_bytes=int(lines.filter(clean & ~pl.col("noise"))["length"].sum()),
-        noise_bytes=int(lines.filter(clean & pl.col("noise"))["length"].sum()),
-        rejects=reject_runs(lines),
-    )
+    parsed = accounted({"perf_symbols": _symbols(entries), "perf_stacks": stacks}, lines, pl.col("noise"))
     last = lines.row(-1, named=True)
     return parsed, _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
 

@@ -12,9 +12,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from citus_analysis.formats.reading.json_lines import lines_of
+from citus_analysis.formats.reading.texts_between import lines_of, texts_between
 
 _BLANK: Final = ord(" ")
 _NEWLINE: Final = ord("\n")
@@ -38,20 +37,12 @@ def compact_lines(data: bytes, offset: int = 0) -> pl.DataFrame:
 
 
 def _texts(data: bytes) -> pl.Series:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        data = data.decode("utf-8", "replace").encode()
-    text = _without_blanks(np.frombuffer(data, np.uint8))
-    starts, sizes = lines_of(text)
-    if len(starts) < (lines := data.count(b"\n") + (not data.endswith(b"\n") and bool(data))):
-        # The last line contained only blanks.
-        starts, sizes = np.append(starts, [len(text)] * (lines - len(starts))), np.append(sizes, [0])
-    ended = np.append(starts, starts[-1:] + sizes[-1:])
-    array = pa.Array.from_buffers(
-        pa.large_string(), len(starts), [None, pa.py_buffer(ended.astype(np.int64).tobytes()), pa.py_buffer(text)]
-    )
-    return pl.Series("text", array, dtype=pl.String).str.strip_chars_end("\n")
+    lines = len(lines_of(data)[0])
+    text = _without_blanks(np.frombuffer(data.decode("utf-8", "replace").encode(), np.uint8))
+    # A last line without an end is empty if it contained only blanks.
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE) + 1
+    bounds = np.concatenate([[0], ends, [len(text)] * (lines - len(ends))])
+    return texts_between(text, bounds).str.strip_chars_end("\n")
 
 
 def _without_blanks(text: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bytes:

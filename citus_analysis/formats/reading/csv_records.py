@@ -22,7 +22,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
 
@@ -59,10 +59,7 @@ class Records:
             misread = reasons.select("offset", misread="reason")
             lines = lines.join(misread, on="offset", how="left", maintain_order="left")
             lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
-        all_clean = lines["reason"].null_count() == lines.height
-        clean = lines if all_clean else lines.filter(pl.col("reason").is_null())
-        noise = int(clean.filter("noise")["length"].sum())
-        return Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
+        return accounted(tables, lines, pl.col("noise"))
 
 
 def header_of(head: bytes) -> list[str]:

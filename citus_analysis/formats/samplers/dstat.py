@@ -16,6 +16,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Final
 
 import polars as pl
@@ -24,7 +25,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.compact_lines import split_columns
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
 from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.samplers._dstat_columns import Place, places_of
 from citus_analysis.formats.sources.content import Block, Content
@@ -86,16 +87,11 @@ class Dstat(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the file."""
         zone, first_report = timezone_of(hints.options), first_report_option(hints.options) is not False
-        run = _Run()
-        for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            parsed, run = _block(block, run, zone, first_report=first_report)
-            yield parsed
+        parse = partial(_block, zone=zone, first_report=first_report)
+        yield from parse_each(chunks(content), parse, _Run())
 
 
-def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[Parsed, _Run]:
+def _block(block: Block, run: _Run, *, zone: str, first_report: bool) -> tuple[Parsed, _Run]:
     lines = line_frame(block.data, block.offset)
     values = pl.col("text").str.contains(_VALUES)
     lines = lines.with_columns(values=values, stretch=values.rle_id())
@@ -113,10 +109,8 @@ def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[P
         for table, rows in tables.items():
             found.setdefault(table, []).append(rows)
     lines = lines.join(pl.concat(reasons), on="offset", how="left", maintain_order="left")
-    parsed = int(lines.filter(pl.col("values") & pl.col("reason").is_null())["length"].sum())
-    rejects = reject_runs(lines)
     tables = {table: pl.concat(some, how="diagonal") for table, some in found.items()}
-    return Parsed(tables, parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects), run
+    return accounted(tables, lines, ~pl.col("values")), run
 
 
 def _fields(text: str) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs
 from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
@@ -105,21 +106,13 @@ def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, 
         first_report=None if sampler == "sar" else first_report_option(hints.options),
         tables=tables,
     )
-    state: _State | None = None
-    for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
-        if block.oversized:
-            yield reject_oversized(block)
-            continue
-        lines, fields = split_lines(block.data, block.offset)
-        if state is None:
-            state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
-        parsed, state = _parse_block(block, lines, fields, style, state)
-        yield parsed
+    yield from parse_each(chunks(content), partial(_parse_block, style), None)
 
 
-def _parse_block(
-    block: Block, lines: pl.DataFrame, fields: Fields | None, style: _Style, state: _State
-) -> tuple[Parsed, _State]:
+def _parse_block(style: _Style, block: Block, state: _State | None) -> tuple[Parsed, _State]:
+    lines, fields = split_lines(block.data, block.offset)
+    if state is None:
+        state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
     where, clock = placed(lines, state.clock, style.order, style.timezone)
     rows, headers, state = _under_headers(lines, state)
     rows = pl.concat([rows, where], how="horizontal").with_columns(since_boot=_since_boot(style, state))
