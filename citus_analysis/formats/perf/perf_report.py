@@ -24,7 +24,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.perf._columns import FACTOR, MOST_SAMPLES, SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
-from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, line_frame, parse_each
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import TABLES
 
@@ -47,10 +47,6 @@ class _Section:
     ruler: str = ""
     graphs: bool = False
     other_graphs: bool = False
-
-
-#: Reason to reject a header whose number is null in the rows.
-_TOO_MANY: Final = "more samples than 64 bits hold"
 
 
 class PerfReport(Format):
@@ -83,18 +79,14 @@ def _complete_bytes(data: bytes, offset: int) -> int:
 def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
     """Lines with `kind`, the number of their entry, and the properties of their section."""
     text = pl.col("text")
-    kind = (
-        pl.when((text == "") | text.str.contains(_DRAWN))
-        .then(pl.lit("blank"))
-        .when(text.str.starts_with("#"))
-        .then(pl.lit("comment"))
-        .when(text.str.contains(_ENTRY) & ~text.str.contains(FOLDED))
-        .then(pl.lit("entry"))
-        .otherwise(pl.lit("graph"))
-    )
+    kinds: dict[str, pl.Expr | pl.Series] = {
+        "blank": (text == "") | text.str.contains(_DRAWN),
+        "comment": text.str.starts_with("#"),
+        "entry": text.str.contains(_ENTRY) & ~text.str.contains(FOLDED),
+    }
     titled = text.str.contains(_TITLES)
     return lines.with_columns(
-        kind=kind,
+        kind=first_true(kinds).fill_null("graph"),
         section=titled.cum_sum(),
         samples=pl.when(text.str.contains(SAMPLES)).then(text).forward_fill().fill_null(section.samples),
         titles=pl.when(titled).then(text).forward_fill().fill_null(section.titles),
@@ -119,14 +111,14 @@ def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
     after_comment = comments > pl.when(pl.col("kind") == "entry").then(comments).forward_fill()
     lines = lines.with_columns(
         noise=pl.col("kind").is_in(["blank", "comment"]),
-        reason=pl.when(_too_many(lines))
-        .then(pl.lit(_TOO_MANY))
-        .when(is_graph & ((pl.col("titles") == "") | (pl.col("entry") == 0) | after_comment))
-        .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & pl.lit(refused))
-        .then(pl.lit(_NO_SHARES))
-        .when(is_graph & ~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED)),
+        reason=first_true(
+            {
+                "more samples than 64 bits hold": _too_many(lines),
+                _NO_ENTRY: is_graph & ((pl.col("titles") == "") | (pl.col("entry") == 0) | after_comment),
+                _NO_SHARES: is_graph & pl.lit(refused),
+                UNTERMINATED: is_graph & ~pl.col("terminated"),
+            }
+        ),
     )
     entries = _entries(lines)
     misread = entries.select("offset", misread="reason").unique("offset")

@@ -21,7 +21,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, line_frame, parse_each
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, first_true, line_frame, parse_each
 from citus_analysis.formats.sources.content import Block, Content
 
 #: The title of a run, the header of intervals.
@@ -145,13 +145,9 @@ def _parse_block(separator: str | None, block: Block, last_event: str | None) ->
     fields = fields.with_columns(event=pl.when("read").then(above))
     lines = lines.join(fields.select("offset", "read"), on="offset", how="left", maintain_order="left")
     read = pl.col("read").fill_null(value=False)
-    reason = (
-        pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("noise") & ~read)
-        .then(pl.lit("neither a counter nor a metric of perf stat"))
-    )
-    lines = lines.with_columns(reason=reason)
+    stray = ~pl.col("noise") & ~read
+    reasons = {UNTERMINATED: ~pl.col("terminated"), "neither a counter nor a metric of perf stat": stray}
+    lines = lines.with_columns(reason=first_true(reasons))
     good = fields.join(lines.filter(pl.col("reason").is_null()), on="offset", how="semi", maintain_order="left")
     counters = good.filter(pl.col("what").is_null() | (pl.col("what") != "time elapsed"))
     parsed = accounted({"perf_counters": counters_of(counters)}, lines, ~read)

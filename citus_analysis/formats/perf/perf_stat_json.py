@@ -15,7 +15,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.perf.perf_stat import counters_of
-from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, line_frame, parse_each
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, first_true, line_frame, parse_each
 from citus_analysis.formats.sources.content import Block, Content
 
 _VALUE: Final = r'(?:"(?:[^"\\]|\\.)*"|-?(?:[0-9]+(?:\.[0-9]+)?|nan|inf))'
@@ -57,13 +57,9 @@ class PerfStatJson(Format):
 def _parsed(block: Block, last_event: str | None) -> tuple[Parsed, str | None]:
     text = pl.col("text")
     lines = line_frame(block.data, block.offset).with_columns(noise=text.str.contains(_NOISE))
-    reason = (
-        pl.when(~pl.col("terminated") & ~pl.col("noise"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("noise") & ~text.str.contains(_OBJECT))
-        .then(pl.lit(_UNKNOWN))
-    )
-    lines = lines.with_columns(reason=reason)
+    said = ~pl.col("noise")
+    reasons = {UNTERMINATED: said & ~pl.col("terminated"), _UNKNOWN: said & ~text.str.contains(_OBJECT)}
+    lines = lines.with_columns(reason=first_true(reasons))
     good = lines.filter(pl.col("reason").is_null() & ~pl.col("noise"))
     fields = good.select(
         "offset", elapsed=pl.lit(None, pl.String), **{name: _of(*keys) for name, keys in _KEYS.items()}

@@ -54,6 +54,11 @@ def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:
     return start.startswith(b"{") and b'"sysstat"' in start and (b'"file-date"' in start) == of_sadf
 
 
+def in_utf8(text: str) -> str:
+    """A text of a document that was decoded as Latin-1."""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
 @dataclass(frozen=True)
 class JsonReport:
     """One decoded object of `statistics`, which begins at `offset`."""

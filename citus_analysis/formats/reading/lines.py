@@ -120,6 +120,17 @@ def parse_each(
             yield parsed
 
 
+def first_true(cases: Mapping[str, pl.Expr | pl.Series]) -> pl.Expr:
+    """The key of the first condition that holds in each row; null where none does.
+
+    Example:
+        >>> number = pl.col("number")
+        >>> pl.DataFrame({"number": [1, 2, 3]}).select(first_true({"one": number == 1, "low": number < 3})).rows()
+        [('one',), ('low',), (None,)]
+    """
+    return pl.coalesce(pl.when(holds).then(pl.lit(key)) for key, holds in cases.items())
+
+
 def accounted(tables: Mapping[str, Rows], lines: pl.DataFrame, noise: pl.Expr) -> Parsed:
     """The piece for classified lines.
 

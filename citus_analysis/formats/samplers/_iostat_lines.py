@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints
-from citus_analysis.formats.reading.lines import line_frame
+from citus_analysis.formats.reading.lines import first_true, line_frame
 from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
 from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.times.sampler_clock import DATE, TIME, date_order
@@ -91,10 +91,7 @@ class Style:
 @cache
 def _shape() -> pl.Expr:
     """The kind of a line according to its text alone."""
-    shape = pl.lit("row")
-    for name, pattern in reversed(_KINDS):
-        shape = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(shape)
-    return shape
+    return first_true({name: pl.col("text").str.contains(pattern) for name, pattern in _KINDS}).fill_null("row")
 
 
 @cache

@@ -24,11 +24,11 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.compact_lines import split_columns
 from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.sampler_lines import first_report_option, split_columns
 from citus_analysis.formats.samplers._dstat_columns import Place, places_of
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
 from citus_analysis.schema import TABLES
 
@@ -140,10 +140,8 @@ def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
         elif text and not text.startswith('"'):
             strange.append(offset)
     places = places_of(run.groups, run.names)
-    reasons = pl.DataFrame({"offset": pl.Series(strange, dtype=pl.Int64)}).with_columns(
-        reason=pl.lit("not a line of dstat")
-    )
-    return replace(run, places=places), reasons
+    offsets = pl.Series("offset", strange, pl.Int64).to_frame()
+    return replace(run, places=places), offsets.with_columns(reason=pl.lit("not a line of dstat"))
 
 
 def _rows(
@@ -175,20 +173,18 @@ def _held(run: _Run) -> pl.Expr:
 
 
 def _times(fields: pl.DataFrame, run: _Run, zone: str) -> pl.Series:
-    nothing = pl.Series([None] * fields.height, dtype=pl.Datetime("us", "UTC"))
     if "epoch" in run.names:
         epoch = pl.col(str(run.names.index("epoch"))).str.extract(r"^([0-9]{1,11}(?:\.[0-9]+)?)$").cast(pl.Float64)
         return fields.select((epoch * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us", "UTC"))).to_series()
     if "time" not in run.names or run.year is None:
-        return nothing
+        return pl.Series([None] * fields.height, dtype=pl.Datetime("us", "UTC"))
     part = pl.col(str(run.names.index("time"))).str.strip_chars('"').str.extract_groups(_STAMP).struct
     numbers = {name: f"{number:02}" for number, name in enumerate(_MONTHS, 1)}
     month = pl.coalesce(part.field("2"), part.field("3").replace_strict(numbers, default=None, return_dtype=pl.String))
     year = pl.lit(run.year) + (month.cast(pl.Int32) < run.month).cast(pl.Int32)
     text = pl.format("{}-{}-{} {}", year, month, pl.coalesce(part.field("1"), part.field("4")), part.field("5"))
     local = text.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    zoned = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-    return fields.select(zoned.dt.convert_time_zone("UTC")).to_series()
+    return fields.select(in_utc(local, zone)).to_series()
 
 
 def _tables(placed: pl.DataFrame, run: _Run) -> dict[str, pl.DataFrame]:

@@ -23,7 +23,7 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import JsonReport, is_sysstat_json, read_reports
+from citus_analysis.formats.reading.json_reports import JsonReport, in_utf8, is_sysstat_json, read_reports
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT, first_report_option
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, with_derived_await
 from citus_analysis.formats.sources.content import Content
@@ -74,14 +74,13 @@ def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.Da
     listed = [(report.sample, report.content.get("disk")) for report in reports]
     disks = [(sample, disk) for sample, disks in listed if isinstance(disks, list) for disk in disks]
     device = [{"sample": sample, **_device(disk)} for sample, disk in disks if isinstance(disk, dict)]
-    frames = {"cpu_samples": _frame(cpu), "device_samples": with_derived_await(_frame(device))}
+    frames = {
+        "cpu_samples": pl.DataFrame(cpu, infer_schema_length=None),
+        "device_samples": with_derived_await(pl.DataFrame(device, infer_schema_length=None)),
+    }
     return {
         name: frame.join(samples, on="sample", maintain_order="left") for name, frame in frames.items() if frame.height
     }
-
-
-def _frame(rows: list[dict[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _cpu(load: Mapping[str, object]) -> dict[str, float]:
@@ -97,8 +96,7 @@ def _device(disk: Mapping[str, object]) -> dict[str, object]:
     }
     if not isinstance(name, str):
         return {"device": None, **numbers}
-    # The document was decoded as Latin-1; only names can contain characters outside ASCII.
-    name = name.encode("latin-1", "replace").decode("utf-8", "replace")
+    name = in_utf8(name)
     return {"device": name.strip(), "is_group": True if name.startswith(" ") else None, **numbers}
 
 

@@ -41,8 +41,8 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.compact_lines import compact_lines
-from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, parse_each
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, parse_each
+from citus_analysis.formats.reading.sampler_lines import compact_lines
 from citus_analysis.formats.samplers._dump_times import TIME, times_of
 from citus_analysis.formats.samplers._pressure_lines import (
     PERCENT_OF_US,
@@ -159,10 +159,12 @@ def _parsed(local: LocalTime, only: str | None, block: Block, state: _State) -> 
     lines = lines.with_columns(pl.col("value") & ((found["before"] == "") | pl.col("time").is_not_null()))
     known = (text == "") | pl.any_horizontal("value", pl.col("title", "time").is_not_null())
     lines = lines.with_columns(
-        reason=pl.when(~pl.col("terminated") & (text != ""))
-        .then(pl.lit(UNTERMINATED))
-        .when(~known)
-        .then(pl.lit("neither pressure as the kernel writes it nor a time"))
+        reason=first_true(
+            {
+                UNTERMINATED: ~pl.col("terminated") & (text != ""),
+                "neither pressure as the kernel writes it nor a time": ~known,
+            }
+        )
     )
     good = lines.filter(pl.col("reason").is_null())
     rows, state = _numbered(good, state, only)

@@ -37,9 +37,8 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
-from citus_analysis.formats.reading.compact_lines import compact_lines
 from citus_analysis.formats.reading.lines import accounted, beginning, line_frame, parse_each, reject_runs
-from citus_analysis.formats.reading.sampler_lines import is_stamped, may_be_stamped, split_stamp
+from citus_analysis.formats.reading.sampler_lines import compact_lines, is_stamped, may_be_stamped, split_stamp
 from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
 from citus_analysis.formats.sources.content import Block, Content

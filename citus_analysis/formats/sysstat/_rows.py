@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.reading.compact_lines import split_columns
+from citus_analysis.formats.reading.sampler_lines import split_columns
 from citus_analysis.formats.samplers._columns import number_expr
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._tables import judged

@@ -18,13 +18,14 @@ from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks
 from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.formats.sysstat._clock import Clock, order_of, placed
+from citus_analysis.formats.sysstat._clock import Clock, banner_dates, placed
 from citus_analysis.formats.sysstat._lines import classified
 from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._lines import split_lines, with_texts
 from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.times.sampler_clock import date_order
 from citus_analysis.formats.times.zones import timezone_of
 
 NOISE: Final = (
@@ -99,7 +100,7 @@ def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, 
     comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
     style = _Style(
         sampler=sampler,
-        order=order_of(head, dict(hints.options), decimal_comma=comma),
+        order=date_order(banner_dates(head), hints.options, decimal_comma=comma),
         timezone=timezone_of(hints.options),
         comma=comma,
         # sar prints intervals only.

@@ -15,7 +15,7 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import is_sysstat_json, read_reports
+from citus_analysis.formats.reading.json_reports import in_utf8, is_sysstat_json, read_reports
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
@@ -88,12 +88,7 @@ def _row(thing: Mapping[str, object]) -> dict[str, object]:
     if not values or (thread is None and process is None):
         return {}
     texts = {"user": thing.get("UID", thing.get("USER")), "command": thing.get("cmd")}
-    # The document was decoded as Latin-1.
-    read = {
-        name: text.encode("latin-1", "replace").decode("utf-8", "replace")
-        for name, text in texts.items()
-        if isinstance(text, str)
-    }
+    read = {name: in_utf8(text) for name, text in texts.items() if isinstance(text, str)}
     return {"pid": process, "thread": thread, "user": None, "command": None, **read, **values}
 
 

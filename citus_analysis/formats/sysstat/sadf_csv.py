@@ -18,13 +18,14 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, line_frame, parse_each
 from citus_analysis.formats.reading.text_fields import Fields, read_fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
 
 _HEADER: Final = "# hostname;interval;timestamp;"
@@ -92,7 +93,7 @@ def _moments(times: pl.Series, zone: str) -> pl.DataFrame:
     stamp = pl.col("time").str.extract_groups(_STAMP).struct
     local = stamp.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     stated = pl.when(stamp.field("2").is_not_null()).then(local.dt.replace_time_zone("UTC"))
-    here = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
+    here = in_utc(local, zone)
     epoch = pl.col("time").str.extract(r"^([0-9]{1,11})$").cast(pl.Int64) * 1_000_000
     moment = pl.coalesce(stated, here, epoch.cast(pl.Datetime("us", "UTC")))
     return times.drop_nulls().unique(maintain_order=True).to_frame("time").with_columns(sample_time=moment)
@@ -145,19 +146,14 @@ def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
 
 def _reason() -> pl.Expr:
     row = ~pl.col("noise")
-    return (
-        pl.when(~pl.col("terminated") & (pl.col("text") != ""))
-        .then(pl.lit(UNTERMINATED))
-        .when(row & pl.col("rest").is_null())
-        .then(pl.lit("not a line of sadf -d"))
-        .when(row & (pl.col("header") == ""))
-        .then(pl.lit("no header precedes this line"))
-        .when(row & pl.col("sample").is_null())
-        .then(pl.lit("no time"))
-        .when(row & pl.col("header").str.contains("[...]", literal=True))
-        .then(pl.lit(_JOINED))
-        .otherwise("misread")
-    )
+    cases: dict[str, pl.Expr | pl.Series] = {
+        UNTERMINATED: ~pl.col("terminated") & (pl.col("text") != ""),
+        "not a line of sadf -d": row & pl.col("rest").is_null(),
+        "no header precedes this line": row & (pl.col("header") == ""),
+        "no time": row & pl.col("sample").is_null(),
+        _JOINED: row & pl.col("header").str.contains("[...]", literal=True),
+    }
+    return pl.coalesce(first_true(cases), "misread")
 
 
 FORMAT: Final = SadfCsv()

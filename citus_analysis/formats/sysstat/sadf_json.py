@@ -7,7 +7,7 @@ the samples, are noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 import polars as pl
@@ -47,28 +47,12 @@ class SadfJson(Format):
 
 def _moments(reports: list[JsonReport], zone: str) -> list[Moment]:
     stamps = [report.content.get("timestamp") for report in reports]
-    texts = pl.Series([_time_of(stamp) for stamp in stamps], dtype=pl.String)
+    printed = [f"{stamp.get('date')} {stamp.get('time')}" if isinstance(stamp, dict) else None for stamp in stamps]
+    texts = pl.Series(printed, dtype=pl.String)
     local, utc = parse_times(texts, "ymd", zone), parse_times(texts, "ymd")
-    return [
-        Moment(
-            report.content,
-            {
-                "offset": report.offset,
-                "sample": report.sample,
-                "sample_time": utc[index] if _is_utc(stamp) else local[index],
-                "since_boot": False,
-            },
-        )
-        for index, (report, stamp) in enumerate(zip(reports, stamps, strict=True))
-    ]
-
-
-def _time_of(stamp: object) -> str | None:
-    return f"{stamp.get('date')} {stamp.get('time')}" if isinstance(stamp, dict) else None
-
-
-def _is_utc(stamp: Mapping[str, object] | object) -> bool:
-    return isinstance(stamp, dict) and stamp.get("utc") == 1
+    marked = [isinstance(stamp, dict) and stamp.get("utc") == 1 for stamp in stamps]
+    times = [one if is_utc else other for is_utc, one, other in zip(marked, utc, local, strict=True)]
+    return [Moment.of(report, time) for report, time in zip(reports, times, strict=True)]
 
 
 FORMAT: Final = SadfJson()

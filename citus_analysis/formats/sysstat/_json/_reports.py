@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.reading.json_reports import JsonReport, in_utf8
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
 from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
 
@@ -40,6 +42,12 @@ class Moment:
 
     content: Mapping[str, object]
     place: Mapping[str, object]
+
+    @classmethod
+    def of(cls, report: JsonReport, time: datetime | None, *, since_boot: bool = False) -> Moment:
+        """A report with its time."""
+        place = {"offset": report.offset, "sample": report.sample, "sample_time": time, "since_boot": since_boot}
+        return cls(report.content, place)
 
 
 def _plain(table: str, key: str | None) -> dict[str, tuple[str, float]]:
@@ -101,10 +109,7 @@ def _rows(
         names = sorted(flat, key=lambda one: one not in _OLD_SIZES)
         values = {places[one][0]: flat[one] * places[one][1] for one in names if one in places}
         if values:
-            # The document was decoded as Latin-1; only names can contain characters outside ASCII.
-            text = (
-                {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
-            )
+            text = {"item": in_utf8(item)} if isinstance(item, str) else {}
             yield {**moment.place, **text, **values}
 
 
