@@ -93,8 +93,9 @@ class Explain(Format):
         lines = line_frame(content.read(_LIMIT_BYTES))
         found = list(segments(lines["text"].to_list()))
         _place(found, lines["offset"].to_list(), lines["length"].to_list())
-        form, reason = _per_line(found)
-        lines = lines.with_columns(form=form, reason=reason)
+        form = [one.form for one in found for _ in range(one.first, one.end)]
+        reason = [one.reason or None for one in found for _ in range(one.first, one.end)]
+        lines = lines.with_columns(pl.Series("form", form, pl.String), pl.Series("reason", reason, pl.String))
         plans, nodes = plan_frames([(one.form, plan) for one in found for plan in one.plans])
         yield accounted({"plans": plans, "plan_nodes": nodes}, lines, pl.col("form") == "noise")
 
@@ -105,15 +106,6 @@ def _place(found: Sequence[Segment], offsets: Sequence[int], lengths: Sequence[i
         for plan in one.plans:
             plan.offset = offsets[one.first]
             plan.length = offsets[one.end - 1] + lengths[one.end - 1] - plan.offset
-
-
-def _per_line(found: Sequence[Segment]) -> tuple[pl.Series, pl.Series]:
-    sizes = [one.end - one.first for one in found]
-    numbers = pl.Series(range(len(found)), dtype=pl.Int64).repeat_by(pl.Series(sizes, dtype=pl.Int64)).explode()
-    numbers = numbers.drop_nulls()
-    form = pl.Series([one.form for one in found], dtype=pl.String).gather(numbers)
-    reason = pl.Series([one.reason or None for one in found], dtype=pl.String).gather(numbers)
-    return form, reason
 
 
 FORMAT: Final = Explain()

@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Final
@@ -35,8 +35,6 @@ from citus_analysis.schema import Rows
 _FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _QUOTE: Final = ord('"')
 _NEWLINE: Final = ord("\n")
-_COMMA: Final = ord(",")
-_BLANK: Final = ord(" ")
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,8 @@ class _Header:
         if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
             raise FormatError("the first line is not a header of distinct names", place="line 1")
         text = line_frame(head.lstrip(b"\r\n").partition(b"\n")[0])["text"].item(0)
-        return cls(str(text), _schema(names, numbers))
+        kinds = {name: pl.Float64() if name in numbers else pl.String() for name in names}
+        return cls(str(text), pl.Schema(kinds))
 
 
 def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Records | Parsed]:
@@ -132,10 +131,6 @@ def _complete(data: bytes, _offset: int) -> int:
     return int(outside[-1]) + 1 if len(outside) else 0
 
 
-def _schema(names: Sequence[str], numbers: Collection[str]) -> pl.Schema:
-    return pl.Schema({name: pl.Float64() if name in numbers else pl.String() for name in names})
-
-
 def _records_of(block: Block, header: _Header) -> Records:
     """The records of a block that begins where a record begins and ends where one ends, or the file."""
     schema = header.schema
@@ -153,7 +148,7 @@ def _records_of(block: Block, header: _Header) -> Records:
         ),
     )
     good = lines.filter(~pl.col("noise") & pl.col("reason").is_null())
-    return Records(_fields(good, block, schema).with_columns(good["offset"]), lines)
+    return Records(_fields(good, schema).with_columns(good["offset"]), lines)
 
 
 def _whole(lines: pl.DataFrame, count: int) -> pl.Series:
@@ -179,51 +174,14 @@ def _joined(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _fields(good: pl.DataFrame, block: Block, schema: pl.Schema) -> pl.DataFrame:
+def _fields(good: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     if good.is_empty():
         return pl.DataFrame(schema=schema)
-    numbers = [name for name, kind in schema.items() if kind == pl.Float64()]
-    plain = _plain(_bytes_of(good, block), schema) if numbers else None
-    return _texts(good, schema, numbers) if plain is None else plain
-
-
-def _bytes_of(good: pl.DataFrame, block: Block) -> bytes:
-    """The lines of records with a line end each; of the block itself where nothing was changed or left out."""
-    begin, end = int(good["offset"].item(0)), int(good["offset"].item(-1) + good["length"].item(-1))
-    size = int(good["text"].str.len_bytes().sum()) + good.height
-    if end - begin == int(good["length"].sum()) == size:
-        return block.data[begin - block.offset : end - block.offset]
-    return _joined_text(good)
-
-
-def _joined_text(good: pl.DataFrame) -> bytes:
-    return (str(good["text"].str.join("\n").item()) + "\n").encode()
-
-
-def _plain(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
-    """The fields where all numbers are plain ones; None where they have to be read as texts first."""
-    if b'"' in data or _begins_blank(data):
-        return None
-    try:
-        return pl.read_csv(data, has_header=False, schema=schema, eol_char="\n", quote_char=None)
-    except pl.exceptions.PolarsError:
-        return None
-
-
-def _begins_blank(data: bytes) -> bool:
-    """Whether a field begins with a blank, which polars skips before a number (though not after it)."""
-    array = np.frombuffer(data, dtype=np.uint8)
-    small = np.flatnonzero(array <= _BLANK)
-    # The byte before the first one is the last one: a line end.
-    before = array[small[array[small] != _NEWLINE] - 1]
-    return bool(((before == _COMMA) | (before == _NEWLINE)).any())
-
-
-def _texts(good: pl.DataFrame, schema: pl.Schema, numbers: Sequence[str]) -> pl.DataFrame:
+    data = (str(good["text"].str.join("\n").item()) + "\n").encode()
     texts = dict.fromkeys(schema, pl.String())
-    data = BytesIO(_joined_text(good))
-    frame = pl.read_csv(data, has_header=False, schema=texts, eol_char="\n", infer_schema=False)
+    frame = pl.read_csv(BytesIO(data), has_header=False, schema=texts, eol_char="\n", infer_schema=False)
     return frame.with_columns(
         pl.when(pl.col(name).is_not_null()).then(pl.col(name).cast(pl.Float64, strict=False).fill_null(np.nan))
-        for name in numbers
+        for name, kind in schema.items()
+        if kind == pl.Float64()
     )

@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import LineBegin
-from citus_analysis.formats.reading.texts_between import lines_of, texts_between
 
 #: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
@@ -29,12 +28,6 @@ _STAMP_BEGIN: Final = LineBegin(STAMP.removeprefix("^").encode())
 #: The first line of the texts of iostat, mpstat, pidstat and sar, and the beginning of their JSON.
 SYSSTAT_BANNER: Final = Opening(b"Linux ", rb"\S+ \([^\n]*\)[ \t][^\n]*[0-9]", repeats=True)
 SYSSTAT_DOCUMENT: Final = Opening(b"{", rb'\s*"sysstat"\s*:', whole=True)
-
-
-_BLANK: Final = ord(" ")
-_NEWLINE: Final = ord("\n")
-_OTHER_BLANKS: Final = (b"\t", b"\r", b"\x0b", b"\x0c")
-_TO_BLANKS: Final = bytes.maketrans(b"".join(_OTHER_BLANKS), b" " * len(_OTHER_BLANKS))
 
 
 def first_report_option(options: Mapping[str, str]) -> bool | None:
@@ -78,31 +71,8 @@ def compact_lines(data: bytes, offset: int = 0) -> pl.DataFrame:
 
     `text` has single blanks between columns and none at its ends; bytes that are not UTF-8 become U+FFFD.
     """
-    starts, sizes = lines_of(data)
-    if not offset and data.startswith(BOM_UTF8):
-        data = b"   " + data[len(BOM_UTF8) :]
-    # Most programs write none of these, and searching for them takes a tenth of the time of replacing them.
-    texts = _texts(data.translate(_TO_BLANKS) if any(other in data for other in _OTHER_BLANKS) else data)
-    terminated = np.arange(len(starts)) < data.count(b"\n")
-    return pl.DataFrame({"offset": starts + offset, "length": sizes, "text": texts, "terminated": terminated})
-
-
-def _texts(data: bytes) -> pl.Series:
-    lines = len(lines_of(data)[0])
-    text = _without_blanks(np.frombuffer(data.decode("utf-8", "replace").encode(), np.uint8))
-    # A last line without an end is empty if it contained only blanks.
-    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE) + 1
-    bounds = np.concatenate([[0], ends, [len(text)] * (lines - len(ends))])
-    return texts_between(text, bounds).str.strip_chars_end("\n")
-
-
-def _without_blanks(text: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bytes:
-    # Keep the last blank of a run unless the line ends after it; blanks at the beginning of a line are removed below.
-    blank = text == _BLANK
-    dropped = blank.copy()
-    dropped[:-1] &= blank[1:] | (text[1:] == _NEWLINE)
-    alone: bytes = text[~dropped].tobytes()
-    return alone.removeprefix(b" ").replace(b"\n ", b"\n") if b"\n " in alone or alone[:1] == b" " else alone
+    compact = pl.col("text").str.replace_all(r"[ \t\r\x0b\x0c]+", " ").str.strip_chars(" ")
+    return line_frame(data, offset).with_columns(compact)
 
 
 def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separator: str = " ") -> pl.DataFrame:

@@ -33,7 +33,6 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import accounted, beginning, chunks, line_frame, parse_each
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, may_be_stamped
-from citus_analysis.formats.reading.signs import first_texts
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_lines import Style
@@ -73,9 +72,10 @@ class Iostat(Format):
         """Detects the CPU and device headers, which no other sampler prints."""
         if b"avg-cpu:" not in head and b"Device" not in head:
             return 0.0
-        kinds = _first_kinds(head)
-        known = {"cpu_header", "device_header"} & set(kinds)
-        if not known or kinds[0] not in {"banner", *iostat_lines.MARKERS}:
+        # Whether most lines are stamped decides how they are read.
+        lines = iostat_lines.classified(line_frame(head if may_be_stamped(head) else beginning(head, _TELLING)))
+        kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
+        if not {"cpu_header", "device_header"} & set(kinds) or kinds[0] not in {"banner", *iostat_lines.MARKERS}:
             return 0.0
         return 0.95 if kinds[0] == "banner" else 0.8
 
@@ -84,17 +84,6 @@ class Iostat(Format):
         style = Style.of_lines(iostat_lines.classified(line_frame(content.head)), hints)
         blocks = chunks(content, partial(iostat_lines.complete_bytes, stamped=style.stamped))
         yield from parse_each(blocks, partial(_parse_chunk, style), _Position())
-
-
-def _first_kinds(head: bytes) -> list[str]:
-    """Kinds of the first lines that are not blank."""
-    # Whether most lines are stamped decides how they are read.
-    stamped = may_be_stamped(head)
-    texts = None if stamped else first_texts(head, _TELLING)
-    if texts is not None:
-        return [iostat_lines.kind_of(text) for text in texts]
-    lines = iostat_lines.classified(line_frame(head if stamped else beginning(head, _TELLING)))
-    return lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
 
 
 def _parse_chunk(style: Style, block: Block, position: _Position) -> tuple[Parsed, _Position]:

@@ -81,7 +81,7 @@ class Vmstat(Format):
         """Detects the title and header among the first lines."""
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0
-        whole = may_be_stamped(head) or _is_clocked(head)
+        whole = may_be_stamped(head) or _CLOCKED.search(head) is not None
         lines = _lines(head, 0, stamped=None) if whole else compact_lines(beginning(head, 2))
         first = [text for text in lines["text"] if text and not text.startswith("#")][:2]
         return 0.95 if any(contains(first, _HEADER)) else 0.0
@@ -93,15 +93,12 @@ class Vmstat(Format):
             FormatError: the header names an ambiguous time zone.
         """
         stamped = may_be_stamped(content.head) and is_stamped(line_frame(content.head))
-        style = replace(Style.of(content.path, hints, stamped=stamped), clocked=_is_clocked(content.head))
+        style = replace(
+            Style.of(content.path, hints, stamped=stamped), clocked=_CLOCKED.search(content.head) is not None
+        )
         other = _other_output(content.head)
         parse = _parse_block if other is None else partial(_rejected, other)
         yield from parse_each(content.blocks(), parse, style)
-
-
-def _is_clocked(head: bytes) -> bool:
-    """Whether ExaWatcher put a time of day before each line."""
-    return _CLOCKED.search(head) is not None
 
 
 def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:

@@ -22,7 +22,8 @@ ALL_CPUS: Final = ("all", "-1")
 NO_NUMBER: Final = "not a number, or out of its column's range"
 #: pidstat prints this for rates that it is not permitted to read.
 _UNREADABLE: Final = -1.0
-_PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
+#: Columns of every row.
+PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
 #: The row of a thread has no process, and that of a process no thread.
 _OPTIONAL: Final = frozenset({"pid", "thread"})
 #: CPU columns that are sums of printed ones.
@@ -123,7 +124,7 @@ def _pressures(fields: pl.DataFrame) -> pl.DataFrame:
             pressure, scope, column = PRESSURE[name]
             kinds.setdefault((pressure, scope), {})[name] = column
     parts = [
-        fields.select(*_PLACE, *names).rename(names).with_columns(pressure=pl.lit(pressure), scope=pl.lit(scope))
+        fields.select(*PLACE, *names).rename(names).with_columns(pressure=pl.lit(pressure), scope=pl.lit(scope))
         for (pressure, scope), names in kinds.items()
     ]
     return pl.concat(parts, how="diagonal")

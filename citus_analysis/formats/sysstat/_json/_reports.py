@@ -15,7 +15,7 @@ import polars as pl
 
 from citus_analysis.formats.reading.json_reports import JsonReport, in_utf8
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
-from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
+from citus_analysis.formats.sysstat._tables import PLACE, rows_of, together, with_misfits
 
 _MEMORY: Final = {
     "memfree": "free_kb",
@@ -91,7 +91,7 @@ def _add(
     if not rows:
         return
     fields = pl.DataFrame(rows, infer_schema_length=None)
-    numbers = [name for name in fields.columns if name not in {"offset", "sample", "sample_time", "since_boot", "item"}]
+    numbers = [name for name in fields.columns if name not in {*PLACE, "item"}]
     report = Report(table, key, {index: (name, 1.0) for index, name in enumerate(numbers)})
     filled = with_misfits(fields.with_columns(pl.col(numbers).cast(pl.Float64)), report)
     for name, some in rows_of(filled, report, sampler).items():

@@ -10,8 +10,8 @@ import polars as pl
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.reading.text_fields import NUMBER, Fields
 from citus_analysis.formats.sysstat._reports import Report
-from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, PLACE, TOPOLOGY, USERS, names_of
-from citus_analysis.formats.sysstat._tables import judged
+from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, TOPOLOGY, USERS, names_of
+from citus_analysis.formats.sysstat._tables import PLACE, judged
 
 _ABSENT: Final = ord("-")
 
