@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from citus_analysis.core.arrow_arrays import nulls
 from citus_analysis.core.column_types import TEXT, ColumnType
@@ -75,32 +75,9 @@ class Column:
         return pa.field(self.name, kind, metadata={name: fact for name, fact in facts.items() if fact})
 
 
-@dataclass(frozen=True)
-class _Conversions:
-    """Expressions that bring a column to its type. Built once: building expressions costs as much as a query.
-
-    Attributes:
-        absent: expression for an absent column.
-        same: expression for a column of the type.
-        other: expression for a column of another type.
-    """
-
-    absent: pl.Expr
-    same: pl.Expr
-    other: pl.Expr
-
-    @classmethod
-    def to(cls, column: Column) -> Self:
-        """The expressions for a column."""
-        import polars as pl
-
-        same = pl.col(column.name)
-        return cls(pl.lit(None, column.dtype).alias(column.name), same, same.cast(column.dtype))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
-    """One table: name, meaning, source of its rows, and its columns in order."""
+    """One table: name, meaning, source of its rows, and its columns in order. Each is defined once: none are equal."""
 
     name: str
     meaning: str
@@ -110,14 +87,6 @@ class Table:
     stated: frozenset[str] = frozenset()
     #: Relations between columns, by which values are doubtful.
     relations: tuple[Relation, ...] = ()
-
-    def __hash__(self) -> int:
-        """The hash of all fields, computed once: results are cached per table, and some tables have 50 columns."""
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.name, self.meaning, self.source, self.columns, self.stated, self.relations))
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -193,10 +162,6 @@ class Table:
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""
-        return self._empty.clone()
-
-    @cached_property
-    def _empty(self) -> pl.DataFrame:
         import polars as pl
 
         return pl.DataFrame(schema=self.polars_schema())
@@ -221,15 +186,12 @@ class Table:
         if list(present.items()) == list(self._dtypes.items()):
             return frame
         self.require_known(present)
-        # Columns that already have the type are not cast, because each cast takes time.
-        return frame.select(
-            made.absent if name not in present else made.same if present[name] == dtype else made.other
-            for (name, dtype), made in zip(self._dtypes.items(), self._conversions, strict=True)
-        )
+        import polars as pl
 
-    @cached_property
-    def _conversions(self) -> tuple[_Conversions, ...]:
-        return tuple(_Conversions.to(column) for column in self.columns)
+        return frame.select(
+            (pl.col(name) if name in present else pl.lit(None)).cast(dtype).alias(name)
+            for name, dtype in self._dtypes.items()
+        )
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """Rows as a record batch of this table's Arrow schema; absent columns become null, texts may stay categories.
