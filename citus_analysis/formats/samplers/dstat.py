@@ -26,11 +26,11 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
 from citus_analysis.formats.reading.sampler_lines import first_report_option, split_columns
+from citus_analysis.formats.samplers._columns import in_whole_numbers
 from citus_analysis.formats.samplers._dstat_columns import Place, places_of
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
-from citus_analysis.schema import TABLES
 
 _BANNER: Final = re.compile(r'^"((?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"')
 _DATE: Final = re.compile(r'"Date:","[0-9]{1,2} ([A-Z][a-z]{2}) ([0-9]{4}) ')
@@ -206,9 +206,7 @@ def _named(rows: pl.DataFrame, table: str, item: str, tool: str) -> pl.DataFrame
     if table == "net_samples":
         return rows.with_columns(interface=pl.lit(item))
     if table == "vm_samples":
-        kinds = TABLES[table].parsed().polars_schema()
-        whole = [name for name in rows.columns if kinds[name].is_integer()]
-        return rows.with_columns(pl.col(name).round().cast(kinds[name]) for name in whole)
+        return in_whole_numbers(rows, table)
     interrupts = [name for name in ("irq_percent", "softirq_percent") if name in rows.columns]
     system = pl.sum_horizontal("sys", *interrupts) if "sys" in rows.columns else pl.lit(None, pl.Float64)
     rows = rows.with_columns(system_percent=system, sampler=pl.lit(tool)).select(pl.exclude("sys"))

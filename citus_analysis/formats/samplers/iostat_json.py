@@ -20,11 +20,9 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import JsonReport, in_utf8, is_sysstat_json, read_reports
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT, first_report_option
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, in_utf8, is_sysstat_json, read_reports
+from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, with_derived_await
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
@@ -33,15 +31,12 @@ from citus_analysis.formats.times.zones import timezone_of
 _DATES: Final = re.compile(r'"(?:date|timestamp)"\s*:\s*"([^"]*)"')
 
 
-class IostatJson(Format):
+class IostatJson(SysstatJson):
     """Output of `iostat -o JSON`."""
 
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
-    noise: ClassVar[str] = "the text around the reports"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""

@@ -16,7 +16,7 @@ TOPOLOGY: Final = ("CORE", "SOCK", "NODE")
 #: The last column of pidstat, which may contain blanks.
 COMMAND: Final = "Command"
 #: Columns that name the user of a process.
-USERS: Final = ("UID", "USER")
+_USERS: Final = ("UID", "USER")
 #: Columns that are `-` in rows of threads or of processes.
 OPTIONAL_KEYS: Final = frozenset({"PID", "TGID", "TID"})
 
@@ -83,9 +83,13 @@ def _fields(texts: pl.Series, names: list[str], report: Report, separator: str) 
         column: pl.col(str(index)).cast(pl.Float64, strict=False) * factor
         for index, (column, factor) in report.numbers.items()
     }
-    if report.table == "process_samples":
-        user = next((index for index, name in enumerate(names) if name in USERS), None)
-        named = {} if user is None else {"user": pl.col(str(user))}
-    else:
-        named = {"item": pl.col(str(names.index(report.key)))} if report.key else {}
+    named = {name: pl.col(str(index)) for name, index in naming(names, report).items()}
     return columns.select(**named, **values)
+
+
+def naming(names: list[str], report: Report) -> dict[str, int]:
+    """The column that names the item of each row, or its user, if there is one."""
+    if report.table == "process_samples":
+        user = next((index for index, name in enumerate(names) if name in _USERS), None)
+        return {} if user is None else {"user": user}
+    return {"item": names.index(report.key)} if report.key else {}

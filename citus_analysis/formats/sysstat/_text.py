@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, first_report_option
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._clock import Clock, banner_dates, placed
@@ -28,7 +30,7 @@ from citus_analysis.formats.sysstat._tables import rows_of, together
 from citus_analysis.formats.times.sampler_clock import date_order
 from citus_analysis.formats.times.zones import timezone_of
 
-NOISE: Final = (
+_NOISE: Final = (
     "banners, empty lines, headers, averages, comments, restarts, and reports without a table (single interrupts, "
     "protocols, sensors, NUMA nodes ...)"
 )
@@ -94,8 +96,19 @@ def _begins(lines: pl.DataFrame) -> bool:
     return bool(kinds) and kinds[0] in {"banner", "header", "restart"} and bool({"header", "restart"} & set(kinds))
 
 
-def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, ...]) -> Iterator[Parsed]:
-    """Samples in the order of the source, in pieces of whole lines."""
+class SysstatText(Format):
+    """A text of a tool of sysstat, whose name is the format's."""
+
+    noise: ClassVar[str] = _NOISE
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the text, in pieces of whole lines."""
+        yield from _parse_text(content, hints, self.name, self.tables)
+
+
+def _parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, ...]) -> Iterator[Parsed]:
     head = classified(content.head)
     comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
     style = _Style(

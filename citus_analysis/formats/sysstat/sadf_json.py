@@ -12,18 +12,16 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
+from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import JsonReport, is_sysstat_json, read_reports
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT
+from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import timezone_of
 
 
-class SadfJson(Format):
+class SadfJson(SysstatJson):
     """Samples of sar in JSON, as `sadf -j` writes them."""
 
     name: ClassVar[str] = "sadf_json"
@@ -33,7 +31,6 @@ class SadfJson(Format):
     )
     noise: ClassVar[str] = "the text around the samples"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the date of sadc's file, which only sadf writes."""
