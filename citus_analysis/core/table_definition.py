@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from citus_analysis.core.arrow_arrays import nulls
@@ -109,15 +109,13 @@ class Table:
         """Column names in order."""
         return [column.name for column in self.columns]
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def parsed(self) -> Table:
         """The part of the table that a format module yields: all columns but the identity columns it does not state."""
-        return self._parsed
-
-    @cached_property
-    def _parsed(self) -> Table:
         kept = tuple(c for c in self.columns if c.name not in IDENTITY_COLUMNS or c.name in self.stated)
         return Table(self.name, self.meaning, self.source, kept, self.stated, self.relations)
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def arrow(self) -> pa.Schema:
         """The table as a schema of Arrow.
 
@@ -130,22 +128,15 @@ class Table:
             >>> {name.decode(): text.decode() for name, text in metadata.items()}
             {'unit': 'µs', 'meaning': 'as reported by the server', 'source': 'derived from log_events'}
         """
-        return self._arrow
-
-    @cached_property
-    def _arrow(self) -> pa.Schema:
         return self._arrow_schema(self.columns, stored=False)
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def stored(self) -> pa.Schema:
         """The schema of the table's Parquet files: without the partition key, texts and categories as plain texts.
 
         Readers derive the same types from files without an Arrow schema, as older versions wrote them, so old and new
         files of a table can be read together.
         """
-        return self._stored
-
-    @cached_property
-    def _stored(self) -> pa.Schema:
         return self._arrow_schema((c for c in self.columns if c.name != PARTITION_KEY), stored=True)
 
     def _arrow_schema(self, columns: Iterable[Column], *, stored: bool) -> pa.Schema:
@@ -211,13 +202,13 @@ class Table:
         import pyarrow as pa
 
         if isinstance(rows, pa.RecordBatch):
-            if rows.schema.equals(self._arrow):
+            if rows.schema.equals(self.arrow()):
                 return rows
             given = dict(zip(rows.schema.names, rows.columns, strict=True))
         else:
             self.require_known(rows.columns)
             if rows.is_empty():
-                return self._no_rows
+                return self.no_rows()
             given = {values.name: _array(values, self[values.name]) for values in rows.iter_columns()}
         self.require_known(given)
         columns = [given[c.name] if c.name in given else nulls(c.type.arrow, len(rows)) for c in self.columns]
@@ -228,7 +219,7 @@ class Table:
         """The schema, with texts as categories if the column is one."""
         import pyarrow as pa
 
-        schema = self._arrow
+        schema = self.arrow()
         for at, (column, values) in enumerate(zip(self.columns, columns, strict=True)):
             if column.type == TEXT and pa.types.is_dictionary(values.type):
                 schema = schema.set(at, schema.field(at).with_type(values.type))
@@ -254,6 +245,7 @@ class Table:
     def _ranges(self) -> dict[str, Bounds]:
         return {column.name: column.range for column in self.columns if column.range != UNBOUNDED}
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def no_rows(self) -> pa.RecordBatch:
         """No rows of this table.
 
@@ -262,13 +254,9 @@ class Table:
             >>> TABLES["rejects"].no_rows().shape
             (0, 6)
         """
-        return self._no_rows
-
-    @cached_property
-    def _no_rows(self) -> pa.RecordBatch:
         import pyarrow as pa
 
-        return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in self._arrow], schema=self._arrow)
+        return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in self.arrow()], schema=self.arrow())
 
     def frame(self, batch: pa.RecordBatch) -> pl.DataFrame:
         """A record batch of this table as a polars frame with its dtypes."""
