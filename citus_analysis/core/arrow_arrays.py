@@ -109,9 +109,7 @@ def arrow_flags(flags: NDArray[np.bool_], valid: NDArray[np.bool_] | None = None
     import numpy as np
     import pyarrow as pa
 
-    known = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    values = pa.py_buffer(np.packbits(flags, bitorder="little"))
-    return pa.Array.from_buffers(pa.bool_(), len(flags), [known, values])
+    return arrow_numbers(flags.view(np.uint8), valid).cast(pa.bool_())
 
 
 def arrow_times(times: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -124,8 +122,7 @@ def arrow_times(times: NDArray[np.int64], valid: NDArray[np.bool_] | None = None
     """
     import pyarrow as pa
 
-    numbers = arrow_numbers(times, valid)
-    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(numbers), numbers.buffers())
+    return arrow_numbers(times, valid).cast(pa.timestamp("us", "UTC"))
 
 
 def integers_of(numbers: NDArray[np.integer], valid: NDArray[np.bool_] | None = None) -> pa.Array:

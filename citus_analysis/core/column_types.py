@@ -90,21 +90,11 @@ def one_of(words: Sequence[str]) -> ColumnType:
 
 @cache
 def _polars(kind: ColumnType) -> pl.DataType:
+    """What polars makes of Arrow's type; only an enumeration has to be told its words."""
     import polars as pl
+    import pyarrow as pa
 
-    if kind.words:
-        return pl.Enum(kind.words)
-    types: dict[ColumnType, pl.DataType] = {
-        TEXT: pl.String(),
-        FLAG: pl.Boolean(),
-        INT32: pl.Int32(),
-        INT64: pl.Int64(),
-        HASH: pl.UInt64(),
-        REAL: pl.Float64(),
-        TIME: pl.Datetime("us", "UTC"),
-        CATEGORY: pl.Categorical(),
-    }
-    return types[kind]
+    return pl.Enum(kind.words) if kind.words else pl.Series(pa.nulls(0, kind.arrow)).dtype
 
 
 @cache

@@ -121,17 +121,11 @@ def in_callers_kind(function: Callable[P, R]) -> Callable[P, R]:
         # All arguments become polars frames, so that decorated functions called by this one return polars, too.
         converted = cast("Callable[..., R]", function)
         result = converted(*map(_in_polars, args), **{name: _in_polars(value) for name, value in kwargs.items()})
-        kind = _kind_of(cast("IntoDataFrame", first))
-        return _converted(result, kind)
+        import narwhals as nw
+
+        return _converted(result, nw.get_native_namespace(cast("IntoDataFrame", first)))
 
     return converting
-
-
-def _kind_of(frame: IntoDataFrame) -> ModuleType:
-    """The package that a frame belongs to."""
-    import narwhals as nw
-
-    return cast("ModuleType", nw.get_native_namespace(frame))
 
 
 def _is_frame(value: object) -> bool:

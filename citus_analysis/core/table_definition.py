@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from citus_analysis.core.arrow_arrays import nulls
 from citus_analysis.core.column_types import TEXT, ColumnType
@@ -75,32 +75,9 @@ class Column:
         return pa.field(self.name, kind, metadata={name: fact for name, fact in facts.items() if fact})
 
 
-@dataclass(frozen=True)
-class _Conversions:
-    """Expressions that bring a column to its type. Built once: building expressions costs as much as a query.
-
-    Attributes:
-        absent: expression for an absent column.
-        same: expression for a column of the type.
-        other: expression for a column of another type.
-    """
-
-    absent: pl.Expr
-    same: pl.Expr
-    other: pl.Expr
-
-    @classmethod
-    def to(cls, column: Column) -> Self:
-        """The expressions for a column."""
-        import polars as pl
-
-        same = pl.col(column.name)
-        return cls(pl.lit(None, column.dtype).alias(column.name), same, same.cast(column.dtype))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
-    """One table: name, meaning, source of its rows, and its columns in order."""
+    """One table: name, meaning, source of its rows, and its columns in order. Each is defined once: none are equal."""
 
     name: str
     meaning: str
@@ -110,14 +87,6 @@ class Table:
     stated: frozenset[str] = frozenset()
     #: Relations between columns, by which values are doubtful.
     relations: tuple[Relation, ...] = ()
-
-    def __hash__(self) -> int:
-        """The hash of all fields, computed once: results are cached per table, and some tables have 50 columns."""
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.name, self.meaning, self.source, self.columns, self.stated, self.relations))
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -140,15 +109,13 @@ class Table:
         """Column names in order."""
         return [column.name for column in self.columns]
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def parsed(self) -> Table:
         """The part of the table that a format module yields: all columns but the identity columns it does not state."""
-        return self._parsed
-
-    @cached_property
-    def _parsed(self) -> Table:
         kept = tuple(c for c in self.columns if c.name not in IDENTITY_COLUMNS or c.name in self.stated)
         return Table(self.name, self.meaning, self.source, kept, self.stated, self.relations)
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def arrow(self) -> pa.Schema:
         """The table as a schema of Arrow.
 
@@ -161,22 +128,15 @@ class Table:
             >>> {name.decode(): text.decode() for name, text in metadata.items()}
             {'unit': 'µs', 'meaning': 'as reported by the server', 'source': 'derived from log_events'}
         """
-        return self._arrow
-
-    @cached_property
-    def _arrow(self) -> pa.Schema:
         return self._arrow_schema(self.columns, stored=False)
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def stored(self) -> pa.Schema:
         """The schema of the table's Parquet files: without the partition key, texts and categories as plain texts.
 
         Readers derive the same types from files without an Arrow schema, as older versions wrote them, so old and new
         files of a table can be read together.
         """
-        return self._stored
-
-    @cached_property
-    def _stored(self) -> pa.Schema:
         return self._arrow_schema((c for c in self.columns if c.name != PARTITION_KEY), stored=True)
 
     def _arrow_schema(self, columns: Iterable[Column], *, stored: bool) -> pa.Schema:
@@ -193,10 +153,6 @@ class Table:
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""
-        return self._empty.clone()
-
-    @cached_property
-    def _empty(self) -> pl.DataFrame:
         import polars as pl
 
         return pl.DataFrame(schema=self.polars_schema())
@@ -221,15 +177,12 @@ class Table:
         if list(present.items()) == list(self._dtypes.items()):
             return frame
         self.require_known(present)
-        # Columns that already have the type are not cast, because each cast takes time.
-        return frame.select(
-            made.absent if name not in present else made.same if present[name] == dtype else made.other
-            for (name, dtype), made in zip(self._dtypes.items(), self._conversions, strict=True)
-        )
+        import polars as pl
 
-    @cached_property
-    def _conversions(self) -> tuple[_Conversions, ...]:
-        return tuple(_Conversions.to(column) for column in self.columns)
+        return frame.select(
+            (pl.col(name) if name in present else pl.lit(None)).cast(dtype).alias(name)
+            for name, dtype in self._dtypes.items()
+        )
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
         """Rows as a record batch of this table's Arrow schema; absent columns become null, texts may stay categories.
@@ -249,13 +202,13 @@ class Table:
         import pyarrow as pa
 
         if isinstance(rows, pa.RecordBatch):
-            if rows.schema.equals(self._arrow):
+            if rows.schema.equals(self.arrow()):
                 return rows
             given = dict(zip(rows.schema.names, rows.columns, strict=True))
         else:
             self.require_known(rows.columns)
             if rows.is_empty():
-                return self._no_rows
+                return self.no_rows()
             given = {values.name: _array(values, self[values.name]) for values in rows.iter_columns()}
         self.require_known(given)
         columns = [given[c.name] if c.name in given else nulls(c.type.arrow, len(rows)) for c in self.columns]
@@ -266,7 +219,7 @@ class Table:
         """The schema, with texts as categories if the column is one."""
         import pyarrow as pa
 
-        schema = self._arrow
+        schema = self.arrow()
         for at, (column, values) in enumerate(zip(self.columns, columns, strict=True)):
             if column.type == TEXT and pa.types.is_dictionary(values.type):
                 schema = schema.set(at, schema.field(at).with_type(values.type))
@@ -292,6 +245,7 @@ class Table:
     def _ranges(self) -> dict[str, Bounds]:
         return {column.name: column.range for column in self.columns if column.range != UNBOUNDED}
 
+    @cache  # noqa: B019 - a table lives as long as the program
     def no_rows(self) -> pa.RecordBatch:
         """No rows of this table.
 
@@ -300,13 +254,9 @@ class Table:
             >>> TABLES["rejects"].no_rows().shape
             (0, 6)
         """
-        return self._no_rows
-
-    @cached_property
-    def _no_rows(self) -> pa.RecordBatch:
         import pyarrow as pa
 
-        return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in self._arrow], schema=self._arrow)
+        return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in self.arrow()], schema=self.arrow())
 
     def frame(self, batch: pa.RecordBatch) -> pl.DataFrame:
         """A record batch of this table as a polars frame with its dtypes."""

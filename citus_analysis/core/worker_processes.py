@@ -61,7 +61,7 @@ def processes(
     executor = loky.ProcessPoolExecutor(
         number, initializer=_begin, initargs=(os.getpid(), outgoing, prepare), env=dict(environment)
     )
-    listener = Thread(target=_listen, args=(incoming, heard or _unheard))
+    listener = Thread(target=_listen, args=(incoming, heard or (lambda _: None)))
     listener.start()
     try:
         executor.submit(int)
@@ -87,10 +87,6 @@ def _listen(messages: _Messages, heard: Callable[[object], None]) -> None:
     with suppress(EOFError):
         while True:
             heard(messages.recv())
-
-
-def _unheard(_message: object) -> None:
-    """Nobody listens."""
 
 
 def _begin(parent: int, messages: _Messages, prepare: Callable[[], None]) -> None:

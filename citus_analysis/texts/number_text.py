@@ -144,8 +144,10 @@ def interval_words(estimate: float, low: float | None = None, high: float | None
         >>> interval_words(3.127, 2.81, 3.44), interval_words(0.691, 0.58, 0.83), interval_words(2.0, None, None)
         ('3.1 (2.8 to 3.4)', '0.69 (0.58 to 0.83)', '2.0')
     """
-    ends = _ends(estimate, low, high)
-    return f"{_short(estimate, estimate)} ({ends[0]} to {ends[1]})" if ends else _short(estimate, estimate)
+    shown = _short(estimate, estimate)
+    if low is None or high is None or not math.isfinite(low) or math.isnan(high):
+        return shown
+    return f"{shown} ({_short(low, estimate)} to {_short(high, estimate)})"
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -168,12 +170,6 @@ def p_text(p: float | None) -> str:
     if p is None or math.isnan(p):
         return MISSING
     return f"{p:.3f}" if p >= _SMALLEST_P else f"< {_SMALLEST_P:g}"
-
-
-def _ends(estimate: float, low: float | None, high: float | None) -> tuple[str, str] | None:
-    if low is None or high is None or not math.isfinite(low) or math.isnan(high):
-        return None
-    return _short(low, estimate), _short(high, estimate)
 
 
 def _short(value: float, like: float) -> str:

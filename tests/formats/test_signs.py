@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from citus_analysis.formats.reading.signs import LineBegin, contains, first_texts
-from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
+from citus_analysis.formats.reading.signs import LineBegin, contains
 
 TEXTS = ["avg-cpu:  %user", "a\x1cb", "", " r  b   swpd", "é 1", "Time: 10:00:00", "x" * 500, "11/20/26 21:10:57"]
 
@@ -15,17 +14,6 @@ TEXTS = ["avg-cpu:  %user", "a\x1cb", "", " r  b   swpd", "é 1", "Time: 10:00:0
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:4]])
 def test_a_pattern_fits_the_texts_that_polars_finds(texts: list[str], pattern: str) -> None:
     assert contains(texts, pattern) == pl.Series(texts).str.contains(pattern).to_list()
-
-
-def test_a_line_of_iostat_has_the_kind_of_its_column() -> None:
-    lines = [text for text in TEXTS if text.isascii() and len(text) < 400]
-    column = iostat_lines.classified(pl.DataFrame({"text": lines}), stamped=False)["kind"]
-    assert [iostat_lines.kind_of(text) for text in lines] == column.to_list()
-
-
-@pytest.mark.parametrize("head", [b"caf\xc3\xa9\n1\n", b"\xff\n", b"x" * 401])
-def test_only_short_texts_of_ascii_are_taken(head: bytes) -> None:
-    assert first_texts(head, 2) is None
 
 
 @pytest.mark.parametrize(("text", "count"), [(b"", 0), (b"1 2\n1 2", 2), (b"\n1 2\n\n 1 2\n1 2\n", 2), (b"a1 2", 0)])

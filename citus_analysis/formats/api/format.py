@@ -117,10 +117,7 @@ class Parsed:
             {name: _rows_between(self.tables[name], int(at[i]), int(at[i + 1])) for name, at in bounds.items()}
             for i in range(len(parsed))
         ]
-        return [self._of_source(*own) for own in zip(tables, parsed, noise, strict=True)]
-
-    def _of_source(self, tables: Mapping[str, pa.RecordBatch], parsed_bytes: int, noise_bytes: int) -> Parsed:
-        return _as_they_are(tables, parsed_bytes, noise_bytes, self.rejects)
+        return [_as_they_are(*own, self.rejects) for own in zip(tables, parsed, noise, strict=True)]
 
     def with_rows(self, tables: Mapping[str, pa.RecordBatch], rejects: pa.RecordBatch) -> Parsed:
         """The piece with other values in numeric columns of its rows."""

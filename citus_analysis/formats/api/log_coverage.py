@@ -9,7 +9,8 @@ likely reason. A duration is *astray* if its record tells neither a session nor 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from citus_analysis.core.arrow_arrays import filled
@@ -77,15 +78,10 @@ class LogCoverage:
 
     def __add__(self, other: LogCoverage) -> LogCoverage:
         """The counts of both, in the order of the log."""
-        return LogCoverage(
-            self.records + other.records,
-            self.logged + other.logged,
-            self.unknown + other.unknown,
-            self.durations + other.durations,
-            self.astray + other.astray,
-            self.alone + other.alone,
-            self.first_unknown if self.first_unknown is not None else other.first_unknown,
-        )
+        *counts, first = astuple(self)
+        *more, later = astuple(other)
+        sums = [*map(add, counts, more), later if first is None else first]
+        return LogCoverage(*sums)
 
     def notes(self) -> list[str]:
         """What a reader must know, with the likely reason and a remedy; empty if most is understood."""

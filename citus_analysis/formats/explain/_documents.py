@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.explain._items import Fact, Item, Plan, bytes_of, read_worker, real, whole
+from citus_analysis.formats.explain._items import Fact, Item, Plan, bytes_of, ms_in_us, read_worker, real, whole
 from citus_analysis.formats.explain._labels import label_of
 from citus_analysis.texts.yaml_text import parse_yaml
-from citus_analysis.units import US_PER_MS
 
 _DEEPEST: Final = 100
 #: Each level of a plan is two levels of YAML.
@@ -19,38 +18,30 @@ _DEEPEST_YAML: Final = 2 * _DEEPEST + 10
 _CONDITION: Final = re.compile(r".*(?:Cond|Filter)$")
 
 
-def _ms(value: object) -> float:
-    return real(value) * US_PER_MS
-
-
 def _kilobytes(value: object) -> int:
     return whole(value) * 1024
 
 
-def _text(value: object) -> str:
-    return str(value)
-
-
 #: Key of a node -> its column, and the function that converts it.
 _KEYS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
-    "Subplan Name": ("subplan_name", _text),
+    "Subplan Name": ("subplan_name", str),
     "Startup Cost": ("startup_cost", real),
     "Total Cost": ("total_cost", real),
     "Plan Rows": ("estimated_rows", real),
     "Plan Width": ("width_bytes", whole),
-    "Actual Startup Time": ("startup_us", _ms),
-    "Actual Total Time": ("total_us", _ms),
+    "Actual Startup Time": ("startup_us", ms_in_us),
+    "Actual Total Time": ("total_us", ms_in_us),
     "Actual Rows": ("actual_rows", real),
     "Actual Loops": ("loops", whole),
     "Workers Planned": ("workers_planned", whole),
     "Workers Launched": ("workers_launched", whole),
-    "Sort Method": ("sort_method", _text),
+    "Sort Method": ("sort_method", str),
     "Peak Memory Usage": ("memory_bytes", _kilobytes),
     "Disk Usage": ("disk_bytes", _kilobytes),
-    "I/O Read Time": ("io_read_us", _ms),
-    "I/O Write Time": ("io_write_us", _ms),
-    "Shared I/O Read Time": ("io_read_us", _ms),
-    "Shared I/O Write Time": ("io_write_us", _ms),
+    "I/O Read Time": ("io_read_us", ms_in_us),
+    "I/O Write Time": ("io_write_us", ms_in_us),
+    "Shared I/O Read Time": ("io_read_us", ms_in_us),
+    "Shared I/O Write Time": ("io_write_us", ms_in_us),
     "WAL Records": ("wal_records", whole),
     "WAL FPI": ("wal_fpi", whole),
     "WAL Bytes": ("wal_bytes", whole),
@@ -120,7 +111,7 @@ def _items(value: object) -> list[object]:
 
 def _summary(entry: Mapping[str, object]) -> dict[str, Fact]:
     keys = {"Planning Time": "planning_us", "Execution Time": "execution_us"}
-    return {column: _ms(entry[key]) for key, column in keys.items() if key in entry}
+    return {column: ms_in_us(entry[key]) for key, column in keys.items() if key in entry}
 
 
 def _node(node: Mapping[str, object], depth: int) -> Item:
@@ -178,7 +169,7 @@ def _jobs(job: Mapping[str, object], depth: int) -> Iterator[Item]:
 def _subplan(subplan: Mapping[str, object], depth: int) -> Item:
     facts: dict[str, Fact] = {}
     if "Subplan Duration" in subplan:
-        facts["total_us"] = _ms(subplan["Subplan Duration"])
+        facts["total_us"] = ms_in_us(subplan["Subplan Duration"])
     _add_received(facts, subplan.get("Intermediate Data Size"))
     item = Item("subplan", "Distributed Subplan", facts)
     for planned in _items(subplan.get("PlannedStmt")):

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from citus_analysis.units import US_PER_MS
+
 Fact = int | float | str
 
 #: Counters that the text omits if they are 0, by the word that begins their line.
@@ -142,6 +144,11 @@ def real(value: object) -> float:
     if not abs(number) < _LARGEST:
         raise ValueError(f"too large a number: {text[:40]}")
     return number
+
+
+def ms_in_us(value: object) -> float:
+    """A time of a plan in microseconds."""
+    return real(value) * US_PER_MS
 
 
 def whole(value: object) -> int:

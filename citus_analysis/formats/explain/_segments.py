@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
@@ -116,13 +116,10 @@ def _frame(lines: Sequence[str], header: int) -> Iterator[Segment]:
     form = "json" if start[:1] in _OPENS else "xml" if start.startswith(XML_BEGINS) else "yaml"
     if form != "yaml" or YAML_BEGINS.match(start):
         marked = [_CONTINUES.sub("", line) for line in inside]
-        yield _shifted(_document(marked, 0, form, len(marked)), at)
+        found = _document(marked, 0, form, len(marked))
     else:
-        yield _shifted(_document(inside, 0, "text", len(inside)), at)
-
-
-def _shifted(segment: Segment, by: int) -> Segment:
-    return Segment(segment.first + by, segment.end + by, segment.form, segment.plans, segment.reason)
+        found = _document(inside, 0, "text", len(inside))
+    yield replace(found, first=at, end=end)
 
 
 def _closes(line: str) -> bool:

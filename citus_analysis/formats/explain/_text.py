@@ -7,11 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from citus_analysis.formats.explain._items import COUNTERS, PLAN_FACTS, Fact, Item, Plan, bytes_of, read_worker
-from citus_analysis.formats.explain._items import real as _real
-from citus_analysis.formats.explain._items import whole as _whole
+from citus_analysis.formats.explain._items import (
+    COUNTERS,
+    PLAN_FACTS,
+    Fact,
+    Item,
+    Plan,
+    bytes_of,
+    ms_in_us,
+    read_worker,
+    real,
+    whole,
+)
 from citus_analysis.formats.explain._labels import split_label
-from citus_analysis.units import US_PER_MS
 
 _N: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,12})?"
 _COST: Final = (
@@ -154,7 +162,7 @@ class _Reader:
         owners = [one.item for one in self.stack if one.item.kind != "node" and one.label < indent]
         if found:
             facts = owners[-1].facts if owners else self.facts
-            facts[column] = _real(found[1]) * US_PER_MS
+            facts[column] = ms_in_us(found[1])
 
 
 def plan_of_text(lines: Sequence[str]) -> Plan:
@@ -217,20 +225,16 @@ def _item_of(label: str) -> Item:
     return Item("node", name, facts)
 
 
-def _ms(value: object) -> float:
-    return _real(value) * US_PER_MS
-
-
 #: Group of a node's line -> its column, and the function that converts it.
 _NUMBERS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
-    "startup_cost": ("startup_cost", _real),
-    "total_cost": ("total_cost", _real),
-    "estimated": ("estimated_rows", _real),
-    "width": ("width_bytes", _whole),
-    "first": ("startup_us", _ms),
-    "last": ("total_us", _ms),
-    "actual": ("actual_rows", _real),
-    "loops": ("loops", _whole),
+    "startup_cost": ("startup_cost", real),
+    "total_cost": ("total_cost", real),
+    "estimated": ("estimated_rows", real),
+    "width": ("width_bytes", whole),
+    "first": ("startup_us", ms_in_us),
+    "last": ("total_us", ms_in_us),
+    "actual": ("actual_rows", real),
+    "loops": ("loops", whole),
 }
 _COUNTS: Final = {
     "Workers Planned": "workers_planned",
@@ -244,9 +248,9 @@ def _add_detail(item: Item, key: str, value: str) -> None:
     """Add a line below a node that is not itself a node."""
     facts = item.facts
     if key in _COUNTS:
-        facts[_COUNTS[key]] = _whole(value)
+        facts[_COUNTS[key]] = whole(value)
     elif key.startswith("Rows Removed by ") and key.endswith("Filter"):
-        facts["removed_rows"] = float(str(facts.get("removed_rows", 0))) + _real(value)
+        facts["removed_rows"] = float(str(facts.get("removed_rows", 0))) + real(value)
     elif key.endswith(("Cond", "Filter")):
         item.conditions.append(f"{key}: {value}")
     elif key in COUNTERS:
@@ -263,7 +267,7 @@ def _of_citus(item: Item, key: str, value: str) -> dict[str, Fact]:
     if key in _SIZES and size is not None:
         return {"received_bytes": size}
     if key == "Subplan Duration" and time:
-        return {"total_us": _ms(time[1])}
+        return {"total_us": ms_in_us(time[1])}
     if key == "Tasks Shown":
         return {"tasks_shown": value}
     if item.kind == "task" and key == "Query":
@@ -271,7 +275,7 @@ def _of_citus(item: Item, key: str, value: str) -> dict[str, Fact]:
     if item.kind == "task" and key == "Node":
         return read_worker(value)
     if item.kind == "job" and key in ("Map Task Count", "Merge Task Count"):
-        return {"task_count": int(item.facts.get("task_count", 0)) + _whole(value)}
+        return {"task_count": int(item.facts.get("task_count", 0)) + whole(value)}
     return {}
 
 
@@ -301,5 +305,5 @@ def _counters(key: str, value: str) -> dict[str, Fact]:
                 # Times of temporary files are separate, as in JSON.
                 column = f"io_{name}_us" if place != "temp" else ""
             if column in COUNTERS[key]:
-                found[column] = _ms(number) if key == "I/O Timings" else _whole(number)
+                found[column] = ms_in_us(number) if key == "I/O Timings" else whole(number)
     return found

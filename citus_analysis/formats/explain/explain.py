@@ -44,7 +44,7 @@ from citus_analysis.formats.explain._rows import plan_frames
 from citus_analysis.formats.explain._segments import HEADER, YAML_BEGINS, Segment, segments
 from citus_analysis.formats.explain._text import QUERY_TEXT, begins_plan
 from citus_analysis.formats.explain._xml import XML_BEGINS
-from citus_analysis.formats.reading.lines import line_frame, reject_runs
+from citus_analysis.formats.reading.lines import accounted, line_frame
 from citus_analysis.formats.sources.content import Content
 
 _LIMIT_BYTES: Final = 64 * 2**20
@@ -93,13 +93,11 @@ class Explain(Format):
         lines = line_frame(content.read(_LIMIT_BYTES))
         found = list(segments(lines["text"].to_list()))
         _place(found, lines["offset"].to_list(), lines["length"].to_list())
-        form, reason = _per_line(found)
-        lines = lines.with_columns(form=form, reason=reason)
-        rejects = reject_runs(lines)
-        noise = int(lines.filter(pl.col("form") == "noise")["length"].sum())
-        parsed = int(lines["length"].sum()) - noise - int(rejects["byte_length"].sum())
+        form = [one.form for one in found for _ in range(one.first, one.end)]
+        reason = [one.reason or None for one in found for _ in range(one.first, one.end)]
+        lines = lines.with_columns(pl.Series("form", form, pl.String), pl.Series("reason", reason, pl.String))
         plans, nodes = plan_frames([(one.form, plan) for one in found for plan in one.plans])
-        yield Parsed({"plans": plans, "plan_nodes": nodes}, parsed, noise, rejects)
+        yield accounted({"plans": plans, "plan_nodes": nodes}, lines, pl.col("form") == "noise")
 
 
 def _place(found: Sequence[Segment], offsets: Sequence[int], lengths: Sequence[int]) -> None:
@@ -108,15 +106,6 @@ def _place(found: Sequence[Segment], offsets: Sequence[int], lengths: Sequence[i
         for plan in one.plans:
             plan.offset = offsets[one.first]
             plan.length = offsets[one.end - 1] + lengths[one.end - 1] - plan.offset
-
-
-def _per_line(found: Sequence[Segment]) -> tuple[pl.Series, pl.Series]:
-    sizes = [one.end - one.first for one in found]
-    numbers = pl.Series(range(len(found)), dtype=pl.Int64).repeat_by(pl.Series(sizes, dtype=pl.Int64)).explode()
-    numbers = numbers.drop_nulls()
-    form = pl.Series([one.form for one in found], dtype=pl.String).gather(numbers)
-    reason = pl.Series([one.reason or None for one in found], dtype=pl.String).gather(numbers)
-    return form, reason
 
 
 FORMAT: Final = Explain()

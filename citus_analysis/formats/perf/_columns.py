@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.number_columns import fits
-from citus_analysis.formats.reading.lines import UNTERMINATED
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true
 
 #: `# Samples: 1K of event 'cpu-clock'`, and the same of old versions and of event groups.
 SAMPLES: Final = (
@@ -56,14 +56,11 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
     cells = _separated(titles) if not ruler else _ruled(titles, ruler)
     aligned = cells.pop("aligned", pl.lit(value=True))
     texts = {name: cells.get(name, pl.lit(None, pl.String)) for name in _TEXTS}
-    texts["command"] = (
-        pl.coalesce(cells["pid_command"].str.extract(r"^[0-9]+:(.*)$"), texts["command"])
-        if ("pid_command" in cells)
-        else texts["command"]
-    )
-    pid = (
-        cells["pid_command"].str.extract(r"^([0-9]+):").cast(pl.Int32, strict=False) if "pid_command" in cells else None
-    )
+    pid = None
+    both = cells.get("pid_command")
+    if both is not None:
+        texts["command"] = pl.coalesce(both.str.extract(r"^[0-9]+:(.*)$"), texts["command"])
+        pid = both.str.extract(r"^([0-9]+):").cast(pl.Int32, strict=False)
     numbers = {
         name: cells[name].str.extract_all(_NUMBER) if name in cells else pl.lit(None, pl.List(pl.String))
         for name in ("self_percent", "children_percent", "samples")
@@ -87,15 +84,13 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
 
 def _reason() -> pl.Expr:
     """Why an entry is rejected; null if it is not."""
-    return (
-        pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("aligned"))
-        .then(pl.lit("its columns do not line up with the titles"))
-        .when(~fits(pl.col("samples"), pl.Int64()).fill_null(value=True))
-        .then(pl.lit("more samples than 64 bits hold"))
-        .when(pl.col("self_percent").is_null())
-        .then(pl.lit("the share that the titles announce is missing"))
+    return first_true(
+        {
+            UNTERMINATED: ~pl.col("terminated"),
+            "its columns do not line up with the titles": ~pl.col("aligned"),
+            "more samples than 64 bits hold": ~fits(pl.col("samples"), pl.Int64()),
+            "the share that the titles announce is missing": pl.col("self_percent").is_null(),
+        }
     )
 
 

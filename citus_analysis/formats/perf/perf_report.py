@@ -24,8 +24,8 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.perf._columns import FACTOR, MOST_SAMPLES, SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, line_frame, parse_each
+from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import TABLES
 
 _RULER: Final = r"^#\s*\.{3,}(?:\s+\.+)*$"
@@ -49,10 +49,6 @@ class _Section:
     other_graphs: bool = False
 
 
-#: Reason to reject a header whose number is null in the rows.
-_TOO_MANY: Final = "more samples than 64 bits hold"
-
-
 class PerfReport(Format):
     """`perf report --stdio`."""
 
@@ -71,13 +67,7 @@ class PerfReport(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Entries in order."""
-        section = _Section()
-        for block in chunks(content, _complete_bytes):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            parsed, section = _parse_lines(_classified(line_frame(block.data, block.offset), section), section)
-            yield parsed
+        yield from parse_each(chunks(content, _complete_bytes), _parse_block, _Section())
 
 
 def _complete_bytes(data: bytes, offset: int) -> int:
@@ -89,18 +79,14 @@ def _complete_bytes(data: bytes, offset: int) -> int:
 def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
     """Lines with `kind`, the number of their entry, and the properties of their section."""
     text = pl.col("text")
-    kind = (
-        pl.when((text == "") | text.str.contains(_DRAWN))
-        .then(pl.lit("blank"))
-        .when(text.str.starts_with("#"))
-        .then(pl.lit("comment"))
-        .when(text.str.contains(_ENTRY) & ~text.str.contains(FOLDED))
-        .then(pl.lit("entry"))
-        .otherwise(pl.lit("graph"))
-    )
+    kinds: dict[str, pl.Expr | pl.Series] = {
+        "blank": (text == "") | text.str.contains(_DRAWN),
+        "comment": text.str.starts_with("#"),
+        "entry": text.str.contains(_ENTRY) & ~text.str.contains(FOLDED),
+    }
     titled = text.str.contains(_TITLES)
     return lines.with_columns(
-        kind=kind,
+        kind=first_true(kinds).fill_null("graph"),
         section=titled.cum_sum(),
         samples=pl.when(text.str.contains(SAMPLES)).then(text).forward_fill().fill_null(section.samples),
         titles=pl.when(titled).then(text).forward_fill().fill_null(section.titles),
@@ -114,7 +100,8 @@ def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
     ).with_columns(entry=(pl.col("kind") == "entry").cum_sum())
 
 
-def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Section]:
+def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
+    lines = _classified(line_frame(block.data, block.offset), section)
     is_graph = pl.col("kind") == "graph"
     refused = section.other_graphs or bool(
         lines.select((is_graph & pl.col("text").str.contains(_OTHER_GRAPH)).any())[0, 0]
@@ -124,34 +111,24 @@ def _parse_lines(lines: pl.DataFrame, section: _Section) -> tuple[Parsed, _Secti
     after_comment = comments > pl.when(pl.col("kind") == "entry").then(comments).forward_fill()
     lines = lines.with_columns(
         noise=pl.col("kind").is_in(["blank", "comment"]),
-        reason=pl.when(_too_many(lines))
-        .then(pl.lit(_TOO_MANY))
-        .when(is_graph & (pl.col("titles") == ""))
-        .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & (pl.col("entry") == 0))
-        .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & after_comment)
-        .then(pl.lit(_NO_ENTRY))
-        .when(is_graph & pl.lit(refused))
-        .then(pl.lit(_NO_SHARES))
-        .when(is_graph & ~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED)),
+        reason=first_true(
+            {
+                "more samples than 64 bits hold": _too_many(lines),
+                _NO_ENTRY: is_graph & ((pl.col("titles") == "") | (pl.col("entry") == 0) | after_comment),
+                _NO_SHARES: is_graph & pl.lit(refused),
+                UNTERMINATED: is_graph & ~pl.col("terminated"),
+            }
+        ),
     )
     entries = _entries(lines)
     misread = entries.select("offset", misread="reason").unique("offset")
     lines = lines.join(misread, on="offset", how="left", maintain_order="left")
     lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
     entries = entries.filter(pl.col("reason").is_null())
-    clean = pl.col("reason").is_null()
-    graphs = lines.filter(is_graph & clean & ~pl.col("noise"))
+    graphs = lines.filter(is_graph & pl.col("reason").is_null() & ~pl.col("noise"))
     drawn = {*graphs["section"], *([0] if section.graphs else [])}
     stacks = _stacks(entries.filter(pl.col("section").is_in(list(drawn))), graphs)
-    parsed = Parsed(
-        {"perf_symbols": _symbols(entries), "perf_stacks": stacks},
-        parsed_bytes=int(lines.filter(clean & ~pl.col("noise"))["length"].sum()),
-        noise_bytes=int(lines.filter(clean & pl.col("noise"))["length"].sum()),
-        rejects=reject_runs(lines),
-    )
+    parsed = accounted({"perf_symbols": _symbols(entries), "perf_stacks": stacks}, lines, pl.col("noise"))
     last = lines.row(-1, named=True)
     return parsed, _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
 

@@ -44,11 +44,11 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.lines import (
     UNTERMINATED,
+    accounted,
     beginning,
     chunks,
     line_frame,
     reject_oversized,
-    reject_runs,
 )
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.schema import TABLES
@@ -178,13 +178,7 @@ def _parse_lines(lines: pl.DataFrame) -> Parsed:
     samples = heads.join(stacks, on="sample", how="left", maintain_order="left").with_columns(
         stack=pl.col("stack").fill_null(_UNKNOWN), samples=pl.lit(1, pl.Int64), event_count=pl.col("period")
     )
-    clean = pl.col("reason").is_null()
-    return Parsed(
-        {"perf_stacks": _aggregate([samples])},
-        parsed_bytes=int(lines.filter(clean & ~pl.col("noise"))["length"].sum()),
-        noise_bytes=int(lines.filter(clean & pl.col("noise"))["length"].sum()),
-        rejects=reject_runs(lines),
-    )
+    return accounted({"perf_stacks": _aggregate([samples])}, lines, pl.col("noise"))
 
 
 def _heads(lines: pl.DataFrame) -> pl.DataFrame:

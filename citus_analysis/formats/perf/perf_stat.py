@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar, Final
 
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, first_true, line_frame, parse_each
 from citus_analysis.formats.sources.content import Block, Content
 
 #: The title of a run, the header of intervals.
@@ -115,13 +116,7 @@ class PerfStat(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Counters in order."""
         separator = _separator(content.head)
-        last_event: str | None = None
-        for block in content.blocks():
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            parsed, last_event = _parse_block(block, separator, last_event)
-            yield parsed
+        yield from parse_each(content.blocks(), partial(_parse_block, separator), None)
 
 
 def _separator(head: bytes) -> str | None:
@@ -138,7 +133,7 @@ def _separator(head: bytes) -> str | None:
     return next((sep for sep in likely if first.str.contains(_FIELDS.replace("SEP", re.escape(sep))).any()), None)
 
 
-def _parse_block(block: Block, separator: str | None, last_event: str | None) -> tuple[Parsed, str | None]:
+def _parse_block(separator: str | None, block: Block, last_event: str | None) -> tuple[Parsed, str | None]:
     text = pl.col("text")
     lines = line_frame(block.data, block.offset).with_columns(
         noise=text.str.contains(_NOISE), run=text.str.contains(_TITLE).cum_sum()
@@ -150,22 +145,12 @@ def _parse_block(block: Block, separator: str | None, last_event: str | None) ->
     fields = fields.with_columns(event=pl.when("read").then(above))
     lines = lines.join(fields.select("offset", "read"), on="offset", how="left", maintain_order="left")
     read = pl.col("read").fill_null(value=False)
-    reason = (
-        pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("noise") & ~read)
-        .then(pl.lit("neither a counter nor a metric of perf stat"))
-    )
-    lines = lines.with_columns(reason=reason)
+    stray = ~pl.col("noise") & ~read
+    reasons = {UNTERMINATED: ~pl.col("terminated"), "neither a counter nor a metric of perf stat": stray}
+    lines = lines.with_columns(reason=first_true(reasons))
     good = fields.join(lines.filter(pl.col("reason").is_null()), on="offset", how="semi", maintain_order="left")
     counters = good.filter(pl.col("what").is_null() | (pl.col("what") != "time elapsed"))
-    clean = pl.col("reason").is_null()
-    parsed = Parsed(
-        {"perf_counters": counters_of(counters)},
-        parsed_bytes=int(lines.filter(clean & read)["length"].sum()),
-        noise_bytes=int(lines.filter(clean & ~read)["length"].sum()),
-        rejects=reject_runs(lines),
-    )
+    parsed = accounted({"perf_counters": counters_of(counters)}, lines, ~read)
     events = good["event"].drop_nulls()
     return parsed, str(events[-1]) if events.len() else last_event
 

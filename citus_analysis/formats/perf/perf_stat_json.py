@@ -15,7 +15,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.perf.perf_stat import counters_of
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, first_true, line_frame, parse_each
 from citus_analysis.formats.sources.content import Block, Content
 
 _VALUE: Final = r'(?:"(?:[^"\\]|\\.)*"|-?(?:[0-9]+(?:\.[0-9]+)?|nan|inf))'
@@ -51,35 +51,22 @@ class PerfStatJson(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Counters in order."""
-        last_event: str | None = None
-        for block in content.blocks():
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            parsed, last_event = _parsed(block, last_event)
-            yield parsed
+        yield from parse_each(content.blocks(), _parsed, None)
 
 
 def _parsed(block: Block, last_event: str | None) -> tuple[Parsed, str | None]:
     text = pl.col("text")
     lines = line_frame(block.data, block.offset).with_columns(noise=text.str.contains(_NOISE))
-    reason = (
-        pl.when(~pl.col("terminated") & ~pl.col("noise"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("noise") & ~text.str.contains(_OBJECT))
-        .then(pl.lit(_UNKNOWN))
-    )
-    lines = lines.with_columns(reason=reason)
+    said = ~pl.col("noise")
+    reasons = {UNTERMINATED: said & ~pl.col("terminated"), _UNKNOWN: said & ~text.str.contains(_OBJECT)}
+    lines = lines.with_columns(reason=first_true(reasons))
     good = lines.filter(pl.col("reason").is_null() & ~pl.col("noise"))
     fields = good.select(
         "offset", elapsed=pl.lit(None, pl.String), **{name: _of(*keys) for name, keys in _KEYS.items()}
     )
     fields = fields.with_columns(pl.col("event").forward_fill().fill_null(pl.lit(last_event, pl.String)))
-    parsed = int(good["length"].sum())
-    rejects = reject_runs(lines)
-    noise = block.length - parsed - int(rejects["byte_length"].sum())
     event = fields["event"][-1] if fields.height else last_event
-    return Parsed({"perf_counters": counters_of(fields)}, parsed, noise, rejects), event
+    return accounted({"perf_counters": counters_of(fields)}, lines, pl.col("noise")), event
 
 
 def _of(*keys: str) -> pl.Expr:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.arrow_arrays import own_words, texts_of
+from citus_analysis.formats.reading.lines import first_true
 from citus_analysis.schema import TABLES
 
 #: Type of the column `since`.
@@ -162,19 +163,13 @@ def _with_notes(compared: pl.DataFrame) -> pl.DataFrame:
     absent = pl.col("row_before").is_null()
     cleared = absent & (pl.col("reset") >= pl.col("from_time")).fill_null(value=False)
     born = absent & ~cleared & (young | (stated & ~evictions))
-    note = (
-        pl.when(pl.col("from_time").is_null())
-        .then(pl.lit("first"))
-        .when(pl.col("row").is_null())
-        .then(pl.lit("gone"))
-        .when(cleared | (both & (other["reset"] | other["since"])))
-        .then(pl.lit("reset"))
-        .when(both & pl.col("decreased"))
-        .then(pl.lit("decreased"))
-        .when(both & evictions & pl.col("since").is_null())
-        .then(pl.lit("evictions"))
-        .when(absent & ~born)
-        .then(pl.lit("new"))
-    )
-    noted = compared.with_columns(note=note, born=born)
+    notes = {
+        "first": pl.col("from_time").is_null(),
+        "gone": pl.col("row").is_null(),
+        "reset": cleared | (both & (other["reset"] | other["since"])),
+        "decreased": both & pl.col("decreased"),
+        "evictions": both & evictions & pl.col("since").is_null(),
+        "new": absent & ~born,
+    }
+    noted = compared.with_columns(note=first_true(notes), born=born)
     return noted.with_columns(known=pl.col("note").is_null() | (pl.col("note") == "evictions"))

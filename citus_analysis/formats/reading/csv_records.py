@@ -11,26 +11,30 @@ Example:
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import (
+    UNTERMINATED,
+    accounted,
+    chunks,
+    first_true,
+    line_frame,
+    reject_oversized,
+)
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
 
 _FIELD: Final = r'(?:"(?:[^"]|"")*"|[^",]*)'
 _QUOTE: Final = ord('"')
 _NEWLINE: Final = ord("\n")
-_COMMA: Final = ord(",")
-_BLANK: Final = ord(" ")
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,7 @@ class Records:
             misread = reasons.select("offset", misread="reason")
             lines = lines.join(misread, on="offset", how="left", maintain_order="left")
             lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
-        all_clean = lines["reason"].null_count() == lines.height
-        clean = lines if all_clean else lines.filter(pl.col("reason").is_null())
-        noise = int(clean.filter("noise")["length"].sum())
-        return Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
+        return accounted(tables, lines, pl.col("noise"))
 
 
 def header_of(head: bytes) -> list[str]:
@@ -102,7 +103,8 @@ class _Header:
         if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
             raise FormatError("the first line is not a header of distinct names", place="line 1")
         text = line_frame(head.lstrip(b"\r\n").partition(b"\n")[0])["text"].item(0)
-        return cls(str(text), _schema(names, numbers))
+        kinds = {name: pl.Float64() if name in numbers else pl.String() for name in names}
+        return cls(str(text), pl.Schema(kinds))
 
 
 def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Records | Parsed]:
@@ -129,10 +131,6 @@ def _complete(data: bytes, _offset: int) -> int:
     return int(outside[-1]) + 1 if len(outside) else 0
 
 
-def _schema(names: Sequence[str], numbers: Collection[str]) -> pl.Schema:
-    return pl.Schema({name: pl.Float64() if name in numbers else pl.String() for name in names})
-
-
 def _records_of(block: Block, header: _Header) -> Records:
     """The records of a block that begins where a record begins and ends where one ends, or the file."""
     schema = header.schema
@@ -142,34 +140,23 @@ def _records_of(block: Block, header: _Header) -> Records:
     text = pl.col("text")
     lines = lines.with_columns(
         noise=(text == "") | (text == header.text),
-        reason=pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when((text != "") & ~_whole(lines, block, len(schema)))
-        .then(pl.lit(f"the header announces {len(schema)} fields")),
+        reason=first_true(
+            {
+                UNTERMINATED: ~pl.col("terminated"),
+                f"the header announces {len(schema)} fields": (text != "") & ~_whole(lines, len(schema)),
+            }
+        ),
     )
     good = lines.filter(~pl.col("noise") & pl.col("reason").is_null())
-    return Records(_fields(good, block, schema).with_columns(good["offset"]), lines)
+    return Records(_fields(good, schema).with_columns(good["offset"]), lines)
 
 
-def _whole(lines: pl.DataFrame, block: Block, count: int) -> pl.Series:
+def _whole(lines: pl.DataFrame, count: int) -> pl.Series:
     """Whether records have `count` fields; only those with quotes need a pattern, which takes longer."""
-    separators = _separators(lines, block)
-    quoted = lines["text"].str.contains('"', literal=True).to_numpy()
-    found = (separators == count - 1) & ~quoted
-    # For texts without quotes, a pattern would give the same result.
-    rest = np.flatnonzero(quoted & (separators >= count - 1))
-    if len(rest):
-        pattern = rf"\A{_FIELD}(?:,{_FIELD}){{{count - 1}}}\z"
-        found[rest] = lines["text"].gather(rest).str.contains(pattern).to_numpy()
-    return pl.Series(found)
-
-
-def _separators(lines: pl.DataFrame, block: Block) -> npt.NDArray[np.integer]:
-    """Commas of each record."""
-    # Sums of 16 bits take a fifth of the time.
-    kind = np.uint16 if lines["length"].to_numpy().max(initial=0) < 2**16 else np.int64
-    commas = np.frombuffer(block.data, dtype=np.uint8) == _COMMA
-    return np.add.reduceat(commas.view(np.uint8), lines["offset"].to_numpy() - block.offset, dtype=kind)
+    found = lines["text"].str.count_matches(",", literal=True) == count - 1
+    quoted = lines["text"].str.contains('"', literal=True).arg_true()
+    pattern = rf"\A{_FIELD}(?:,{_FIELD}){{{count - 1}}}\z"
+    return found.scatter(quoted, lines["text"].gather(quoted).str.contains(pattern)) if len(quoted) else found
 
 
 def _joined(lines: pl.DataFrame) -> pl.DataFrame:
@@ -187,51 +174,14 @@ def _joined(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _fields(good: pl.DataFrame, block: Block, schema: pl.Schema) -> pl.DataFrame:
+def _fields(good: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     if good.is_empty():
         return pl.DataFrame(schema=schema)
-    numbers = [name for name, kind in schema.items() if kind == pl.Float64()]
-    plain = _plain(_bytes_of(good, block), schema) if numbers else None
-    return _texts(good, schema, numbers) if plain is None else plain
-
-
-def _bytes_of(good: pl.DataFrame, block: Block) -> bytes:
-    """The lines of records with a line end each; of the block itself where nothing was changed or left out."""
-    begin, end = int(good["offset"].item(0)), int(good["offset"].item(-1) + good["length"].item(-1))
-    size = int(good["text"].str.len_bytes().sum()) + good.height
-    if end - begin == int(good["length"].sum()) == size:
-        return block.data[begin - block.offset : end - block.offset]
-    return _joined_text(good)
-
-
-def _joined_text(good: pl.DataFrame) -> bytes:
-    return (str(good["text"].str.join("\n").item()) + "\n").encode()
-
-
-def _plain(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
-    """The fields where all numbers are plain ones; None where they have to be read as texts first."""
-    if b'"' in data or _begins_blank(data):
-        return None
-    try:
-        return pl.read_csv(data, has_header=False, schema=schema, eol_char="\n", quote_char=None)
-    except pl.exceptions.PolarsError:
-        return None
-
-
-def _begins_blank(data: bytes) -> bool:
-    """Whether a field begins with a blank, which polars skips before a number (though not after it)."""
-    array = np.frombuffer(data, dtype=np.uint8)
-    small = np.flatnonzero(array <= _BLANK)
-    # The byte before the first one is the last one: a line end.
-    before = array[small[array[small] != _NEWLINE] - 1]
-    return bool(((before == _COMMA) | (before == _NEWLINE)).any())
-
-
-def _texts(good: pl.DataFrame, schema: pl.Schema, numbers: Sequence[str]) -> pl.DataFrame:
+    data = (str(good["text"].str.join("\n").item()) + "\n").encode()
     texts = dict.fromkeys(schema, pl.String())
-    data = BytesIO(_joined_text(good))
-    frame = pl.read_csv(data, has_header=False, schema=texts, eol_char="\n", infer_schema=False)
+    frame = pl.read_csv(BytesIO(data), has_header=False, schema=texts, eol_char="\n", infer_schema=False)
     return frame.with_columns(
         pl.when(pl.col(name).is_not_null()).then(pl.col(name).cast(pl.Float64, strict=False).fill_null(np.nan))
-        for name in numbers
+        for name, kind in schema.items()
+        if kind == pl.Float64()
     )

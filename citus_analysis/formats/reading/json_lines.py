@@ -25,19 +25,6 @@ _BLANKS: Final = b" \t\r\n"
 _LEAST, _MOST = -(2**127), 2**128 - 1
 
 
-def lines_of(data: bytes) -> tuple[Integers, Integers]:
-    r"""Offset of each line of `data`, and its length with the line end.
-
-    Example:
-        >>> [numbers.tolist() for numbers in lines_of(b"ab\n\nc")]
-        [[0, 3, 4], [3, 1, 1]]
-    """
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
-    last = [] if not data or data.endswith(b"\n") else [len(data)]
-    bounds = np.concatenate([[0], ends, last]).astype(np.int64)
-    return bounds[:-1], np.diff(bounds)
-
-
 def decode_lines(
     data: bytes,
     starts: Integers,
@@ -49,8 +36,8 @@ def decode_lines(
 
     Args:
         data: whole lines.
-        starts: offsets of the lines, from :func:`lines_of`.
-        sizes: lengths of the lines, from :func:`lines_of`.
+        starts: offsets of the lines.
+        sizes: lengths of the lines with their ends.
         names: keys to read; other keys are left out, absent ones are null. Of repeated keys, the first counts.
         within: keys to read of nested objects, by the key of each object; they become columns of structures.
 
@@ -58,6 +45,7 @@ def decode_lines(
         One row per object, every value as text; and the line number of each object.
 
     Example:
+        >>> from citus_analysis.formats.reading.texts_between import lines_of
         >>> data = b'{"a": 1}\ncut {"a\n\n{"b": "x", "a": "y"}\n'
         >>> frame, numbers = decode_lines(data, *lines_of(data), ["a", "b"])
         >>> frame.rows(), numbers.tolist()

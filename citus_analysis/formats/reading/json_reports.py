@@ -19,9 +19,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
+from citus_analysis.formats.api.format import Format, Parsed, Reject, reject_rows
+from citus_analysis.formats.api.openings import Opening
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT
 from citus_analysis.formats.sources.content import LINE_CAP, Block, Content
 from citus_analysis.schema import Rows
 
@@ -39,6 +42,14 @@ _HEAD_BYTES: Final = 4096
 _TAIL: Final = 64
 
 
+class SysstatJson(Format):
+    """A JSON document of a tool of sysstat."""
+
+    noise: ClassVar[str] = "the text around the reports"
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
+
+
 def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:
     """Whether a file begins like the JSON of one of sysstat's tools.
 
@@ -52,6 +63,11 @@ def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:
     """
     start = head[:_HEAD_BYTES].lstrip()
     return start.startswith(b"{") and b'"sysstat"' in start and (b'"file-date"' in start) == of_sadf
+
+
+def in_utf8(text: str) -> str:
+    """A text of a document that was decoded as Latin-1."""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)

@@ -10,27 +10,23 @@ Example:
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Parsed
 from citus_analysis.formats.api.redacted_columns import redact_expr
+from citus_analysis.formats.reading.texts_between import lines_of, texts_between
 from citus_analysis.formats.sources.content import BLOCK_BYTES, Block, Content
-from citus_analysis.schema import TABLES
+from citus_analysis.schema import TABLES, Rows
 
 #: Reason to reject a last line without a line end: a truncated number is still a valid number.
 UNTERMINATED: Final = "the file ends inside this line"
 
-_NEWLINE: Final = 10
-_SHORT_BYTES: Final = 2**16
-#: White space of ASCII before the end of a line.
-_BLANK_ENDS: Final = (b" \n", b"\r\n", b"\t\n", b"\x0b\n", b"\x0c\n")
-_BLANKS: Final = b" \r\t\x0b\x0c"
+_State = TypeVar("_State")
 
 
 def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
@@ -39,33 +35,15 @@ def line_frame(data: bytes, offset: int = 0) -> pl.DataFrame:
     `text` lacks trailing white space and, at the beginning of the source, the byte order mark that some editors
     write. Bytes that are not UTF-8 become U+FFFD; offsets do not change.
     """
-    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
-    bounds = _bounds(ends, len(data))
-    bare = _is_bare(data)
-    lines = pl.DataFrame(
-        {
-            "offset": bounds[:-1] + offset,
-            "length": np.diff(bounds),
-            "text": _bare_texts(data, bounds) if bare else _texts(data, bounds),
-            "terminated": np.arange(len(bounds) - 1) < len(ends),
-        }
-    )
-    return lines if bare else lines.with_columns(_first_without_mark(data, offset).str.strip_chars_end())
-
-
-def _is_bare(data: bytes) -> bool:
-    """Whether the text is short and all its lines end without white space: only the line ends have to be removed.
-
-    Of a long text, the search for white space takes longer than the query that removes it.
-    """
-    if len(data) > _SHORT_BYTES:
-        return False
-    return data.isascii() and data[-1:] not in _BLANKS and not any(end in data for end in _BLANK_ENDS)
-
-
-def _bare_texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
-    bounds = bounds - np.minimum(np.arange(len(bounds)), data.count(b"\n"))
-    return _joined_texts(data.replace(b"\n", b""), bounds)
+    starts, sizes = lines_of(data)
+    # Replacement changes lengths but never line ends, so line n stays line n.
+    whole = data.decode("utf-8", "replace").encode()
+    text = texts_between(whole, np.append(0, np.cumsum(lines_of(whole)[1])))
+    terminated = np.arange(len(starts)) < data.count(b"\n")
+    lines = pl.DataFrame({"offset": starts + offset, "length": sizes, "text": text, "terminated": terminated})
+    marked = not offset and data.startswith(codecs.BOM_UTF8)
+    first = pl.when(pl.col("offset") == 0).then(pl.col("text").str.strip_prefix("\ufeff")).otherwise("text")
+    return lines.with_columns((first if marked else pl.col("text")).str.strip_chars_end())
 
 
 def beginning(data: bytes, lines: int, comments: tuple[str, ...] = ()) -> bytes:
@@ -92,37 +70,12 @@ def beginning(data: bytes, lines: int, comments: tuple[str, ...] = ()) -> bytes:
     return data[:end]
 
 
-def _first_without_mark(data: bytes, offset: int) -> pl.Expr:
-    text = pl.col("text")
-    if offset or not data.startswith(codecs.BOM_UTF8):
-        return text
-    return pl.when(pl.col("offset") == 0).then(text.str.strip_prefix("\ufeff")).otherwise(text)
+def whole_lines(data: bytes, _offset: int) -> int:
+    """Number of bytes of complete lines."""
+    return data.rfind(b"\n") + 1
 
 
-def _bounds(ends: np.ndarray[tuple[int], np.dtype[np.int64]], size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    closing = [size] if size and (not len(ends) or ends[-1] != size) else []
-    return np.concatenate([np.zeros(1, dtype=np.int64), ends, np.array(closing, dtype=np.int64)])
-
-
-def _texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        # Replacement changes lengths but never line ends, so line n stays line n.
-        data = data.decode("utf-8", "replace").encode()
-        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE).astype(np.int64) + 1
-        bounds = _bounds(ends, len(data))
-    return _joined_texts(data, bounds)
-
-
-def _joined_texts(data: bytes, bounds: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
-    array = pa.Array.from_buffers(
-        pa.large_string(), len(bounds) - 1, [None, pa.py_buffer(bounds.tobytes()), pa.py_buffer(data)]
-    )
-    return pl.Series("text", array, dtype=pl.String)
-
-
-def chunks(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[Block]:
+def chunks(content: Content, complete: Callable[[bytes, int], int] = whole_lines) -> Iterator[Block]:
     """Blocks that end where a record ends; an incomplete record is held back for the next block.
 
     Args:
@@ -147,6 +100,48 @@ def chunks(content: Content, complete: Callable[[bytes, int], int]) -> Iterator[
     if held is not None:
         # This is the end of the source: no record continues.
         yield held
+
+
+def parse_each(
+    blocks: Iterable[Block], parse: Callable[[Block, _State], tuple[Parsed, _State]], state: _State
+) -> Iterator[Parsed]:
+    """The pieces of blocks, each parsed with the state after those before it; oversized blocks are rejected.
+
+    Args:
+        blocks: blocks in order.
+        parse: returns, for a block and the state before it, its piece and the state after it.
+        state: the state before the first block.
+    """
+    for block in blocks:
+        if block.oversized:
+            yield reject_oversized(block)
+        else:
+            parsed, state = parse(block, state)
+            yield parsed
+
+
+def first_true(cases: Mapping[str, pl.Expr | pl.Series]) -> pl.Expr:
+    """The key of the first condition that holds in each row; null where none does.
+
+    Example:
+        >>> number = pl.col("number")
+        >>> pl.DataFrame({"number": [1, 2, 3]}).select(first_true({"one": number == 1, "low": number < 3})).rows()
+        [('one',), ('low',), (None,)]
+    """
+    return pl.coalesce(pl.when(holds).then(pl.lit(key)) for key, holds in cases.items())
+
+
+def accounted(tables: Mapping[str, Rows], lines: pl.DataFrame, noise: pl.Expr) -> Parsed:
+    """The piece for classified lines.
+
+    Args:
+        tables: the rows.
+        lines: lines with a `reason` where they are rejected.
+        noise: whether a line is noise, if it is not rejected.
+    """
+    clean = lines.filter(pl.col("reason").is_null())
+    noise_bytes = int(clean.filter(noise)["length"].sum())
+    return Parsed(tables, int(clean["length"].sum()) - noise_bytes, noise_bytes, reject_runs(lines))
 
 
 def reject_oversized(block: Block) -> Parsed:

@@ -1,15 +1,24 @@
-"""Helpers shared by the formats of samplers: the beginning of sysstat's outputs, the first report, stamped lines."""
+r"""Lines of samplers: columns separated by blanks, stamps before lines, the beginning of sysstat's outputs.
+
+Of columns separated by blanks, each run of blanks is reduced to one, so that a CSV reader can split them.
+
+Example:
+    >>> compact_lines(b"a   1.5\t2 \r\n\n b", offset=10).rows()
+    [(10, 12, 'a 1.5 2', True), (22, 1, '', True), (23, 2, 'b', False)]
+"""
 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import LineBegin
 
 #: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
@@ -55,3 +64,39 @@ def split_stamp(lines: pl.DataFrame) -> pl.DataFrame:
         stamped.str.extract(STAMP).alias("stamp"),
         stamped.str.replace(STAMP, "").str.strip_chars_end().alias("text"),
     )
+
+
+def compact_lines(data: bytes, offset: int = 0) -> pl.DataFrame:
+    """Lines of a block: `offset` and `length` (line end included) in bytes of the source, `text`, `terminated`.
+
+    `text` has single blanks between columns and none at its ends; bytes that are not UTF-8 become U+FFFD.
+    """
+    compact = pl.col("text").str.replace_all(r"[ \t\r\x0b\x0c]+", " ").str.strip_chars(" ")
+    return line_frame(data, offset).with_columns(compact)
+
+
+def split_columns(texts: pl.Series, count: int, numbers: frozenset[int], separator: str = " ") -> pl.DataFrame:
+    r"""Split texts of exactly `count` columns into columns `0`, `1` ...: those in `numbers` are numbers, others texts.
+
+    Numbers that cannot be read, or are not finite, are null.
+
+    Example:
+        >>> split_columns(pl.Series(["a 1.5", "b x"]), 2, frozenset({1})).rows()
+        [('a', 1.5), ('b', None)]
+    """
+    schema = {str(index): pl.Float64() if index in numbers else pl.String() for index in range(count)}
+    if texts.is_empty():
+        return pl.DataFrame(schema=schema)
+    data = (texts.str.join("\n").item() + "\n").encode()
+    frame = pl.read_csv(
+        BytesIO(data), separator=separator, has_header=False, quote_char=None, schema=schema, ignore_errors=True
+    )
+    if frame.height != len(texts):
+        # The caller has already found the lines; a CSV reader may take other bytes for line ends.
+        parts = texts.to_frame("text").select(pl.col("text").str.split(separator))
+        frame = parts.select(
+            pl.col("text").list.get(int(name), null_on_oob=True).cast(kind, strict=False).alias(name)
+            for name, kind in schema.items()
+        )
+    floats = pl.col(pl.Float64)
+    return frame.with_columns(pl.when(floats.is_finite()).then(floats))

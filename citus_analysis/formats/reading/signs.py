@@ -14,11 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.reading.lines import beginning
-
 _SHORT: Final = 400
-#: White space of ASCII, as polars strips it.
-_BLANKS: Final = " \t\r\x0b\x0c"
 
 
 @dataclass(frozen=True)
@@ -66,21 +62,6 @@ class LineBegin:
     def count(self, head: bytes) -> int:
         """Number of lines of a text that begin with it."""
         return (self._first.match(head) is not None) + sum(1 for _ in self._later.finditer(head))
-
-
-def first_texts(head: bytes, count: int) -> list[str] | None:
-    r"""The first lines that are not blank, without white space at their ends; None if they are not short ASCII texts.
-
-    Example:
-        >>> first_texts(b"\n Linux 6.1 \r\n\n10:00:01 CPU\nmore", 2)
-        [' Linux 6.1', '10:00:01 CPU']
-    """
-    data = beginning(head, count)
-    if not data.isascii():
-        return None
-    lines = (line.rstrip(_BLANKS) for line in data.decode().split("\n"))
-    texts = [line for line in lines if line][:count]
-    return texts if all(len(text) <= _SHORT for text in texts) else None
 
 
 def contains(texts: Sequence[str], pattern: str) -> list[bool]:

@@ -28,10 +28,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.formats.reading.compiled_code import LIBRARY_SUFFIX, load_library
+from citus_analysis.formats.reading.texts_between import texts_between
 
 #: Kinds of fields; CLOCK is `10:00:01`, MOMENT is `2026-11-22 10:00:01`, MOMENT_UTC is a moment followed by ` UTC`.
 TEXT, NUMBER, CLOCK, MOMENT, MOMENT_UTC = range(5)
@@ -71,9 +71,7 @@ class Fields:
         np.cumsum(length, out=bounds[1:])
         places = np.repeat(begin - bounds[:-1], length)
         places += np.arange(len(places))
-        text = np.frombuffer(self.data, np.uint8)[places]
-        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(text)]
-        return pl.Series("text", pa.Array.from_buffers(pa.large_string(), len(begin), buffers), dtype=pl.String)
+        return texts_between(np.frombuffer(self.data, np.uint8)[places], bounds)
 
 
 class _Columns(Structure):

@@ -11,6 +11,8 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.schema import TABLES
+
 _KB_PER_MB: Final = 1024.0
 _KB_PER_SECTOR: Final = 0.5
 
@@ -122,6 +124,13 @@ def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl
         return value if factor == 1.0 else value * factor
     suffix = plain.str.slice(-1)
     return value * suffix.replace_strict(_HUMAN, default=factor, return_dtype=pl.Float64)
+
+
+def in_whole_numbers(rows: pl.DataFrame, table: str) -> pl.DataFrame:
+    """Rows of a table with rounded values in its columns of whole numbers."""
+    kinds = TABLES[table].parsed().polars_schema()
+    whole = [name for name, kind in kinds.items() if kind.is_integer() and name in rows.columns]
+    return rows.with_columns(pl.col(name).round().cast(kinds[name]) for name in whole)
 
 
 def with_derived_await(devices: pl.DataFrame) -> pl.DataFrame:

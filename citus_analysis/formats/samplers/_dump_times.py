@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.times.snapshot_times import time_expr
+from citus_analysis.formats.times.snapshot_times import in_utc, time_expr
 from citus_analysis.formats.times.zones import LocalTime, zone_minutes
 
 _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9:]{2,6})?"
@@ -69,6 +69,6 @@ def _dates(frame: pl.DataFrame, local: LocalTime, own: str) -> pl.Expr:
     known = {name: minutes for name in names if (minutes := zone_minutes(name)) is not None}
     east = zone.replace_strict(known, default=None, return_dtype=pl.Int64)
     # An abbreviation with several meanings passed the check: it is the time of the zone that is stated.
-    stated = naive.dt.replace_time_zone(own, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
+    stated = in_utc(naive, own)
     placed = (naive - pl.duration(minutes=east)).dt.replace_time_zone("UTC")
     return pl.when(east.is_not_null()).then(placed).when(local.zone is not None).then(stated)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -11,9 +10,8 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints
-from citus_analysis.formats.reading.lines import line_frame
+from citus_analysis.formats.reading.lines import first_true, line_frame
 from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
-from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.times.sampler_clock import DATE, TIME, date_order
 from citus_analysis.formats.times.zones import timezone_of
 
@@ -41,16 +39,6 @@ def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFr
     return lines.with_columns(kind=_shape()).with_columns(kind=_kind())
 
 
-def kind_of(text: str) -> str:
-    """The kind of a short line of ASCII according to its text alone.
-
-    Example:
-        >>> kind_of("avg-cpu:  %user   %nice")
-        'cpu_header'
-    """
-    return next((name for name, pattern in _KINDS if contains([text], pattern)[0]), "row")
-
-
 @dataclass(frozen=True)
 class Style:
     """Facts about the whole file."""
@@ -61,40 +49,25 @@ class Style:
     first_report: bool | None
 
     @classmethod
-    def of(cls, dated: Iterable[str], hints: Hints, *, stamped: bool, decimal_comma: bool) -> Style:
-        """The facts, from the options and the beginning of the file.
-
-        Args:
-            dated: banners and lines with a time.
-            hints: the options.
-            stamped: a wrapper stamped the lines.
-            decimal_comma: numbers are printed with a comma.
-        """
-        # A banner's kernel version looks like a date.
-        dates = [re.sub(r"^.*\)", "", text) for text in dated]
-        return cls(
-            stamped=stamped,
-            order=date_order(dates, hints.options, decimal_comma=decimal_comma),
-            timezone=timezone_of(hints.options),
-            first_report=first_report_option(hints.options),
-        )
-
-    @classmethod
     def of_lines(cls, lines: pl.DataFrame, hints: Hints) -> Style:
         """The facts, from the options and the classified lines of the beginning."""
         dated = lines.filter(pl.col("kind").is_in(["banner", "time"]))["text"]
         values = lines.filter(pl.col("kind") == "cpu_values")["text"]
         comma = bool(values.str.contains(r"[0-9],[0-9]").any())
-        return cls.of(dated, hints, stamped="stamp" in lines.columns, decimal_comma=comma)
+        # A banner's kernel version looks like a date.
+        dates = [re.sub(r"^.*\)", "", text) for text in dated]
+        return cls(
+            stamped="stamp" in lines.columns,
+            order=date_order(dates, hints.options, decimal_comma=comma),
+            timezone=timezone_of(hints.options),
+            first_report=first_report_option(hints.options),
+        )
 
 
 @cache
 def _shape() -> pl.Expr:
     """The kind of a line according to its text alone."""
-    shape = pl.lit("row")
-    for name, pattern in reversed(_KINDS):
-        shape = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(shape)
-    return shape
+    return first_true({name: pl.col("text").str.contains(pattern) for name, pattern in _KINDS}).fill_null("row")
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.formats.reading.lines import UNTERMINATED
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true
 from citus_analysis.formats.reading.text_fields import NUMBER, Fields
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, HUMAN_NUMBERS, number_expr, with_derived_await
 
@@ -110,15 +110,12 @@ def _numbers(
     frame = rows.select(*_IDENTITY, "offset", "terminated", indented=indented, **texts)
     columns = [column for column, _ in wanted.values()]
     readable = pl.all_horizontal(pl.col(columns).is_not_null()) if columns else pl.lit(value=True)
-    reason = (
-        pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(~pl.col("fits"))
-        .then(pl.lit(f"the header announces {count} numbers"))
-        .when(~readable)
-        .then(pl.lit("not a number"))
-    )
-    checked = frame.with_columns(reason=reason).drop("terminated", "fits")
+    reasons = {
+        UNTERMINATED: ~pl.col("terminated"),
+        f"the header announces {count} numbers": ~pl.col("fits"),
+        "not a number": ~readable,
+    }
+    checked = frame.with_columns(reason=first_true(reasons)).drop("terminated", "fits")
     return checked if named else checked.drop("device", "indented")
 
 
@@ -168,7 +165,7 @@ def _text_columns(
     return {column.name: column for column in found.iter_columns()}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache
 def _number(index: int, factor: float, *, human: bool) -> pl.Expr:
     """The number printed at a position. Cached: building the expression takes longer than using it on a small file."""
     return number_expr(pl.col("numbers").list.get(index, null_on_oob=True), factor, human=human)

@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.reading.compact_lines import split_columns
+from citus_analysis.formats.reading.sampler_lines import split_columns
 
 #: Lines as the kernel writes them, without groups: searching for such a pattern is several times as fast.
 PRESSURE_VALUES: Final = (
@@ -35,11 +35,11 @@ def pressure_fields(values: pl.Series) -> pl.DataFrame:
 
 def growth(counter: str, series: list[str]) -> pl.Expr:
     """Difference to the previous sample in the same series; null if there is none or the counter decreased."""
-    grown = pl.col(counter) - pl.col(counter).shift().over(series)
+    grown = pl.col(counter).diff().over(series)
     return pl.when(grown >= 0).then(grown)
 
 
 def seconds_passed(series: list[str]) -> pl.Expr:
     """Seconds since the previous sample of the same series; null if no time passed."""
-    passed = (pl.col("sample_time") - pl.col("sample_time").shift().over(series)).dt.total_microseconds() / US
+    passed = pl.col("sample_time").diff().over(series).dt.total_microseconds() / US
     return pl.when(passed > 0).then(passed)

@@ -12,9 +12,8 @@ import polars as pl
 from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.api.options import VMSTAT_UNIT
-from citus_analysis.formats.reading.compact_lines import split_columns
 from citus_analysis.formats.reading.lines import UNTERMINATED
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.sampler_lines import first_report_option, split_columns
 from citus_analysis.formats.samplers._columns import VM
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import LocalTime, is_offset, zone_minutes

@@ -16,6 +16,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Final
 
 import polars as pl
@@ -23,13 +24,13 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.compact_lines import split_columns
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
+from citus_analysis.formats.reading.sampler_lines import first_report_option, split_columns
+from citus_analysis.formats.samplers._columns import in_whole_numbers
 from citus_analysis.formats.samplers._dstat_columns import Place, places_of
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
-from citus_analysis.schema import TABLES
 
 _BANNER: Final = re.compile(r'^"((?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"')
 _DATE: Final = re.compile(r'"Date:","[0-9]{1,2} ([A-Z][a-z]{2}) ([0-9]{4}) ')
@@ -86,16 +87,11 @@ class Dstat(Format):
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the file."""
         zone, first_report = timezone_of(hints.options), first_report_option(hints.options) is not False
-        run = _Run()
-        for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            parsed, run = _block(block, run, zone, first_report=first_report)
-            yield parsed
+        parse = partial(_block, zone=zone, first_report=first_report)
+        yield from parse_each(chunks(content), parse, _Run())
 
 
-def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[Parsed, _Run]:
+def _block(block: Block, run: _Run, *, zone: str, first_report: bool) -> tuple[Parsed, _Run]:
     lines = line_frame(block.data, block.offset)
     values = pl.col("text").str.contains(_VALUES)
     lines = lines.with_columns(values=values, stretch=values.rle_id())
@@ -113,10 +109,8 @@ def _block(block: Block, run: _Run, zone: str, *, first_report: bool) -> tuple[P
         for table, rows in tables.items():
             found.setdefault(table, []).append(rows)
     lines = lines.join(pl.concat(reasons), on="offset", how="left", maintain_order="left")
-    parsed = int(lines.filter(pl.col("values") & pl.col("reason").is_null())["length"].sum())
-    rejects = reject_runs(lines)
     tables = {table: pl.concat(some, how="diagonal") for table, some in found.items()}
-    return Parsed(tables, parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects), run
+    return accounted(tables, lines, ~pl.col("values")), run
 
 
 def _fields(text: str) -> tuple[str, ...]:
@@ -146,10 +140,8 @@ def _head(lines: pl.DataFrame, run: _Run) -> tuple[_Run, pl.DataFrame]:
         elif text and not text.startswith('"'):
             strange.append(offset)
     places = places_of(run.groups, run.names)
-    reasons = pl.DataFrame({"offset": pl.Series(strange, dtype=pl.Int64)}).with_columns(
-        reason=pl.lit("not a line of dstat")
-    )
-    return replace(run, places=places), reasons
+    offsets = pl.Series("offset", strange, pl.Int64).to_frame()
+    return replace(run, places=places), offsets.with_columns(reason=pl.lit("not a line of dstat"))
 
 
 def _rows(
@@ -181,20 +173,18 @@ def _held(run: _Run) -> pl.Expr:
 
 
 def _times(fields: pl.DataFrame, run: _Run, zone: str) -> pl.Series:
-    nothing = pl.Series([None] * fields.height, dtype=pl.Datetime("us", "UTC"))
     if "epoch" in run.names:
         epoch = pl.col(str(run.names.index("epoch"))).str.extract(r"^([0-9]{1,11}(?:\.[0-9]+)?)$").cast(pl.Float64)
         return fields.select((epoch * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us", "UTC"))).to_series()
     if "time" not in run.names or run.year is None:
-        return nothing
+        return pl.Series([None] * fields.height, dtype=pl.Datetime("us", "UTC"))
     part = pl.col(str(run.names.index("time"))).str.strip_chars('"').str.extract_groups(_STAMP).struct
     numbers = {name: f"{number:02}" for number, name in enumerate(_MONTHS, 1)}
     month = pl.coalesce(part.field("2"), part.field("3").replace_strict(numbers, default=None, return_dtype=pl.String))
     year = pl.lit(run.year) + (month.cast(pl.Int32) < run.month).cast(pl.Int32)
     text = pl.format("{}-{}-{} {}", year, month, pl.coalesce(part.field("1"), part.field("4")), part.field("5"))
     local = text.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    zoned = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-    return fields.select(zoned.dt.convert_time_zone("UTC")).to_series()
+    return fields.select(in_utc(local, zone)).to_series()
 
 
 def _tables(placed: pl.DataFrame, run: _Run) -> dict[str, pl.DataFrame]:
@@ -216,9 +206,7 @@ def _named(rows: pl.DataFrame, table: str, item: str, tool: str) -> pl.DataFrame
     if table == "net_samples":
         return rows.with_columns(interface=pl.lit(item))
     if table == "vm_samples":
-        kinds = TABLES[table].parsed().polars_schema()
-        whole = [name for name in rows.columns if kinds[name].is_integer()]
-        return rows.with_columns(pl.col(name).round().cast(kinds[name]) for name in whole)
+        return in_whole_numbers(rows, table)
     interrupts = [name for name in ("irq_percent", "softirq_percent") if name in rows.columns]
     system = pl.sum_horizontal("sys", *interrupts) if "sys" in rows.columns else pl.lit(None, pl.Float64)
     rows = rows.with_columns(system_percent=system, sampler=pl.lit(tool)).select(pl.exclude("sys"))

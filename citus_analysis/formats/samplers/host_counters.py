@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.reading.compact_lines import compact_lines, split_columns
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, parse_each
+from citus_analysis.formats.reading.sampler_lines import compact_lines, split_columns
 from citus_analysis.formats.samplers._pressure_lines import (
     PERCENT_OF_US,
     PRESSURE_VALUES,
@@ -40,26 +39,26 @@ from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.snapshot_times import time_expr
 from citus_analysis.schema import PRESSURES, TABLES
 
-_SAMPLED: Final = r"^sampled (\S+ \S+)$"
 _BEGINS: Final = re.compile(rb"^(?:absent: [^\n]*\n)*sampled [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}")
 #: Counters of an interface in /proc/net/dev.
 _NET_NUMBERS: Final = 16
 _COUNTERS: Final = ("nr_periods", "nr_throttled", "throttled_time", "throttled_usec", "usage_usec")
-#: Beginning of a line -> kind of its row, and the pattern that the line has to fit. Searching for a pattern without
-#: groups is several times as fast as for one with groups.
-_FILES: Final = {
-    "/proc/pressure/": ("pressure", rf"^/proc/pressure/(?:{'|'.join(PRESSURES)}):{PRESSURE_VALUES}$"),
-    "/proc/net/dev:": (
-        "net",
-        rf"^/proc/net/dev: ?[^\s:]+(?::[^\s:]+)*: ?[0-9]{{1,18}}(?: [0-9]{{1,18}}){{{_NET_NUMBERS - 1}}}$",
-    ),
-    "/sys/fs/cgroup/": ("throttle", rf"^/sys/fs/cgroup/[^:]*cpu\.stat:(?:{'|'.join(_COUNTERS)}) [0-9]{{1,18}}$"),
+#: Kind of a line -> the pattern that it fits; the first decides. Patterns without groups are several times as fast.
+_KINDS: Final = {
+    "begins": r"^sampled \S+ \S+$",
+    "pressure": rf"^/proc/pressure/(?:{'|'.join(PRESSURES)}):{PRESSURE_VALUES}$",
+    "net": rf"^/proc/net/dev: ?[^\s:]+(?::[^\s:]+)*: ?[0-9]{{1,18}}(?: [0-9]{{1,18}}){{{_NET_NUMBERS - 1}}}$",
+    "throttle": rf"^/sys/fs/cgroup/[^:]*cpu\.stat:(?:{'|'.join(_COUNTERS)}) [0-9]{{1,18}}$",
+    # Lines of these files without data for the tables.
+    "noise": r"^(?:|absent: .*|/proc/net/dev:(?:Inter-\|| face \|).*|/sys/fs/cgroup/[^:]*cpu\.stat:[a-z_.]+ [0-9]+)$",
+    "strange": r"^(?:/proc/pressure/|/proc/net/dev:|/sys/fs/cgroup/)",
 }
-_KINDS: Final = ("begins", "noise", "pressure", "net", "throttle", "strange", "foreign")
-_CODES: Final = {kind: code for code, kind in enumerate(_KINDS)}
-_KIND: Final = pl.Enum(_KINDS)
-#: Lines of these files without data for the tables.
-_NOISE: Final = r"^(?:/proc/net/dev:(?:Inter-\|.*| face \|.*)|/sys/fs/cgroup/[^:]*cpu\.stat:[a-z_.]+ [0-9]+)$"
+_REASONS: Final = {
+    UNTERMINATED: ~pl.col("terminated"),
+    "not as the kernel writes it": pl.col("kind") == "strange",
+    "not a line of a sampled file": pl.col("kind") == "foreign",
+    "no time precedes this line": (pl.col("kind") != "noise") & pl.col("sample_time").is_null(),
+}
 #: Column of net_samples -> number of the field in /proc/net/dev, from 1, and the factor from its unit.
 _NET_FIELDS: Final = {
     "receive_kb_s": (1, 1024),
@@ -72,6 +71,13 @@ _NET_FIELDS: Final = {
     "transmit_drops_per_s": (12, 1),
 }
 _SHARED: Final = ["sample", "sample_time"]
+
+
+class _State(NamedTuple):
+    """The lines of the last sample so far, for the differences to it, and the number of samples."""
+
+    held: pl.DataFrame | None
+    samples: int
 
 
 class HostCounters(Format):
@@ -92,73 +98,33 @@ class HostCounters(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per block; a block's last sample is read again with the next block, for the differences."""
-        held: pl.DataFrame | None = None
-        samples = 0
-        for block in chunks(content, _whole_samples):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            fresh = _lines(block, samples)
-            lines = fresh if held is None else pl.concat([held.with_columns(fresh=pl.lit(value=False)), fresh])
-            held = lines.filter(pl.col("sample") == pl.col("sample").max())
-            samples += int((fresh["kind"] == "begins").sum())
-            tables = {name: read(lines) for name, read in _READERS.items()}
-            clean = fresh.filter(pl.col("reason").is_null())
-            noise = int(clean.filter(kind="noise")["length"].sum())
-            yield Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(fresh))
+        yield from parse_each(chunks(content, _whole_samples), _parsed, _State(None, 0))
+
+
+def _parsed(block: Block, state: _State) -> tuple[Parsed, _State]:
+    held, samples = state
+    fresh = _lines(block, samples)
+    lines = fresh if held is None else pl.concat([held.with_columns(fresh=pl.lit(value=False)), fresh])
+    parsed = accounted({name: read(lines) for name, read in _READERS.items()}, fresh, pl.col("kind") == "noise")
+    samples += int((fresh["kind"] == "begins").sum())
+    return parsed, _State(lines.filter(pl.col("sample") == pl.col("sample").max()), samples)
 
 
 def _lines(block: Block, samples: int) -> pl.DataFrame:
-    """The lines of a block after so many samples, all of them `fresh`."""
-    lines = _judged(_placed(compact_lines(block.data, block.offset), samples))
-    return lines.with_columns(fresh=pl.lit(value=True))
+    """The lines of a block after so many samples, all of them `fresh`, with `kind`, `sample`, its time and `reason`."""
+    text, begins = pl.col("text"), pl.col("kind") == "begins"
+    kind = first_true({name: text.str.contains(pattern) for name, pattern in _KINDS.items()}).fill_null("foreign")
+    lines = compact_lines(block.data, block.offset).with_columns(kind=kind, fresh=pl.lit(value=True))
+    number = begins.cast(pl.Int32).cum_sum()
+    times = lines.filter(begins).select(time_expr(text.str.strip_prefix("sampled "), "UTC")).to_series()
+    lines = lines.with_columns(sample=number + (samples - 1), place=pl.when(number > 0).then(number - 1))
+    lines = lines.with_columns(times.gather(lines["place"]).alias("sample_time")).drop("place")
+    return lines.with_columns(reason=first_true(_REASONS))
 
 
 def _whole_samples(data: bytes, _offset: int) -> int:
     """Number of bytes before the last sample."""
     return data.rfind(b"\nsampled ") + 1
-
-
-def _kinds(text: pl.Series) -> pl.Series:
-    """The kind of each line; a pattern is compared only with the lines of its file."""
-    codes = np.full(len(text), _CODES["foreign"], np.uint8)
-    codes[((text == "") | text.str.starts_with("absent: ")).to_numpy()] = _CODES["noise"]
-    times = np.flatnonzero(text.str.starts_with("sampled "))
-    codes[times[text.gather(times).str.contains(_SAMPLED).to_numpy()]] = _CODES["begins"]
-    for beginning, (kind, pattern) in _FILES.items():
-        own = np.flatnonzero(text.str.starts_with(beginning))
-        fits = text.gather(own).str.contains(pattern).to_numpy()
-        codes[own[fits]] = _CODES[kind]
-        others = own[~fits]
-        known = text.gather(others).str.contains(_NOISE).to_numpy()
-        codes[others] = np.where(known, _CODES["noise"], _CODES["strange"])
-    return pl.Series("kind", codes).replace_strict(range(len(_KINDS)), _KINDS, return_dtype=_KIND)
-
-
-def _placed(lines: pl.DataFrame, samples: int) -> pl.DataFrame:
-    """Lines with their `kind`, and the `sample` and `sample_time` that they belong to."""
-    placed = lines.with_columns(_kinds(lines["text"]))
-    begins = placed["kind"] == "begins"
-    number = begins.cast(pl.Int32).cum_sum()
-    times = placed.filter(begins).select(time_expr(pl.col("text").str.extract(_SAMPLED), "UTC")).to_series()
-    known = pl.select(pl.when(number > 0).then(number - 1)).to_series()
-    return placed.with_columns(sample=number + (samples - 1), sample_time=times.gather(known))
-
-
-def _judged(lines: pl.DataFrame) -> pl.DataFrame:
-    """Placed lines with a `reason` if a line is rejected."""
-    kind = pl.col("kind")
-    reason = (
-        pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(kind == "strange")
-        .then(pl.lit("not as the kernel writes it"))
-        .when(kind == "foreign")
-        .then(pl.lit("not a line of a sampled file"))
-        .when((kind != "noise") & pl.col("sample_time").is_null())
-        .then(pl.lit("no time precedes this line"))
-    )
-    return lines.with_columns(reason=reason)
 
 
 def _of_kind(lines: pl.DataFrame, kind: str) -> pl.DataFrame:

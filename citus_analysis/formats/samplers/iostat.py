@@ -31,9 +31,8 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.lines import beginning, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import accounted, beginning, chunks, line_frame, parse_each
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, may_be_stamped
-from citus_analysis.formats.reading.signs import first_texts
 from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_lines import Style
@@ -42,13 +41,6 @@ from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.sampler_clock import parse_times
 
 _DAY_MS = 86_400_000
-_CLEAN: Final = pl.col("reason").is_null()
-_IS_NOISE: Final = pl.col("kind").is_in(["blank", "banner"])
-#: Bytes that are parsed, and noise.
-_ACCOUNT: Final = (
-    pl.col("length").filter(_CLEAN & ~_IS_NOISE).sum().alias("parsed"),
-    pl.col("length").filter(_CLEAN & _IS_NOISE).sum().alias("noise"),
-)
 #: Lines, of those that are not blank, by which a file is recognised.
 _TELLING: Final = 4
 
@@ -80,59 +72,31 @@ class Iostat(Format):
         """Detects the CPU and device headers, which no other sampler prints."""
         if b"avg-cpu:" not in head and b"Device" not in head:
             return 0.0
-        kinds = _first_kinds(head)
-        known = {"cpu_header", "device_header"} & set(kinds)
-        if not known or kinds[0] not in {"banner", *iostat_lines.MARKERS}:
+        # Whether most lines are stamped decides how they are read.
+        lines = iostat_lines.classified(line_frame(head if may_be_stamped(head) else beginning(head, _TELLING)))
+        kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
+        if not {"cpu_header", "device_header"} & set(kinds) or kinds[0] not in {"banner", *iostat_lines.MARKERS}:
             return 0.0
         return 0.95 if kinds[0] == "banner" else 0.8
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in order, in chunks of whole reports."""
-        head = content.head
-        first = iostat_lines.classified(line_frame(head))
-        style, position = Style.of_lines(first, hints), _Position()
-        for block in chunks(content, partial(iostat_lines.complete_bytes, stamped=style.stamped)):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            # Most files are not longer than their beginning.
-            if block.offset == 0 and block.data == head:
-                lines = first
-            else:
-                lines = iostat_lines.classified(line_frame(block.data, block.offset), stamped=style.stamped)
-            parsed, position = _parse_chunk(block, lines, style, position)
-            yield parsed
+        style = Style.of_lines(iostat_lines.classified(line_frame(content.head)), hints)
+        blocks = chunks(content, partial(iostat_lines.complete_bytes, stamped=style.stamped))
+        yield from parse_each(blocks, partial(_parse_chunk, style), _Position())
 
 
-def _first_kinds(head: bytes) -> list[str]:
-    """Kinds of the first lines that are not blank."""
-    # Whether most lines are stamped decides how they are read.
-    stamped = may_be_stamped(head)
-    texts = None if stamped else first_texts(head, _TELLING)
-    if texts is not None:
-        return [iostat_lines.kind_of(text) for text in texts]
-    lines = iostat_lines.classified(line_frame(head if stamped else beginning(head, _TELLING)))
-    return lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
-
-
-def _parse_chunk(block: Block, lines: pl.DataFrame, style: Style, position: _Position) -> tuple[Parsed, _Position]:
-    tables, lines, position = _reports(block.data, lines, style, position)
-    parsed_bytes, noise_bytes = lines.select(_ACCOUNT).row(0)
-    return Parsed(tables, parsed_bytes, noise_bytes, reject_runs(lines)), position
-
-
-def _reports(
-    data: bytes, lines: pl.DataFrame, style: Style, position: _Position
-) -> tuple[dict[str, pl.DataFrame], pl.DataFrame, _Position]:
-    """The tables; the lines, with the `reason` of those that are rejected; and the position after them."""
+def _parse_chunk(style: Style, block: Block, position: _Position) -> tuple[Parsed, _Position]:
+    lines = iostat_lines.classified(line_frame(block.data, block.offset), stamped=style.stamped)
     # A stamp at the beginning of each line would be a field.
-    fields = None if style.stamped else read_fields(data)
+    fields = None if style.stamped else read_fields(block.data)
     lines = iostat_lines.with_starts(lines.with_row_index("line"))
     samples, position = _samples(lines, style, position)
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
     cpu, lines = cpu_reports(lines, fields)
     devices, lines = device_reports(lines, fields)
-    return {"cpu_samples": cpu, "device_samples": devices}, lines, position
+    tables = {"cpu_samples": cpu, "device_samples": devices}
+    return accounted(tables, lines, pl.col("kind").is_in(["blank", "banner"])), position
 
 
 def _samples(lines: pl.DataFrame, style: Style, position: _Position) -> tuple[pl.DataFrame, _Position]:

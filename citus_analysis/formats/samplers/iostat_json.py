@@ -20,11 +20,9 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import JsonReport, is_sysstat_json, read_reports
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT, first_report_option
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, in_utf8, is_sysstat_json, read_reports
+from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, with_derived_await
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
@@ -33,15 +31,12 @@ from citus_analysis.formats.times.zones import timezone_of
 _DATES: Final = re.compile(r'"(?:date|timestamp)"\s*:\s*"([^"]*)"')
 
 
-class IostatJson(Format):
+class IostatJson(SysstatJson):
     """Output of `iostat -o JSON`."""
 
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
-    noise: ClassVar[str] = "the text around the reports"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
@@ -74,14 +69,13 @@ def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.Da
     listed = [(report.sample, report.content.get("disk")) for report in reports]
     disks = [(sample, disk) for sample, disks in listed if isinstance(disks, list) for disk in disks]
     device = [{"sample": sample, **_device(disk)} for sample, disk in disks if isinstance(disk, dict)]
-    frames = {"cpu_samples": _frame(cpu), "device_samples": with_derived_await(_frame(device))}
+    frames = {
+        "cpu_samples": pl.DataFrame(cpu, infer_schema_length=None),
+        "device_samples": with_derived_await(pl.DataFrame(device, infer_schema_length=None)),
+    }
     return {
         name: frame.join(samples, on="sample", maintain_order="left") for name, frame in frames.items() if frame.height
     }
-
-
-def _frame(rows: list[dict[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _cpu(load: Mapping[str, object]) -> dict[str, float]:
@@ -97,8 +91,7 @@ def _device(disk: Mapping[str, object]) -> dict[str, object]:
     }
     if not isinstance(name, str):
         return {"device": None, **numbers}
-    # The document was decoded as Latin-1; only names can contain characters outside ASCII.
-    name = name.encode("latin-1", "replace").decode("utf-8", "replace")
+    name = in_utf8(name)
     return {"device": name.strip(), "is_group": True if name.startswith(" ") else None, **numbers}
 
 

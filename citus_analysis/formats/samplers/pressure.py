@@ -32,16 +32,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import ClassVar, Final
 
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.compact_lines import compact_lines
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, parse_each
+from citus_analysis.formats.reading.sampler_lines import compact_lines
 from citus_analysis.formats.samplers._dump_times import TIME, times_of
 from citus_analysis.formats.samplers._pressure_lines import (
     PERCENT_OF_US,
@@ -117,13 +118,7 @@ class Pressure(Format):
         local = LocalTime.of(content.path, hints.options)
         words = set(re.findall(rf"(?<![a-z])({_WORDS})(?![a-z])", hints.name.rpartition("/")[2].lower()))
         only = words.pop() if len(words) == 1 else None
-        state = _State()
-        for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            parsed, state = _parsed(block, state, local, only)
-            yield parsed
+        yield from parse_each(chunks(content), partial(_parsed, local, only), _State())
 
 
 def _divided(texts: pl.Series) -> pl.DataFrame:
@@ -149,7 +144,7 @@ def _times(before: pl.Series, local: LocalTime) -> pl.Series:
     return times.scatter(at, times_of(before.gather(at), local))
 
 
-def _parsed(block: Block, state: _State, local: LocalTime, only: str | None) -> tuple[Parsed, _State]:
+def _parsed(local: LocalTime, only: str | None, block: Block, state: _State) -> tuple[Parsed, _State]:
     lines = compact_lines(block.data, block.offset)
     text = pl.col("text")
     found = _divided(lines["text"])
@@ -164,17 +159,17 @@ def _parsed(block: Block, state: _State, local: LocalTime, only: str | None) -> 
     lines = lines.with_columns(pl.col("value") & ((found["before"] == "") | pl.col("time").is_not_null()))
     known = (text == "") | pl.any_horizontal("value", pl.col("title", "time").is_not_null())
     lines = lines.with_columns(
-        reason=pl.when(~pl.col("terminated") & (text != ""))
-        .then(pl.lit(UNTERMINATED))
-        .when(~known)
-        .then(pl.lit("neither pressure as the kernel writes it nor a time"))
+        reason=first_true(
+            {
+                UNTERMINATED: ~pl.col("terminated") & (text != ""),
+                "neither pressure as the kernel writes it nor a time": ~known,
+            }
+        )
     )
     good = lines.filter(pl.col("reason").is_null())
     rows, state = _numbered(good, state, only)
     rows, newest = _with_growth(rows, state.before)
-    read = int(good.filter("value")["length"].sum())
-    parsed = Parsed({"pressure_samples": rows}, read, int(good["length"].sum()) - read, reject_runs(lines))
-    return parsed, _State(state.samples, state.time, state.place, state.somes, state.title, newest)
+    return accounted({"pressure_samples": rows}, lines, ~pl.col("value")), replace(state, before=newest)
 
 
 def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.DataFrame, _State]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -36,9 +37,8 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
-from citus_analysis.formats.reading.compact_lines import compact_lines
-from citus_analysis.formats.reading.lines import beginning, line_frame, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sampler_lines import is_stamped, may_be_stamped, split_stamp
+from citus_analysis.formats.reading.lines import accounted, beginning, line_frame, parse_each, reject_runs
+from citus_analysis.formats.reading.sampler_lines import compact_lines, is_stamped, may_be_stamped, split_stamp
 from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
 from citus_analysis.formats.sources.content import Block, Content
@@ -81,7 +81,7 @@ class Vmstat(Format):
         """Detects the title and header among the first lines."""
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0
-        whole = may_be_stamped(head) or _is_clocked(head)
+        whole = may_be_stamped(head) or _CLOCKED.search(head) is not None
         lines = _lines(head, 0, stamped=None) if whole else compact_lines(beginning(head, 2))
         first = [text for text in lines["text"] if text and not text.startswith("#")][:2]
         return 0.95 if any(contains(first, _HEADER)) else 0.0
@@ -93,22 +93,12 @@ class Vmstat(Format):
             FormatError: the header names an ambiguous time zone.
         """
         stamped = may_be_stamped(content.head) and is_stamped(line_frame(content.head))
-        style = replace(Style.of(content.path, hints, stamped=stamped), clocked=_is_clocked(content.head))
+        style = replace(
+            Style.of(content.path, hints, stamped=stamped), clocked=_CLOCKED.search(content.head) is not None
+        )
         other = _other_output(content.head)
-        for block in content.blocks():
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            if other:
-                yield _rejected(block, other)
-                continue
-            parsed, style = _parse_block(block, style)
-            yield parsed
-
-
-def _is_clocked(head: bytes) -> bool:
-    """Whether ExaWatcher put a time of day before each line."""
-    return _CLOCKED.search(head) is not None
+        parse = _parse_block if other is None else partial(_rejected, other)
+        yield from parse_each(content.blocks(), parse, style)
 
 
 def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
@@ -129,10 +119,11 @@ def _other_output(head: bytes) -> str | None:
     return next((option for pattern, option in _OTHERS if re.match(pattern, first)), None)
 
 
-def _rejected(block: Block, other: str) -> Parsed:
+def _rejected(other: str, block: Block, style: Style) -> tuple[Parsed, Style]:
     reason = f"vmstat {other} prints counters since boot, not samples"
     whole = line_frame(block.data, block.offset).head(1)
-    return Parsed({}, 0, rejects=reject_runs(whole.with_columns(length=pl.lit(block.length), reason=pl.lit(reason))))
+    rejects = reject_runs(whole.with_columns(length=pl.lit(block.length), reason=pl.lit(reason)))
+    return Parsed({}, 0, rejects=rejects), style
 
 
 def _parse_block(block: Block, style: Style) -> tuple[Parsed, Style]:
@@ -141,11 +132,10 @@ def _parse_block(block: Block, style: Style) -> tuple[Parsed, Style]:
     if samples is not None:
         tables = _tables(samples, style)
         style = replace(style, samples=style.samples + samples.height)
-    clean = lines.filter(pl.col("reason").is_null())
-    noise = int(clean.filter("noise")["length"].sum())
-    parsed = Parsed(tables, int(clean["length"].sum()) - noise, noise, reject_runs(lines))
     last_header = lines["header"].last()
-    return parsed, replace(style, header=None if last_header is None else str(last_header))
+    return accounted(tables, lines, pl.col("noise")), replace(
+        style, header=None if last_header is None else str(last_header)
+    )
 
 
 def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None]:

@@ -24,7 +24,8 @@ from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, lines_of, stretches
+from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, stretches
+from citus_analysis.formats.reading.texts_between import lines_of
 from citus_analysis.formats.serverlog._details import with_details
 from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED, ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import said_in_json

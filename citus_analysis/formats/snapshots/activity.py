@@ -21,13 +21,9 @@ gpid=20000030999`) names the session of its parent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from functools import lru_cache
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
@@ -80,65 +76,29 @@ class Activity(Format):
         if time is None or not self.detect(content.path.name, content.head):
             raise FormatError("the header lacks a time, pid, wait_event or state", place="line 1")
         zone = LocalTime.of(content.path, hints.options).zone
-        columns = _columns(tuple(header), time, zone.key if zone else "UTC")
+        named = {one.name: _NAMED.get(one.name, one.name) for one in _TABLE if one.name != "sample"}
+        sources = {name: source for name, source in named.items() if source in header} | {"sample_time": time}
         snapshots, last = 0, None
         for piece in read_records(content):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
-            rows = _rows(piece, columns)
-            good = rows if _all_null(rows["reason"]) else rows.filter(pl.col("reason").is_null())
-            numbers = _numbers(good["sample_time"], last) + (snapshots - 1)
+            rows = _rows(piece, sources, zone.key if zone else "UTC")
+            good = rows.filter(pl.col("reason").is_null())
+            times = good["sample_time"]
+            begins = times.ne_missing(times.shift(fill_value=last)).cast(pl.Int32)
+            table = good.drop("offset", "reason").with_columns(sample=begins.cum_sum() + (snapshots - 1))
             if good.height:
-                snapshots, last = int(numbers[-1]) + 1, good["sample_time"].item(-1)
-            table = good.drop("offset", "reason").with_columns(pl.Series("sample", numbers))
+                snapshots, last = snapshots + int(begins.sum()), times.item(-1)
             yield piece.parsed({"activity_samples": table}, rows)
 
 
-def _all_null(values: pl.Series) -> bool:
-    return values.null_count() == len(values)
-
-
-def _numbers(times: pl.Series, last: datetime | None) -> NDArray[np.int32]:
-    """How many snapshots began up to each record, after the snapshot of a time."""
-    changed = np.ones(len(times), np.bool_)
-    known = times.to_physical().to_numpy()
-    changed[1:] = known[1:] != known[:-1]
-    if len(times) and times.item(0) == last:
-        changed[0] = False
-    return np.cumsum(changed, dtype=np.int32)
-
-
-class _Columns(NamedTuple):
-    """What is read from files with the same header.
-
-    Attributes:
-        sources: column of the table -> column of the file.
-        typed: expressions for the columns of the table.
-        gpid: expression for the global pid, from these.
-    """
-
-    sources: dict[str, str]
-    typed: dict[str, pl.Expr]
-    gpid: pl.Expr
-
-
-@lru_cache(maxsize=64)
-def _columns(header: tuple[str, ...], time: str, zone: str) -> _Columns:
-    # Kept, because expressions take as long to build as to evaluate for a small file.
-    sources = {"sample_time": time}
-    for column in _TABLE:
-        source = _NAMED.get(column.name, column.name)
-        if source in header and column.name not in ("sample", "sample_time"):
-            sources[column.name] = source
-    typed = {name: _typed(name, pl.col(source), zone).alias(name) for name, source in sources.items()}
-    return _Columns(sources, typed, _gpid(sources).alias("gpid"))
-
-
-def _rows(records: Records, columns: _Columns) -> pl.DataFrame:
+def _rows(records: Records, sources: Mapping[str, str], zone: str) -> pl.DataFrame:
     """The table's columns, `offset`, and `reason` if a cell cannot be read."""
-    typed = records.fields.select("offset", *columns.typed.values())
-    return typed.with_columns(columns.gpid, _reasons(records.fields, typed, columns.sources))
+    typed = records.fields.select(
+        "offset", *(_typed(name, pl.col(source), zone).alias(name) for name, source in sources.items())
+    )
+    return typed.with_columns(_gpid(sources).alias("gpid"), _reasons(records.fields, typed, sources))
 
 
 def _reasons(fields: pl.DataFrame, typed: pl.DataFrame, sources: Mapping[str, str]) -> pl.Series:

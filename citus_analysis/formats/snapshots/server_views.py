@@ -43,9 +43,6 @@ from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import LocalTime
 
-#: As many texts are read sooner than the distinct ones among them are found.
-_FEW_TEXTS: Final = 1_000
-
 _Piece = TypeVar("_Piece")
 
 
@@ -181,12 +178,8 @@ def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
 
 
 def _times(texts: pl.Series, zone: str) -> pl.Series:
-    """Texts as times; each distinct text is read once, because all entries of a snapshot have the same time."""
-    if len(texts) <= _FEW_TEXTS:
-        return texts.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
-    distinct = texts.drop_nulls().unique()
-    read = distinct.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
-    return texts.replace_strict(distinct, read, default=None, return_dtype=SINCE)
+    """Texts as times."""
+    return texts.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
 
 
 def _with_end(pieces: Iterator[_Piece]) -> Iterator[tuple[_Piece, bool]]:

@@ -29,14 +29,7 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats.sources.encodings import wide_encoding
-from citus_analysis.formats.sources.packed import (
-    FramedStream,
-    GzipStream,
-    ZstdStream,
-    bzip2_decompressor,
-    lz4_decompressor,
-    xz_decompressor,
-)
+from citus_analysis.formats.sources.packed import unpacked
 
 BLOCK_BYTES: Final = 16 * 2**20
 LINE_CAP: Final = 10 * 2**20
@@ -205,19 +198,7 @@ class Content:
         try:
             whole = io.BytesIO(self.start) if len(self.start) < _SMALL_BYTES else None
             file = whole or self.path.open("rb", buffering=0)
-            match self.compression:
-                case "gzip":
-                    return cast(BinaryIO, GzipStream(file))
-                case "zstd":
-                    return cast(BinaryIO, ZstdStream(file))
-                case "bzip2":
-                    return cast(BinaryIO, FramedStream(file, bzip2_decompressor))
-                case "xz":
-                    return cast(BinaryIO, FramedStream(file, xz_decompressor))
-                case "lz4":
-                    return cast(BinaryIO, FramedStream(file, lz4_decompressor))
-                case _:
-                    return file
+            return file if self.compression == "none" else cast(BinaryIO, unpacked(file, self.compression))
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
@@ -238,10 +219,6 @@ class Content:
                 way_out="split the file",
             )
         return data
-
-    @property
-    def _length(self) -> int | None:
-        return None if self.end is None else self.end - self.begin
 
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
         """The content in order as blocks of whole lines of about `block_bytes` each.
@@ -271,7 +248,8 @@ class Content:
         with closing(self.open()) as stream:
             if self.begin:
                 stream.seek(self.begin)
-            reader, offset, held = Reader(stream, self.path, self._length), self.begin, b""
+            length = None if self.end is None else self.end - self.begin
+            reader, offset, held = Reader(stream, self.path, length), self.begin, b""
             size = min(first_bytes or block_bytes, block_bytes)
             while True:
                 unread = None if held else reader.unread(size, cut)

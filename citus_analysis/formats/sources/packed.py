@@ -10,7 +10,8 @@ import io
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 if TYPE_CHECKING:
     import zstandard
@@ -254,22 +255,22 @@ class FramedStream(PackedStream):
         return data
 
 
-def bzip2_decompressor() -> Decompressor:
-    """A decompressor of a stream of bzip2."""
-    import bz2
+def _framed(file: BinaryIO, compression: str) -> FramedStream:
+    if compression == "bzip2":
+        import bz2
 
-    return bz2.BZ2Decompressor()
+        return FramedStream(file, bz2.BZ2Decompressor)
+    if compression == "xz":
+        import lzma
 
-
-def xz_decompressor() -> Decompressor:
-    """A decompressor of a stream of xz."""
-    import lzma
-
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ)
-
-
-def lz4_decompressor() -> Decompressor:
-    """A decompressor of a frame of lz4."""
+        return FramedStream(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ))
     from lz4.frame import LZ4FrameDecompressor
 
-    return cast(Decompressor, LZ4FrameDecompressor())
+    return FramedStream(file, LZ4FrameDecompressor)
+
+
+def unpacked(file: BinaryIO, compression: str) -> PackedStream:
+    """The decompressed bytes of a file that is compressed by `gzip`, `zstd`, `bzip2`, `xz` or `lz4`."""
+    if compression == "gzip":
+        return GzipStream(file)
+    return ZstdStream(file) if compression == "zstd" else _framed(file, compression)

@@ -22,7 +22,8 @@ import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.formats.sysstat._lines import BANNER, KINDS
-from citus_analysis.formats.times.sampler_clock import date_order, parse_times
+from citus_analysis.formats.times.sampler_clock import parse_times
+from citus_analysis.formats.times.snapshot_times import in_utc
 
 _SET_BACK_S: Final = 2 * 3600
 _DAY_S: Final = 86_400
@@ -61,11 +62,6 @@ def banner_dates(lines: pl.DataFrame) -> list[str]:
     """The dates of the banners as printed, or as numbers with dashes if they have signs for year, month and day."""
     dates = lines.filter(kind="banner")["text"].str.extract(BANNER)
     return [re.sub(r"[年月년월] ?", "-", text).rstrip("日일 ") for text in dates.drop_nulls()]
-
-
-def order_of(lines: pl.DataFrame, options: dict[str, str], *, decimal_comma: bool) -> str:
-    """Order of day, month and year in the banners; see :mod:`citus_analysis.formats.times.sampler_clock`."""
-    return date_order(banner_dates(lines), options, decimal_comma=decimal_comma)
 
 
 def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tuple[pl.DataFrame, Clock]:
@@ -181,5 +177,4 @@ def _times(days: npt.NDArray[np.int64], seconds: npt.NDArray[np.float64], timezo
     known = days > _UNKNOWN // 2
     local = ((np.where(known, days, 0) * _DAY_S + seconds) * 1e6).astype(np.int64)
     frame = pl.DataFrame({"local": pl.Series(local).cast(pl.Datetime("us")), "known": known})
-    utc = pl.col("local").dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
-    return frame.select(pl.when("known").then(utc.dt.convert_time_zone("UTC"))).to_series()
+    return frame.select(pl.when("known").then(in_utc(pl.col("local"), timezone))).to_series()

@@ -22,7 +22,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.formats.reading.compact_lines import compact_lines
+from citus_analysis.formats.reading.lines import first_true
+from citus_analysis.formats.reading.sampler_lines import compact_lines
 
 #: A time of day in any locale that prints digits; groups: leading half of the day, hour, minute, second, trailing half.
 #: English in India has the abbreviation of the zone after the half of the day.
@@ -62,10 +63,7 @@ def _rare_kind() -> pl.Expr:
         "average": text.str.contains(_AVERAGE) & text.str.contains(f"{_NUMBER_ALONE}|{_NAMES}"),
         "banner": text.str.contains(BANNER),
     }
-    kind = pl.lit("other", KINDS)
-    for name, is_it in reversed(named.items()):
-        kind = pl.when(is_it).then(pl.lit(name, KINDS)).otherwise(kind)
-    return kind.to_physical()
+    return first_true(named).fill_null("other").cast(KINDS).to_physical()
 
 
 def _kinds(lines: pl.DataFrame) -> pl.Series:

@@ -6,31 +6,25 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.reading.compact_lines import split_columns
+from citus_analysis.formats.reading.sampler_lines import split_columns
 from citus_analysis.formats.samplers._columns import number_expr
 from citus_analysis.formats.sysstat._reports import Report, report_of
-from citus_analysis.formats.sysstat._tables import judged
+from citus_analysis.formats.sysstat._tables import PLACE, judged
 
 #: mpstat -T prints these for single CPUs only, and leaves them empty in the row of all CPUs.
 TOPOLOGY: Final = ("CORE", "SOCK", "NODE")
 #: The last column of pidstat, which may contain blanks.
 COMMAND: Final = "Command"
 #: Columns that name the user of a process.
-USERS: Final = ("UID", "USER")
+_USERS: Final = ("UID", "USER")
 #: Columns that are `-` in rows of threads or of processes.
 OPTIONAL_KEYS: Final = frozenset({"PID", "TGID", "TID"})
-#: Columns of every row.
-PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
 
 
 def names_of(header: str, separator: str = " ") -> tuple[list[str], Report | None]:
     """Names of a header's columns, and the place of the report."""
     names = header.split(separator)
     return names, report_of(names)
-
-
-#: pidstat prints fewer than forty.
-_MOST_COLUMNS: Final = 100
 
 
 def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = " ") -> pl.DataFrame:
@@ -53,8 +47,8 @@ def read_rows(header: str, rows: pl.DataFrame, *, comma: bool, separator: str = 
     count = len(names) - last
     texts = rows["rest"]
     if last:
-        # The columns of a damaged header may be too many for a pattern, and no row has that many.
-        counted = min(count, _MOST_COLUMNS)
+        # pidstat prints fewer than forty; the columns of a damaged header may be too many for a pattern.
+        counted = min(count, 100)
         parts = texts.str.extract_groups(rf"^((?:\S+ ){{{counted - 1}}}\S+)(?: (.*))?$").struct
         rows = rows.with_columns(command=parts.field("2").str.replace(r"^\|__", ""))
         texts = parts.field("1")
@@ -89,9 +83,13 @@ def _fields(texts: pl.Series, names: list[str], report: Report, separator: str) 
         column: pl.col(str(index)).cast(pl.Float64, strict=False) * factor
         for index, (column, factor) in report.numbers.items()
     }
-    if report.table == "process_samples":
-        user = next((index for index, name in enumerate(names) if name in USERS), None)
-        named = {} if user is None else {"user": pl.col(str(user))}
-    else:
-        named = {"item": pl.col(str(names.index(report.key)))} if report.key else {}
+    named = {name: pl.col(str(index)) for name, index in naming(names, report).items()}
     return columns.select(**named, **values)
+
+
+def naming(names: list[str], report: Report) -> dict[str, int]:
+    """The column that names the item of each row, or its user, if there is one."""
+    if report.table == "process_samples":
+        user = next((index for index, name in enumerate(names) if name in _USERS), None)
+        return {} if user is None else {"user": user}
+    return {"item": names.index(report.key)} if report.key else {}

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.number_columns import fits
-from citus_analysis.formats.samplers._columns import with_derived_await
+from citus_analysis.formats.samplers._columns import in_whole_numbers, with_derived_await
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report
 from citus_analysis.schema import TABLES
 
@@ -22,7 +22,8 @@ ALL_CPUS: Final = ("all", "-1")
 NO_NUMBER: Final = "not a number, or out of its column's range"
 #: pidstat prints this for rates that it is not permitted to read.
 _UNREADABLE: Final = -1.0
-_PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
+#: Columns of every row.
+PLACE: Final = ("offset", "sample", "sample_time", "since_boot")
 #: The row of a thread has no process, and that of a process no thread.
 _OPTIONAL: Final = frozenset({"pid", "thread"})
 #: CPU columns that are sums of printed ones.
@@ -73,15 +74,7 @@ def rows_of(fields: pl.DataFrame, report: Report, sampler: str) -> dict[str, pl.
     if report.table == "process_samples":
         return {report.table: _processes(fields)}
     whole = pl.col("item").is_in([*ALL_CPUS, "sum"]) if report.key else pl.lit(value=True)
-    return {report.table: _whole(fields.filter(whole), report.table)}
-
-
-def _whole(fields: pl.DataFrame, table: str) -> pl.DataFrame:
-    kinds = TABLES[table].parsed().polars_schema()
-    rounded = [
-        pl.col(name).round().cast(kind) for name, kind in kinds.items() if kind.is_integer() and name in fields.columns
-    ]
-    return fields.select(pl.exclude("item")).with_columns(rounded)
+    return {report.table: in_whole_numbers(fields.filter(whole).select(pl.exclude("item")), report.table)}
 
 
 def _cpus(fields: pl.DataFrame, sampler: str) -> dict[str, pl.DataFrame]:
@@ -123,7 +116,7 @@ def _pressures(fields: pl.DataFrame) -> pl.DataFrame:
             pressure, scope, column = PRESSURE[name]
             kinds.setdefault((pressure, scope), {})[name] = column
     parts = [
-        fields.select(*_PLACE, *names).rename(names).with_columns(pressure=pl.lit(pressure), scope=pl.lit(scope))
+        fields.select(*PLACE, *names).rename(names).with_columns(pressure=pl.lit(pressure), scope=pl.lit(scope))
         for (pressure, scope), names in kinds.items()
     ]
     return pl.concat(parts, how="diagonal")
@@ -135,7 +128,7 @@ def _processes(fields: pl.DataFrame) -> pl.DataFrame:
         for name in ("read_kb_s", "write_kb_s", "cancelled_write_kb_s")
         if name in fields.columns
     ]
-    return _whole(fields.with_columns(converted), "process_samples")
+    return in_whole_numbers(fields.with_columns(converted), "process_samples")
 
 
 def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, reject_oversized, reject_runs
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.openings import Opening
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, first_report_option
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.formats.sysstat._clock import Clock, order_of, placed
+from citus_analysis.formats.sysstat._clock import Clock, banner_dates, placed
 from citus_analysis.formats.sysstat._lines import classified
 from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._lines import split_lines, with_texts
 from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.times.sampler_clock import date_order
 from citus_analysis.formats.times.zones import timezone_of
 
-NOISE: Final = (
+_NOISE: Final = (
     "banners, empty lines, headers, averages, comments, restarts, and reports without a table (single interrupts, "
     "protocols, sensors, NUMA nodes ...)"
 )
@@ -92,34 +96,37 @@ def _begins(lines: pl.DataFrame) -> bool:
     return bool(kinds) and kinds[0] in {"banner", "header", "restart"} and bool({"header", "restart"} & set(kinds))
 
 
-def parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, ...]) -> Iterator[Parsed]:
-    """Samples in the order of the source, in pieces of whole lines."""
+class SysstatText(Format):
+    """A text of a tool of sysstat, whose name is the format's."""
+
+    noise: ClassVar[str] = _NOISE
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
+
+    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
+        """Samples in the order of the text, in pieces of whole lines."""
+        yield from _parse_text(content, hints, self.name, self.tables)
+
+
+def _parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, ...]) -> Iterator[Parsed]:
     head = classified(content.head)
     comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
     style = _Style(
         sampler=sampler,
-        order=order_of(head, dict(hints.options), decimal_comma=comma),
+        order=date_order(banner_dates(head), hints.options, decimal_comma=comma),
         timezone=timezone_of(hints.options),
         comma=comma,
         # sar prints intervals only.
         first_report=None if sampler == "sar" else first_report_option(hints.options),
         tables=tables,
     )
-    state: _State | None = None
-    for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
-        if block.oversized:
-            yield reject_oversized(block)
-            continue
-        lines, fields = split_lines(block.data, block.offset)
-        if state is None:
-            state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
-        parsed, state = _parse_block(block, lines, fields, style, state)
-        yield parsed
+    yield from parse_each(chunks(content), partial(_parse_block, style), None)
 
 
-def _parse_block(
-    block: Block, lines: pl.DataFrame, fields: Fields | None, style: _Style, state: _State
-) -> tuple[Parsed, _State]:
+def _parse_block(style: _Style, block: Block, state: _State | None) -> tuple[Parsed, _State]:
+    lines, fields = split_lines(block.data, block.offset)
+    if state is None:
+        state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
     where, clock = placed(lines, state.clock, style.order, style.timezone)
     rows, headers, state = _under_headers(lines, state)
     rows = pl.concat([rows, where], how="horizontal").with_columns(since_boot=_since_boot(style, state))

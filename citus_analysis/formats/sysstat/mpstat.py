@@ -11,26 +11,17 @@ this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
-from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
+from citus_analysis.formats.sysstat._text import SysstatText, reports_in
 
 
-class Mpstat(Format):
+class Mpstat(SysstatText):
     """Text of `mpstat` (sysstat)."""
 
     name: ClassVar[str] = "mpstat"
     version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
-    noise: ClassVar[str] = NOISE
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers: `%irq` before `%steal`, which sar prints first, or interrupts of CPUs."""
@@ -38,10 +29,6 @@ class Mpstat(Format):
             return 0.0
         headers = reports_in(head)
         return 0.95 if headers and all(_own(names) for names in headers) else 0.0
-
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Samples in the order of the text."""
-        yield from parse_text(content, hints, "mpstat", self.tables)
 
 
 def _own(names: list[str]) -> bool:

@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import is_sysstat_json, read_reports
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.reading.json_reports import SysstatJson, is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import tables_of
@@ -23,15 +20,12 @@ from citus_analysis.formats.sysstat._json._reports import tables_of
 _KEYS: Final = (b'"cpu-load"', b'"node-load"', b'"sum-interrupts"', b'"individual-interrupts"', b'"soft-interrupts"')
 
 
-class MpstatJson(Format):
+class MpstatJson(SysstatJson):
     """Output of `mpstat -o JSON`."""
 
     name: ClassVar[str] = "mpstat_json"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
-    noise: ClassVar[str] = "the text around the reports"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys under `sysstat` that neither iostat nor sadf writes there."""

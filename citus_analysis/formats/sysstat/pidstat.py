@@ -15,30 +15,21 @@ Command lines (`-l`) are redacted like all texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
-from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
+from citus_analysis.formats.sysstat._text import SysstatText, reports_in
 
 _FIRST: Final = frozenset({"UID", "USER", "PID", "TGID"})
 #: A line that ends with the name of the last column; other files that contain the word are not split into lines.
 _MAY_BE_HEADER: Final = re.compile(rb"Command[ \t\r]*$", re.MULTILINE)
 
 
-class Pidstat(Format):
+class Pidstat(SysstatText):
     """Text of `pidstat` (sysstat)."""
 
     name: ClassVar[str] = "pidstat"
     version: ClassVar[int] = 3
     tables: ClassVar[tuple[str, ...]] = ("process_samples",)
-    noise: ClassVar[str] = NOISE
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers, which begin with the user and end with the command."""
@@ -47,10 +38,6 @@ class Pidstat(Format):
         headers = reports_in(head)
         own = headers and all(names[0] in _FIRST and names[-1] == "Command" for names in headers)
         return 0.95 if own else 0.0
-
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Samples in the order of the text."""
-        yield from parse_text(content, hints, "pidstat", self.tables)
 
 
 FORMAT: Final = Pidstat()

@@ -12,11 +12,8 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import is_sysstat_json, read_reports
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT
+from citus_analysis.formats.api.format import Hints, Parsed
+from citus_analysis.formats.reading.json_reports import SysstatJson, in_utf8, is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import Moment
@@ -39,15 +36,12 @@ _SIGNS: Final = (
 )
 
 
-class PidstatJson(Format):
+class PidstatJson(SysstatJson):
     """Output of `pidstat -o JSON`."""
 
     name: ClassVar[str] = "pidstat_json"
     version: ClassVar[int] = 2
     tables: ClassVar[tuple[str, ...]] = ("process_samples",)
-    noise: ClassVar[str] = "the text around the reports"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys under `sysstat` that no other tool writes there."""
@@ -88,12 +82,7 @@ def _row(thing: Mapping[str, object]) -> dict[str, object]:
     if not values or (thread is None and process is None):
         return {}
     texts = {"user": thing.get("UID", thing.get("USER")), "command": thing.get("cmd")}
-    # The document was decoded as Latin-1.
-    read = {
-        name: text.encode("latin-1", "replace").decode("utf-8", "replace")
-        for name, text in texts.items()
-        if isinstance(text, str)
-    }
+    read = {name: in_utf8(text) for name, text in texts.items() if isinstance(text, str)}
     return {"pid": process, "thread": thread, "user": None, "command": None, **read, **values}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -17,13 +18,14 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.lines import UNTERMINATED, chunks, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, line_frame, parse_each
 from citus_analysis.formats.reading.text_fields import Fields, read_fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
 
 _HEADER: Final = "# hostname;interval;timestamp;"
@@ -57,18 +59,20 @@ class SadfCsv(Format):
         """Samples in the order of the file."""
         zone = timezone_of(hints.options)
         comma = re.search(rb";[0-9]+,[0-9]+[;\r\n]", content.head) is not None
-        header, times = "", _TIMES.to_frame()
-        for block in chunks(content, lambda data, _: data.rfind(b"\n") + 1):
-            if block.oversized:
-                yield reject_oversized(block)
-                continue
-            lines = _placed(line_frame(block.data, block.offset).with_row_index("line"), header)
-            fresh = _moments(lines["time"], zone)
-            times = _numbered(fresh, times)
-            places = fresh.join(times, on="time", how="left")
-            lines = lines.join(places, on="time", how="left", maintain_order="left")
-            yield _parsed(block, lines, comma=comma)
-            header = str(lines["header"][-1]) if lines.height else header
+        yield from parse_each(chunks(content), partial(_parse_block, zone, comma), ("", _TIMES.to_frame()))
+
+
+def _parse_block(
+    zone: str, comma: bool, block: Block, state: tuple[str, pl.DataFrame]
+) -> tuple[Parsed, tuple[str, pl.DataFrame]]:
+    """The rows after a header and the times so far."""
+    header, times = state
+    lines = _placed(line_frame(block.data, block.offset).with_row_index("line"), header)
+    fresh = _moments(lines["time"], zone)
+    times = _numbered(fresh, times)
+    places = fresh.join(times, on="time", how="left")
+    lines = lines.join(places, on="time", how="left", maintain_order="left")
+    return _parsed(block, lines, comma=comma), (str(lines["header"][-1]) if lines.height else header, times)
 
 
 def _placed(lines: pl.DataFrame, header: str) -> pl.DataFrame:
@@ -89,7 +93,7 @@ def _moments(times: pl.Series, zone: str) -> pl.DataFrame:
     stamp = pl.col("time").str.extract_groups(_STAMP).struct
     local = stamp.field("1").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     stated = pl.when(stamp.field("2").is_not_null()).then(local.dt.replace_time_zone("UTC"))
-    here = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
+    here = in_utc(local, zone)
     epoch = pl.col("time").str.extract(r"^([0-9]{1,11})$").cast(pl.Int64) * 1_000_000
     moment = pl.coalesce(stated, here, epoch.cast(pl.Datetime("us", "UTC")))
     return times.drop_nulls().unique(maintain_order=True).to_frame("time").with_columns(sample_time=moment)
@@ -129,11 +133,8 @@ def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
     lines = lines.with_columns(misread=pl.lit(None, pl.String))
     if misread.height:
         lines = lines.drop("misread").join(misread, on="offset", how="left", maintain_order="left")
-    rejects = reject_runs(lines.with_columns(reason=_reason()))
     read = pl.col("header").is_in([header for header, report in places.items() if report])
-    clean = lines.filter(row & read & pl.col("misread").is_null())
-    parsed = int(clean["length"].sum())
-    return Parsed(together(found), parsed, block.length - parsed - int(rejects["byte_length"].sum()), rejects)
+    return accounted(together(found), lines.with_columns(reason=_reason()), ~(row & read))
 
 
 def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
@@ -145,19 +146,14 @@ def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
 
 def _reason() -> pl.Expr:
     row = ~pl.col("noise")
-    return (
-        pl.when(~pl.col("terminated") & (pl.col("text") != ""))
-        .then(pl.lit(UNTERMINATED))
-        .when(row & pl.col("rest").is_null())
-        .then(pl.lit("not a line of sadf -d"))
-        .when(row & (pl.col("header") == ""))
-        .then(pl.lit("no header precedes this line"))
-        .when(row & pl.col("sample").is_null())
-        .then(pl.lit("no time"))
-        .when(row & pl.col("header").str.contains("[...]", literal=True))
-        .then(pl.lit(_JOINED))
-        .otherwise("misread")
-    )
+    cases: dict[str, pl.Expr | pl.Series] = {
+        UNTERMINATED: ~pl.col("terminated") & (pl.col("text") != ""),
+        "not a line of sadf -d": row & pl.col("rest").is_null(),
+        "no header precedes this line": row & (pl.col("header") == ""),
+        "no time": row & pl.col("sample").is_null(),
+        _JOINED: row & pl.col("header").str.contains("[...]", literal=True),
+    }
+    return pl.coalesce(first_true(cases), "misread")
 
 
 FORMAT: Final = SadfCsv()

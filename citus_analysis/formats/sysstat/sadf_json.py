@@ -7,23 +7,21 @@ the samples, are noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
+from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.json_reports import JsonReport, is_sysstat_json, read_reports
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT
+from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import timezone_of
 
 
-class SadfJson(Format):
+class SadfJson(SysstatJson):
     """Samples of sar in JSON, as `sadf -j` writes them."""
 
     name: ClassVar[str] = "sadf_json"
@@ -33,7 +31,6 @@ class SadfJson(Format):
     )
     noise: ClassVar[str] = "the text around the samples"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the date of sadc's file, which only sadf writes."""
@@ -47,28 +44,12 @@ class SadfJson(Format):
 
 def _moments(reports: list[JsonReport], zone: str) -> list[Moment]:
     stamps = [report.content.get("timestamp") for report in reports]
-    texts = pl.Series([_time_of(stamp) for stamp in stamps], dtype=pl.String)
+    printed = [f"{stamp.get('date')} {stamp.get('time')}" if isinstance(stamp, dict) else None for stamp in stamps]
+    texts = pl.Series(printed, dtype=pl.String)
     local, utc = parse_times(texts, "ymd", zone), parse_times(texts, "ymd")
-    return [
-        Moment(
-            report.content,
-            {
-                "offset": report.offset,
-                "sample": report.sample,
-                "sample_time": utc[index] if _is_utc(stamp) else local[index],
-                "since_boot": False,
-            },
-        )
-        for index, (report, stamp) in enumerate(zip(reports, stamps, strict=True))
-    ]
-
-
-def _time_of(stamp: object) -> str | None:
-    return f"{stamp.get('date')} {stamp.get('time')}" if isinstance(stamp, dict) else None
-
-
-def _is_utc(stamp: Mapping[str, object] | object) -> bool:
-    return isinstance(stamp, dict) and stamp.get("utc") == 1
+    marked = [isinstance(stamp, dict) and stamp.get("utc") == 1 for stamp in stamps]
+    times = [one if is_utc else other for is_utc, one, other in zip(marked, utc, local, strict=True)]
+    return [Moment.of(report, time) for report, time in zip(reports, times, strict=True)]
 
 
 FORMAT: Final = SadfJson()

@@ -14,16 +14,11 @@ clocks, decimal commas and the dates of locales that print numbers are read; the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, TIMEZONE, Option
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER
 from citus_analysis.formats.reading.signs import LineBegin
-from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._text import NOISE, parse_text, reports_in
+from citus_analysis.formats.sysstat._text import SysstatText, reports_in
 
 #: First columns of reports that only sar prints.
 _OWN: Final = frozenset(
@@ -40,7 +35,7 @@ _TIMED: Final = LineBegin(
 )
 
 
-class Sar(Format):
+class Sar(SysstatText):
     """Text of `sar` (sysstat)."""
 
     name: ClassVar[str] = "sar"
@@ -48,9 +43,7 @@ class Sar(Format):
     tables: ClassVar[tuple[str, ...]] = (
         *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
     )
-    noise: ClassVar[str] = NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers; the columns of the CPU report are in another order than mpstat's."""
@@ -65,10 +58,6 @@ class Sar(Format):
             if names[0] in {"UID", "USER", "PID", "TGID"}:
                 return 0.0
         return 0.9 if b"LINUX RESTART" in head and reports_in(head) else 0.0
-
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """Samples in the order of the text."""
-        yield from parse_text(content, hints, "sar", self.tables)
 
 
 def _steal_first(names: list[str]) -> bool:

@@ -26,6 +26,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.options import DATE_ORDER
+from citus_analysis.formats.times.snapshot_times import in_utc
 
 #: A date of three numbers, and a time of day; capture groups as :func:`parse_times` uses them.
 DATE: Final = r"([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})\.?"
@@ -43,13 +44,8 @@ _PLAIN: Final = {
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$": "%Y-%m-%d %H:%M:%S",
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{4}$": "%Y-%m-%dT%H:%M:%S%z",
 }
-#: The same for dates with the order of their parts; years from 69 on could be of another century.
-_SLASHED: Final = {
-    order: {
-        r"^[0-9]{2}/[0-9]{2}/[0-6][0-9] [0-9]{2}:[0-9]{2}:[0-5][0-9]$": f"%{order[0]}/%{order[1]}/%y %H:%M:%S",
-    }
-    for order in ("mdy", "dmy")
-}
+#: Dates with the order of their parts; years from 69 on could be of another century.
+_SLASHED: Final = r"^[0-9]{2}/[0-9]{2}/[0-6][0-9] [0-9]{2}:[0-9]{2}:[0-5][0-9]$"
 _PARTS: Final = pl.col("text").str.extract_groups(rf"{DATE}[T,\s]+{TIME}\s*(?:(Z)|([+-])([0-9]{{2}}):?([0-9]{{2}}))?$")
 
 
@@ -93,7 +89,8 @@ def parse_times(texts: pl.Series, order: str = "mdy", timezone: str = "UTC") -> 
 def _plain_times(texts: pl.Series, order: str, timezone: str) -> pl.Series | None:
     """The times if all texts have one plain form, which is read ten times as fast; None otherwise."""
     first = str(texts.drop_nulls().first())
-    for pattern, form in (_PLAIN | _SLASHED.get(order, {})).items():
+    slashed = {} if order == "ymd" else {_SLASHED: f"%{order[0]}/%{order[1]}/%y %H:%M:%S"}
+    for pattern, form in (_PLAIN | slashed).items():
         if not re.match(pattern, first) or not texts.str.contains(pattern).all():
             continue
         times = texts.str.to_datetime(form, time_unit="us", strict=False)
@@ -101,12 +98,11 @@ def _plain_times(texts: pl.Series, order: str, timezone: str) -> pl.Series | Non
             return None
         if times.dtype == pl.Datetime("us", "UTC"):
             return times
-        local = times.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
-        return local.dt.convert_time_zone("UTC")
+        return in_utc(times, timezone)
     return None
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def _time_of_parts(order: str, timezone: str) -> pl.Expr:
     """The UTC time from the groups of `_PARTS` in a column `part`."""
     part = [pl.col("part").struct.field(str(group)) for group in range(1, 13)]
@@ -116,7 +112,8 @@ def _time_of_parts(order: str, timezone: str) -> pl.Expr:
     )
     year_number = year.cast(pl.Int32) + pl.when(year.str.len_chars() < _YEAR_DIGITS).then(_CENTURY).otherwise(0)
     year_number -= pl.when(year_number > _MOST_YEAR).then(_BUDDHIST).otherwise(0)
-    hour = _hour_of_day(part[3].cast(pl.Int32), part[7].str.to_lowercase())
+    hour, half = part[3].cast(pl.Int32), part[7].str.to_lowercase()
+    hour = pl.when(half.is_null()).then(hour).otherwise(hour % 12 + pl.when(half == "p").then(12).otherwise(0))
     date = pl.format("{}-{}-{}", year_number, month, day).str.to_date("%Y-%m-%d", strict=False)
     seconds = part[6].cast(pl.Float64, strict=False).fill_null(0.0)
     since_midnight = pl.duration(
@@ -132,13 +129,6 @@ def _time_of_parts(order: str, timezone: str) -> pl.Expr:
     utc = (
         pl.when(stated)
         .then((local - offset.fill_null(pl.duration(minutes=0))).dt.replace_time_zone("UTC"))
-        .otherwise(
-            local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
-        )
+        .otherwise(in_utc(local, timezone))
     )
     return utc.cast(pl.Datetime("us", "UTC"))
-
-
-def _hour_of_day(hour: pl.Expr, half: pl.Expr) -> pl.Expr:
-    """Hour from 0 to 23; `half` is a or p of a 12-hour clock, null for a 24-hour clock."""
-    return pl.when(half.is_null()).then(hour).otherwise(hour % _LAST_MONTH + pl.when(half == "p").then(12).otherwise(0))

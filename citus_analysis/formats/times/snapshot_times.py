@@ -10,7 +10,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import polars as pl
 
@@ -19,12 +19,18 @@ _NAMES: Final = (
     *("sample_time", "snapshot_time", "captured_at", "collected_at", "clock_timestamp", "statement_timestamp"),
     *("snap_time", "timestamp", "now", "time", "ts"),
 )
+_Times = TypeVar("_Times", pl.Expr, pl.Series)
 _FORMAT: Final = "%Y-%m-%d %H:%M:%S%.f"
 
 
 def time_column(header: Sequence[str]) -> str | None:
     """The header's column of snapshot times; None if it has none."""
     return next((name for name in _NAMES if name in header), None)
+
+
+def in_utc(local: _Times, zone: str) -> _Times:
+    """Local times of a zone in UTC: the first where clocks are set back, null where they are set forward."""
+    return local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").dt.convert_time_zone("UTC")
 
 
 def time_expr(text: pl.Expr, timezone: str) -> pl.Expr:
@@ -37,5 +43,4 @@ def time_expr(text: pl.Expr, timezone: str) -> pl.Expr:
     plain = text.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00")
     stated = plain.str.to_datetime(f"{_FORMAT}%#z", time_unit="us", time_zone="UTC", strict=False)
     local = plain.str.to_datetime(_FORMAT, time_unit="us", strict=False)
-    placed = local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
-    return pl.coalesce(stated, placed.dt.convert_time_zone("UTC"))
+    return pl.coalesce(stated, in_utc(local, timezone))

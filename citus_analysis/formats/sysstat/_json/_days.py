@@ -15,6 +15,7 @@ from citus_analysis.formats.reading.sampler_lines import first_report_option
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._reports import Moment
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
+from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
 
 _DATE: Final = re.compile(r'"date"\s*:\s*"([^"]*)"')
@@ -48,20 +49,11 @@ class JsonDays:
         texts = [f"{self.date} {report.content.get('timestamp')}" for report in reports]
         local = parse_times(pl.Series(texts, dtype=pl.String), self.order)
         shifted = pl.Series([self._shifted(time) for time in local], dtype=pl.Datetime("us"))
-        zoned = shifted.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null")
-        times = zoned.dt.convert_time_zone("UTC")
+        times = in_utc(shifted, self.zone)
         alone = len(reports) == 1 and reports[0].sample == 0
         first = alone if self.first_report is None else self.first_report
         return [
-            Moment(
-                report.content,
-                {
-                    "offset": report.offset,
-                    "sample": report.sample,
-                    "sample_time": time,
-                    "since_boot": first and report.sample == 0,
-                },
-            )
+            Moment.of(report, time, since_boot=first and report.sample == 0)
             for report, time in zip(reports, times, strict=True)
         ]
 

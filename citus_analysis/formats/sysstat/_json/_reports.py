@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.reading.json_reports import JsonReport, in_utf8
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
-from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
+from citus_analysis.formats.sysstat._tables import PLACE, rows_of, together, with_misfits
 
 _MEMORY: Final = {
     "memfree": "free_kb",
@@ -40,6 +42,12 @@ class Moment:
 
     content: Mapping[str, object]
     place: Mapping[str, object]
+
+    @classmethod
+    def of(cls, report: JsonReport, time: datetime | None, *, since_boot: bool = False) -> Moment:
+        """A report with its time."""
+        place = {"offset": report.offset, "sample": report.sample, "sample_time": time, "since_boot": since_boot}
+        return cls(report.content, place)
 
 
 def _plain(table: str, key: str | None) -> dict[str, tuple[str, float]]:
@@ -83,7 +91,7 @@ def _add(
     if not rows:
         return
     fields = pl.DataFrame(rows, infer_schema_length=None)
-    numbers = [name for name in fields.columns if name not in {"offset", "sample", "sample_time", "since_boot", "item"}]
+    numbers = [name for name in fields.columns if name not in {*PLACE, "item"}]
     report = Report(table, key, {index: (name, 1.0) for index, name in enumerate(numbers)})
     filled = with_misfits(fields.with_columns(pl.col(numbers).cast(pl.Float64)), report)
     for name, some in rows_of(filled, report, sampler).items():
@@ -101,10 +109,7 @@ def _rows(
         names = sorted(flat, key=lambda one: one not in _OLD_SIZES)
         values = {places[one][0]: flat[one] * places[one][1] for one in names if one in places}
         if values:
-            # The document was decoded as Latin-1; only names can contain characters outside ASCII.
-            text = (
-                {"item": item.encode("latin-1", "replace").decode("utf-8", "replace")} if isinstance(item, str) else {}
-            )
+            text = {"item": in_utf8(item)} if isinstance(item, str) else {}
             yield {**moment.place, **text, **values}
 
 

@@ -10,8 +10,8 @@ import polars as pl
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.reading.text_fields import NUMBER, Fields
 from citus_analysis.formats.sysstat._reports import Report
-from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, PLACE, TOPOLOGY, USERS, names_of
-from citus_analysis.formats.sysstat._tables import judged
+from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, TOPOLOGY, names_of, naming
+from citus_analysis.formats.sysstat._tables import PLACE, judged
 
 _ABSENT: Final = ord("-")
 
@@ -37,7 +37,7 @@ def split_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator
     values = _values(names, report, first, fields)
     if values is None:
         return None
-    texts = _named(names, report, first, fields)
+    texts = {name: fields.texts(first + index) for name, index in naming(names, report).items()}
     if last:
         command = _commands(first + count, first + most, fields)
         if command is None:
@@ -66,14 +66,6 @@ def _values(names: list[str], report: Report, first: Integers, fields: Fields) -
 def _are_absent(fields: Fields, places: Integers) -> bool:
     begin = np.frombuffer(fields.data, np.uint8)[fields.begin[places]]
     return bool(((fields.length[places] == 1) & (begin == _ABSENT)).all())
-
-
-def _named(names: list[str], report: Report, first: Integers, fields: Fields) -> dict[str, pl.Series]:
-    """The texts that name the item of each row, or its user."""
-    if report.table == "process_samples":
-        user = next((index for index, name in enumerate(names) if name in USERS), None)
-        return {} if user is None else {"user": fields.texts(first + user)}
-    return {"item": fields.texts(first + names.index(report.key))} if report.key else {}
 
 
 def _commands(first: Integers, after: Integers, fields: Fields) -> pl.Series | None:
