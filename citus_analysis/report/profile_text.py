@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.report.sentence_parts import joint_text
+from citus_analysis.report.sentence_parts import joint_text, shares_of_t
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text, threads_text
@@ -50,14 +50,10 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
     if not {"T", "P", "C", "L"} <= means.keys():
         return []
     n = rows.filter(workers=workers, quantity="T")["n"][0]
-    shares = [
-        f"{100 * means[symbol] / means['T']:.0f} % {words}"
-        for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
-    ]
     size = f"{size_text(int(str(workers)))} with {threads_text(study.threads)}"
     return [
         f"A remote {kind.upper()} on {size} takes {readable(means['T'] / US_PER_MS)} ms on the server: "
-        f"{listed(shares)} (means of {counted(n, 'statement')})."
+        f"{shares_of_t(means)} (means of {counted(n, 'statement')})."
     ]
 
 

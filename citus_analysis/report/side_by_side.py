@@ -233,9 +233,7 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
             "measured": _place(c, found.runs),
             "monitored": monitored,
             "n": len(values),
-            "mean_ops_s": mean.estimate,
-            "mean_ops_s_low": mean.ends[0],
-            "mean_ops_s_high": mean.ends[1],
+            **mean.record("mean_ops_s"),
             "sd_ops_s": float(np.std(values, ddof=1)) if len(values) > 1 else None,
             "verdict": c.verdict if monitored else "",
         }

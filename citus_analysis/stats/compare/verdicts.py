@@ -160,6 +160,11 @@ class Comparison(Shown):
             return 0
         return None if self.runs_needed is None else max(1, self.runs_needed - self.ratio.n)
 
+    def known_p_values(self) -> dict[str, float | None]:
+        """`p_difference` and `p_difference_adjusted` for a table; None without an interval, which has no test."""
+        values = {"p_difference": self.p_difference, "p_difference_adjusted": self.p_difference_adjusted}
+        return {name: p if self.ratio.exists else None for name, p in values.items()}
+
     def summary_lines(self) -> list[str]:
         """The stratum, the finding and the warnings."""
         where = ", ".join(f"{name} {value}" for name, value in self.stratum.items())
