@@ -168,12 +168,11 @@ def _hidden_commits(study: ProfileStudy) -> list[str]:
     notes = []
     for (warning,), rows in shown.group_by("warning", maintain_order=True):
         cases = rows.select(keys).unique(maintain_order=True).iter_rows()
-        words = [f"{executed} {str(kind).upper()}{_of_set_up(family)}" for kind, executed, family in cases]
+        words = [
+            f"{executed} {str(kind).upper()}{f' of set-up {family}' if family else ''}"
+            for kind, executed, family in cases
+        ]
         notes.append(f"{warning} ({listed(words, most=4)}).")
     if notes:
         notes.insert(0, "These times do not all cover the same work; before comparing them, note:")
     return notes
-
-
-def _of_set_up(family: str) -> str:
-    return f" of set-up {family}" if family else ""
