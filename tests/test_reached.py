@@ -59,19 +59,8 @@ def modules_of_the_package() -> dict[str, Module]:
         stub = path.with_suffix(".pyi")
         if stub.is_file():
             module.read(ast.parse(stub.read_text(encoding="utf-8")))
-        if name == "citus_analysis.report.page_parts":
-            module.imports |= parts_of_pages(module)
         found[name] = module
     return found
-
-
-def parts_of_pages(module: Module) -> dict[str, Definition]:
-    """What the shipped notebooks import through `page_parts`, whose names are in a table."""
-    listed = module.definitions["_NAMES"]
-    assert isinstance(listed, ast.AnnAssign)
-    assert listed.value is not None
-    table = ast.literal_eval(listed.value)
-    return {name: (f"citus_analysis.{source}", name) for source, names in table.items() for name in names}
 
 
 def typed_code() -> Iterator[tuple[str, str]]:

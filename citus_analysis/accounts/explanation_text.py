@@ -109,19 +109,11 @@ def _finding(found: Explanation) -> str:
 def _by_how_much(ratio: float, low: float, high: float, verdict: str) -> str:
     """In percent or, beyond half and double, as a multiple."""
     if _IN_PERCENT[0] < ratio < _IN_PERCENT[1]:
-        return f"{_percent(ratio)} {verdict} ({_ends(low, high)}) than"
+        change, *ends = (abs(one - 1) * 100 for one in (ratio, low, high))
+        return f"{_rounded(change)} % {verdict} ({_rounded(min(ends))} to {_rounded(max(ends))} %) than"
     if verdict == "slower":
         return f"{interval_words(ratio, low, high)} times as slow as"
     return f"{interval_words(1 / ratio, 1 / high, 1 / low)} times as fast as"
-
-
-def _percent(ratio: float) -> str:
-    return f"{_rounded(abs(ratio - 1) * 100)} %"
-
-
-def _ends(low: float, high: float) -> str:
-    ends = sorted(abs(one - 1) * 100 for one in (low, high))
-    return f"{_rounded(ends[0])} to {_rounded(ends[1])} %"
 
 
 def _what(cause: Cause) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from citus_analysis.bottleneck.evidence.waits import client_sessions
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
+from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.estimate._student import t_quantile, t_tail
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def mechanisms(sides: Observed, *, level: float) -> tuple[Mechanism, ...]:
         for node, measure, base, other in paired.iter_rows()
         if (one := _tested(node, measure, np.array(base), np.array(other), level)) is not None
     ]
-    sure = [one for one in _adjusted(tested) if one.p < 1 - level]
+    adjusted = holm([one.p for one in tested]).tolist()
+    sure = [replace(one, p=p) for one, p in zip(tested, adjusted, strict=True) if p < 1 - level]
     return tuple(sorted(sure, key=lambda one: (-abs(one.effect_size), one.measure, one.node)))
 
 
@@ -139,14 +141,6 @@ def _tested(node: str, measure: str, base: np.ndarray, other: np.ndarray, level:
     return Mechanism(
         node, measure, float(base.mean()), float(other.mean()), difference - half, difference + half, p, size
     )
-
-
-def _adjusted(tested: Sequence[Mechanism]) -> Iterator[Mechanism]:
-    """Holm's procedure over all of them."""
-    largest = 0.0
-    for i, one in enumerate(sorted(tested, key=lambda one: one.p)):
-        largest = max(largest, min(1.0, one.p * (len(tested) - i)))
-        yield replace(one, p=largest)
 
 
 def node_measures(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
@@ -202,30 +196,22 @@ def _long(samples: pl.DataFrame, measures: dict[str, pl.Expr]) -> Iterator[pl.Da
 
 
 def _machines(read: _Tables) -> Iterator[pl.DataFrame]:
-    cpu = read.inside("cpu_samples")
-    shares = {
-        "cpu_iowait_percent": pl.col("iowait_percent").mean(),
-        "cpu_steal_percent": pl.col("steal_percent").mean(),
-    }
-    yield from _long(cpu, {"cpu_busy_percent": busy_percent().mean(), **shares})
-    vm = read.inside("vm_samples")
-    yield from _long(vm, {name: pl.col(name).mean() for name in ("runnable", "blocked", "context_switches_per_s")})
-    yield from _long(
-        _held(read), {f"group_{name}": pl.col(name).mean() for name in ("used_percent", "throttled_percent")}
-    )
+    shares = {f"cpu_{name}": pl.col(name).mean() for name in ("iowait_percent", "steal_percent")}
+    yield from _long(read.inside("cpu_samples"), {"cpu_busy_percent": busy_percent().mean(), **shares})
+    of_vm = ("runnable", "blocked", "context_switches_per_s")
+    yield from _long(read.inside("vm_samples"), {name: pl.col(name).mean() for name in of_vm})
+    held = {f"group_{name}": pl.col(name).mean() for name in ("used_percent", "throttled_percent")}
+    yield from _long(_held(read), held)
     pressure = read.inside("pressure_samples", "pressure", "scope").filter(pl.col("scope").cast(pl.String) == "some")
     for kind in ("cpu", "io", "memory"):
         mine = pressure.filter(pl.col("pressure").cast(pl.String) == kind)
         yield from _long(mine, {f"{kind}_stalled_percent": pl.col("stalled_percent").mean()})
     devices = read.inside("device_samples", "device").remove(pl.col("is_group").fill_null(value=False))
-    busy = devices.filter(pl.col("utilization_percent").is_not_null())
-    yield from _long(
-        busy,
-        {
-            "device_await_ms": pl.col("await_ms").mean(),
-            "device_utilization_percent": pl.col("utilization_percent").max(),
-        },
-    )
+    of_device = {
+        "device_await_ms": pl.col("await_ms").mean(),
+        "device_utilization_percent": pl.col("utilization_percent").max(),
+    }
+    yield from _long(devices.filter(pl.col("utilization_percent").is_not_null()), of_device)
 
 
 def _held(read: _Tables) -> pl.DataFrame:
@@ -238,9 +224,9 @@ def _held(read: _Tables) -> pl.DataFrame:
 
 def _counters(read: _Tables) -> Iterator[pl.DataFrame]:
     counters = read.of("server_counters").with_columns(pl.col("view", "counter").cast(pl.String))
-    grown = counters.drop_nulls("value")
     placed = (
-        grown.drop("run_id")
+        counters.drop_nulls("value")
+        .drop("run_id")
         .join(read.minutes, on="resource")
         .filter((pl.col("from_time") <= pl.col("from_time_right")) & (pl.col("sample_time") >= pl.col("until_time")))
     )

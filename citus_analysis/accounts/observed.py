@@ -194,13 +194,9 @@ def observed_runs(
     tables = [table[indices] for table, indices in zip(tables, order, strict=True)]
     cells = _cells(statements)
     sides = []
-    for i, (table, label) in enumerate(zip(tables, labels, strict=True)):
-        ratio = per_operation[i][order[i]]
-        counts, times = _sums(timed[i], table.select(_RUN), cells, ratio)
-        traced = times.sum(axis=(1, 2))
-        found = responses[i]
-        response = found[order[i]] if clients and found is not None else traced
-        sides.append(Side(label, table, counts, times, response, traced, timed[i].height))
+    for i, found in enumerate(responses):
+        response = found[order[i]] if clients and found is not None else None
+        sides.append(_side(labels[i], tables[i], timed[i], cells, per_operation[i][order[i]], response))
     measured = "response time" if clients else "traced time"
     notes = [
         *_left_out(chosen, tables, labels),
@@ -290,6 +286,15 @@ def _cells(statements: pl.DataFrame) -> pl.DataFrame:
     numbered = kinds.with_row_index("kind")
     named = found.join(numbered, on=kinds.columns, how="left", nulls_equal=True, maintain_order="left")
     return named.with_columns(pl.col("statement_kind", "node", "child_node").cast(pl.String))
+
+
+def _side(
+    name: str, table: pl.DataFrame, timed: pl.DataFrame, cells: pl.DataFrame, ratio: Array, response_us: Array | None
+) -> Side:
+    """One side; without response times of a client, those of the traced statements stand in for them."""
+    counts, times = _sums(timed, table.select(_RUN), cells, ratio)
+    traced = times.sum(axis=(1, 2))
+    return Side(name, table, counts, times, traced if response_us is None else response_us, traced, timed.height)
 
 
 def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_operation: Array) -> tuple[Array, Array]:
@@ -388,11 +393,7 @@ def _of_logs(
         tables.append(mine.select(_RUN).unique().sort(_RUN))
     statements_of_both = pl.concat(timed, how="vertical_relaxed")
     cells = _cells(statements_of_both)
-    sides = []
-    for i in (0, 1):
-        counts, times = _sums(timed[i], tables[i], cells, np.ones(tables[i].height))
-        traced = times.sum(axis=(1, 2))
-        sides.append(Side(labels[i], tables[i], counts, times, traced, traced, timed[i].height))
+    sides = [_side(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None) for i in (0, 1)]
     notes = (
         "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
     )

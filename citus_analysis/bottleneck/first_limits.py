@@ -18,7 +18,7 @@ CPU. Quotas come before both, because they also stop the program that takes the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import polars as pl
@@ -29,21 +29,6 @@ from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.displays import Shown
 
 Confidence = Literal["high", "medium", "low", "none"]
-LIMITS: Final = (
-    "connections",
-    "CPU quota",
-    "load generator",
-    "rate of the client",
-    "locks",
-    "checkpoints",
-    "WAL",
-    "one node",
-    "CPU",
-    "device",
-    "network",
-    "none found",
-    "undecided",
-)
 
 
 @dataclass(frozen=True)
@@ -97,12 +82,12 @@ class Verdict(Shown):
         n: number of runs.
     """
 
-    configuration: dict[str, object]
     limit: str
-    node: str | None
     evidence: tuple[str, ...]
     confidence: Confidence
-    decide: tuple[str, ...] = field(default=())
+    node: str | None = None
+    decide: tuple[str, ...] = ()
+    configuration: dict[str, object] = field(default_factory=dict)
     n: int = 0
 
     def __str__(self) -> str:
@@ -110,16 +95,7 @@ class Verdict(Shown):
         return f"{self.limit}{where}, confidence {self.confidence}: {'; '.join(self.evidence)}"
 
 
-@dataclass(frozen=True)
-class _Found:
-    limit: str
-    evidence: tuple[str, ...]
-    confidence: Confidence
-    node: str | None = None
-    decide: tuple[str, ...] = ()
-
-
-_Rule = Callable[[RunFacts, Thresholds], "_Found | None"]
+_Rule = Callable[[RunFacts, Thresholds], Verdict | None]
 _QUOTA: Final = "periods stopped by a quota"
 _OUTSIDE: Final = ("load generator", "session time outside the servers")
 _LITTLE: Final = ("load generator", "threads outside operations (Little)")
@@ -133,16 +109,11 @@ def judge(facts: RunFacts, limits: Thresholds, configuration: dict[str, object],
         >>> print(judge(busy, Thresholds(), {"resource": "w2"}, 3))
         CPU (node 1), confidence medium: the CPU of node 1 was busy 97 % of the time
     """
-    for rule in _RULES:
-        found = rule(facts, limits)
-        if found is not None:
-            break
-    else:
-        found = _nothing(facts, limits)
-    return Verdict(configuration, found.limit, found.node, found.evidence, found.confidence, found.decide, n)
+    judged = (found for rule in _RULES if (found := rule(facts, limits)) is not None)
+    return replace(next(judged, None) or _nothing(facts, limits), configuration=configuration, n=n)
 
 
-def _connections(facts: RunFacts, _limits: Thresholds) -> _Found | None:
+def _connections(facts: RunFacts, _limits: Thresholds) -> Verdict | None:
     key = ("connections", "refused connections")
     refused = facts.values.get(key, 0.0)
     if not refused and not facts.missing_threads:
@@ -152,36 +123,36 @@ def _connections(facts: RunFacts, _limits: Thresholds) -> _Found | None:
         evidence.append(f"the server{facts.at(*key)} refused connections ({refused:.3g} a run)")
     if facts.missing_threads:
         evidence.append(f"{facts.missing_threads} client threads never connected")
-    return _Found("connections", tuple(evidence), "high" if refused else "medium", facts.nodes.get(key))
+    return Verdict("connections", tuple(evidence), "high" if refused else "medium", facts.nodes.get(key))
 
 
-def _quota(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _quota(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     for part, limit, who in (("CPU", "CPU quota", "the servers"), ("load generator", "load generator", "the clients")):
         share = facts.value(part, _QUOTA)
         if share is not None and share >= limits.throttled_percent:
             node = facts.nodes.get((part, _QUOTA))
             host = "" if node is None else f" of node {node}"
             text = f"a quota stopped a control group of {who}{host} in {share:.0f} % of the periods"
-            return _Found(limit, (text,), "high", node)
+            return Verdict(limit, (text,), "high", node)
     return None
 
 
-def _rate(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _rate(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     if not facts.rate_limited:
         return None
+    outside = facts.values.get(_OUTSIDE)
     if facts.reached_share is not None:
         if facts.reached_share < limits.reached_share:
             return None
         text = f"the client was limited to a rate and reached {facts.reached_share * 100:.0f} % of it"
-        return _Found("none found", (text,), "high", decide=("a run without a rate limit shows the limit",))
-    outside = facts.values.get(_OUTSIDE)
-    if outside is None or outside < limits.outside_percent:
+    elif outside is None or outside < limits.outside_percent:
         return None
-    text = f"the client was limited to a rate, and its sessions had nothing to do {outside:.0f} % of the time"
-    return _Found("none found", (text,), "high", decide=("a run without a rate limit shows the limit",))
+    else:
+        text = f"the client was limited to a rate, and its sessions had nothing to do {outside:.0f} % of the time"
+    return Verdict("none found", (text,), "high", decide=("a run without a rate limit shows the limit",))
 
 
-def _locks(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _locks(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     share = facts.value("locks", "session time in lock waits")
     if share is None or share < limits.waiting_percent:
         return None
@@ -189,10 +160,10 @@ def _locks(facts: RunFacts, limits: Thresholds) -> _Found | None:
     logged = facts.value("locks", "lock waits longer than deadlock_timeout")
     if logged:
         evidence.append(f"the logs report {logged:.0f} long lock waits a run")
-    return _Found("locks", tuple(evidence), "high" if logged else "medium")
+    return Verdict("locks", tuple(evidence), "high" if logged else "medium")
 
 
-def _wal(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _wal(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     part = "WAL and checkpoints"
     share = facts.value(part, "session time in WAL waits")
     if share is None or share < limits.waiting_percent:
@@ -204,11 +175,13 @@ def _wal(facts: RunFacts, limits: Thresholds) -> _Found | None:
         under_way = facts.value(part, "time with a checkpoint under way") or 0.0
         decide = ("a run with a larger max_wal_size shows what the checkpoints cost",)
         evidence = (close, f"one was under way {under_way:.0f} % of the time", waited)
-        return _Found("checkpoints", evidence, "medium", facts.nodes.get((part, "between checkpoints for WAL")), decide)
-    return _Found("WAL", (waited,), "medium", decide=("a run with synchronous_commit = off shows what commits cost",))
+        return Verdict(
+            "checkpoints", evidence, "medium", facts.nodes.get((part, "between checkpoints for WAL")), decide
+        )
+    return Verdict("WAL", (waited,), "medium", decide=("a run with synchronous_commit = off shows what commits cost",))
 
 
-def _one_node(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _one_node(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     split = facts.balance
     if split is None or split.jain > limits.jain_index or split.p_value > limits.uneven_p:
         return None
@@ -216,7 +189,7 @@ def _one_node(facts: RunFacts, limits: Thresholds) -> _Found | None:
         return None
     node = split.nodes[split.counts.index(max(split.counts))]
     decide = ("the same load over all nodes, and CPU samples of each node's own host, show what it costs",)
-    return _Found("one node", (f"client sessions: {split}",), "medium", node, decide)
+    return Verdict("one node", (f"client sessions: {split}",), "medium", node, decide)
 
 
 _HOSTS: Final = (
@@ -226,7 +199,7 @@ _HOSTS: Final = (
 )
 
 
-def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _hosts(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     for part, metric, words in _HOSTS:
         value = facts.value(part, metric)
         if value is None or value < limits.saturated_percent:
@@ -246,13 +219,13 @@ def _hosts(facts: RunFacts, limits: Thresholds) -> _Found | None:
             decide = (
                 f"the load generator on a host of its own{beside} shows whether it or the servers need the {part}",
             )
-        return _Found(
+        return Verdict(
             part, tuple(evidence), "high" if strong and not decide else "medium", facts.nodes[part, metric], decide
         )
     return None
 
 
-def _some_processors(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _some_processors(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     key = ("CPU", "stalled")
     stalled, busy = facts.value(*key), facts.value("CPU", "busy")
     if stalled is None or stalled < limits.stalled_percent:
@@ -261,17 +234,17 @@ def _some_processors(facts: RunFacts, limits: Thresholds) -> _Found | None:
     users = facts.users(*key)
     if busy is None:
         confirm = ("samples of the CPU show whether all of it was busy",)
-        return _Found("CPU", (waited, *users), "low", facts.nodes.get(key), confirm)
+        return Verdict("CPU", (waited, *users), "low", facts.nodes.get(key), confirm)
     evidence = (
         f"{waited}, though only {busy:.0f} % of it was in use: they may use some of its processors only, or one "
         "process has the work",
         *users,
     )
     decide = ("samples of each processor (mpstat -P ALL) show which is busy, and with what",)
-    return _Found("CPU", evidence, "medium", facts.nodes.get(key), decide)
+    return Verdict("CPU", evidence, "medium", facts.nodes.get(key), decide)
 
 
-def _load_generator(facts: RunFacts, limits: Thresholds) -> _Found | None:
+def _load_generator(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     signs: tuple[tuple[tuple[str, str], str, Confidence], ...] = (
         (_OUTSIDE, "the clients' sessions had nothing to do", "medium"),
         (_LITTLE, "client threads were outside operations (start-up included)", "low"),
@@ -280,11 +253,11 @@ def _load_generator(facts: RunFacts, limits: Thresholds) -> _Found | None:
         share = facts.values.get(key)
         if share is not None and share >= limits.outside_percent:
             decide = ("CPU samples of the load generator's host, or a second load generator, confirm it",)
-            return _Found("load generator", (f"{words} {share:.0f} % of the time",), confidence, decide=decide)
+            return Verdict("load generator", (f"{words} {share:.0f} % of the time",), confidence, decide=decide)
     return None
 
 
-def _nothing(facts: RunFacts, limits: Thresholds) -> _Found:
+def _nothing(facts: RunFacts, limits: Thresholds) -> Verdict:
     needed = {
         "CPU": ("CPU", "busy"),
         "devices": ("device", "busy (busiest device)"),
@@ -295,13 +268,13 @@ def _nothing(facts: RunFacts, limits: Thresholds) -> _Found:
         decide = tuple(f"samples of {name} would decide" for name in missing)
         logged = facts.value("locks", "lock waits longer than deadlock_timeout")
         if logged and _OUTSIDE not in facts.values:
-            return _Found("locks", (f"the logs report {logged:.0f} long lock waits a run",), "low", decide=decide)
-        return _Found(
+            return Verdict("locks", (f"the logs report {logged:.0f} long lock waits a run",), "low", decide=decide)
+        return Verdict(
             "undecided", (f"nothing measured is at a limit; {', '.join(missing)} not measured",), "none", decide=decide
         )
     busy = facts.values[needed["CPU"]]
     text = f"CPU {busy:.0f} % busy, no class of waits above {limits.waiting_percent:.0f} % of the session time"
-    return _Found("none found", (text,), "medium", decide=("more client threads show which limit comes first",))
+    return Verdict("none found", (text,), "medium", decide=("more client threads show which limit comes first",))
 
 
 _RULES: Final[Sequence[_Rule]] = (

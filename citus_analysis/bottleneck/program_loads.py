@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source, with_configuration
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import sound_moments
 
@@ -56,8 +56,7 @@ def program_loads(samples: Frame, runs: Frame, by: Sequence[str] = ("resource",)
     """
     whole, known = as_polars(samples).filter(pl.col("thread").is_null()), as_polars(runs)
     placed = sound_moments(one_source(align_to_runs(whole, known), _MACHINE), _SUMMED)
-    others = [name for name in by if name != "resource"]
-    placed = placed.join(known.select("resource", "run_id", *others), on=["resource", "run_id"])
+    placed = with_configuration(placed, known, by)
     moments = placed.group_by(*by, "run_id", "node").agg(moments=pl.col("sample_time").n_unique())
     of_nodes = moments.group_by(*by, "node").agg(runs=pl.len(), samples=pl.col("moments").sum())
     sums = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _SUMMED]

@@ -95,6 +95,12 @@ def one_source(samples: Frame, by: Sequence[str]) -> pl.DataFrame:
     return frame.join(best, on=[*by, "source_id"], how="semi", nulls_equal=True, maintain_order="left")
 
 
+def with_configuration(rows: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
+    """Rows of runs with the columns of the configuration of their run; rows of other runs are left out."""
+    others = [name for name in configuration if name != "resource"]
+    return rows.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
+
+
 def _need(frame: pl.DataFrame, what: str, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:

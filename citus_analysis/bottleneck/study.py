@@ -26,6 +26,7 @@ from citus_analysis.bottleneck.evidence.variance import separators, variance_of
 from citus_analysis.bottleneck.evidence.waits import client_sessions, session_waits
 from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
 from citus_analysis.bottleneck.program_loads import program_loads
+from citus_analysis.bottleneck.samples_in_runs import with_configuration
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
@@ -256,11 +257,10 @@ def _balances(
         sessions.filter(pl.col("role") == "parent")
         .group_by(*_RUN, "node", maintain_order=True)
         .agg(opened=pl.struct("pid", "backend_start").n_unique())
-        .join(runs.select(*_RUN, *CONFIGURATION[1:]), on=_RUN)
-        .sort(*_RUN, "node")
     )
+    placed = with_configuration(opened, runs, CONFIGURATION).sort(*_RUN, "node")
     found = []
-    for key, group in opened.group_by(CONFIGURATION, maintain_order=True):
+    for key, group in placed.group_by(CONFIGURATION, maintain_order=True):
         counts = {
             str(n): int(c)
             for n, c in group.group_by("node", maintain_order=True).agg(pl.col("opened").sum()).sort("node").iter_rows()

@@ -55,7 +55,10 @@ def resource_utilization(cpu_samples: Frame, device_samples: Frame, runs: Frame 
     counted = pl.when(known).then(requests).otherwise("transfers_per_s")
     device = device.with_columns(requests=pl.when(~doubtful_in(device, *_RATES)).then(counted))
     device = device.with_columns(waited=pl.col("requests") * pl.col("await_ms"))
-    tables = [_summary(_counted(cpu, runs), _shares()), _summary(_counted(device, runs), _device_means())]
+    tables = [
+        _summary(_counted(cpu, runs), {name: pl.col(name).mean() for name in _SHARES}),
+        _summary(_counted(device, runs), _device_means()),
+    ]
     return pl.concat(tables, how="diagonal").select(
         *_KEY, "n", "mean_percent", "p95_percent", "max_percent", *_SHARES,
         "await_ms", *_DEVICE, "requests_per_s", "interval_s", "source_id", "within_run",
@@ -86,10 +89,6 @@ def _summary(samples: pl.DataFrame, means: dict[str, pl.Expr]) -> pl.DataFrame:
         source_id=pl.col("source_id").first(),
         within_run=pl.col("within_run").first(),
     )
-
-
-def _shares() -> dict[str, pl.Expr]:
-    return {name: pl.col(name).mean() for name in _SHARES}
 
 
 def _device_means() -> dict[str, pl.Expr]:

@@ -150,24 +150,21 @@ def _shade(figure: go.Figure, marks: pl.DataFrame, first: float, last: float) ->
     figure.add_scatter(x=[None], y=[None], mode="markers", name="checkpoint under way", marker=square)
 
 
-def plot_node_heat_map(
-    samples: Frame, *, metric: str = "busy_percent", series: str = "node", title: str = ""
-) -> go.Figure:
+def plot_node_heat_map(samples: Frame, *, metric: str = "busy_percent", title: str = "") -> go.Figure:
     """A metric as colour over time and node: legible from 1 to 64 nodes.
 
     Args:
         samples: columns `elapsed_s`, `series` and `metric`.
         metric: the column to draw; the colour bar has the unit of the name's suffix. Percentages go from 0 to 100.
-        series: column with the names of nodes, or of devices.
         title: title of the figure.
     """
-    frame = with_columns_of(samples, "samples", "elapsed_s", series, metric).drop_nulls(metric)
-    names = in_natural_order(frame, series)[series].cast(pl.String).unique(maintain_order=True).to_list()
+    frame = with_columns_of(samples, "samples", "elapsed_s", "node", metric).drop_nulls(metric)
+    names = in_natural_order(frame, "node")["node"].cast(pl.String).unique(maintain_order=True).to_list()
     figure = new_figure(title or f"{label(metric)} over time and nodes", x="elapsed_s", height=150 + 16 * len(names))
     if frame.is_empty():
         return figure
-    cells = _stretches(frame, series, metric, _MOST_COLUMNS)
-    grid = cells.pivot(series, index="elapsed_s", values=metric, aggregate_function="mean").sort("elapsed_s")
+    cells = _stretches(frame, "node", metric, _MOST_COLUMNS)
+    grid = cells.pivot("node", index="elapsed_s", values=metric, aggregate_function="mean").sort("elapsed_s")
     scale = {"zmin": 0, "zmax": 100} if metric.endswith("_percent") else {"zmin": 0}
     figure.add_heatmap(
         x=grid["elapsed_s"].round(2).to_list(),
@@ -178,7 +175,7 @@ def plot_node_heat_map(
         hovertemplate=f"node %{{y}}, %{{x:.0f}} s<br>%{{z:,.4~r}}<extra>{text(label(metric))}</extra>",
         **scale,
     )
-    return figure.update_yaxes(type="category", autorange="reversed", title_text=None if series != "node" else "node")
+    return figure.update_yaxes(type="category", autorange="reversed", title_text="node")
 
 
 def plot_connections(connections: Frame, *, of: str = "client", title: str = "") -> go.Figure:

@@ -66,21 +66,20 @@ def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a s
     return figure.update_xaxes(title_text="mean time [ms]", rangemode="tozero").update_layout(barmode="stack")
 
 
-def plot_distribution(times: Frame, *, column: str = "total_us", title: str = "") -> go.Figure:
+def plot_distribution(times: Frame, *, title: str = "") -> go.Figure:
     """Distribution of times per series: the share of statements that took at most x.
 
     Args:
         times: columns `series` and `column`; one row per statement.
-        column: the time, in microseconds.
         title: title of the figure.
     """
-    frame = with_columns_of(times, "times", "series", column).drop_nulls(column)
+    frame = with_columns_of(times, "times", "series", "total_us").drop_nulls("total_us")
     figure = new_figure(title or "Distribution of statement times")
     shares = np.linspace(0, 1, _POINTS)
     for number, (name, part) in enumerate(groups(frame, "series")):
         colour, _, dash = style_of(number)
         figure.add_scatter(
-            x=np.round(np.quantile(part[column].to_numpy(), shares) / US_PER_MS, 4).tolist(),
+            x=np.round(np.quantile(part["total_us"].to_numpy(), shares) / US_PER_MS, 4).tolist(),
             y=np.round(100 * shares, 2).tolist(),
             mode="lines",
             name=f"{name} (n = {part.height:,})",

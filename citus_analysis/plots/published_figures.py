@@ -56,23 +56,16 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
     return figure.update_layout(legend_traceorder="reversed", margin={"l": 8, "r": 48, "t": 12, "b": 8})
 
 
-def plot_stated_intervals(
-    summaries: Frame,
-    *,
-    x: str = "workers",
-    metric: str = METRIC,
-    title: str = "",
-) -> go.Figure:
+def plot_stated_intervals(summaries: Frame, *, x: str = "workers", title: str = "") -> go.Figure:
     """Published means with the interval as stated and with Student's t interval, side by side.
 
     Args:
         summaries: result of :func:`citus_analysis.published.published_summaries`.
         x: the column of sizes.
-        metric: name of the quantity; its suffix gives the unit.
         title: title of the figure.
     """
     frame = with_columns_of(summaries, "summaries", x, "mean", "n", "stated_low", "stated_high", "low", "high")
-    figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
+    figure = new_figure(title or f"{label(METRIC)} by {x}", x=x, y=METRIC)
     sizes = frame[x].to_numpy()
     kinds = (("as stated", "stated_low", "stated_high", 1 / _APART), ("Student's t", "low", "high", _APART))
     for number, (name, low, high, shift) in enumerate(kinds):

@@ -132,20 +132,13 @@ def _from_base(relative: pl.DataFrame, x: str, base: float) -> pl.DataFrame:
     return pl.concat([one, kept.select("series", x, *_MEAN).with_columns(numbers, is_base=pl.lit(value=False))])
 
 
-def plot_latency_load(
-    latency: Frame,
-    *,
-    metric: str = "p99_us",
-    title: str = "",
-    order: Sequence[str] = (),
-) -> go.Figure:
+def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = "") -> go.Figure:
     """Latency against the throughput at which it was measured, one line per series, labelled with the threads.
 
     Args:
         latency: columns `series`, `threads`, `throughput_ops_s`, `mean`, `low`, `high` (of the latency `metric`).
         metric: name of the latency column.
         title: title of the figure.
-        order: names of all series.
     """
     needed = ("series", "threads", "throughput_ops_s", *_MEAN)
     frame = with_columns_of(latency, "latency", *needed).sort("threads", maintain_order=True)
@@ -154,7 +147,7 @@ def plot_latency_load(
     quantity = label(f"{metric.removesuffix('_us')}_latency_{unit}")
     figure.update_yaxes(title_text=text(quantity))
     frame = frame.with_columns(pl.col(*_MEAN) * factor)
-    names = list(order) or frame["series"].unique(maintain_order=True).to_list()
+    names = frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
         colour, symbol, dash = style_of(names.index(name))
         figure.add_scatter(

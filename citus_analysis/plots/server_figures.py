@@ -22,21 +22,20 @@ _WIDTH, _LINES = 90, 8
 
 
 def plot_measure_over_time(
-    intervals: Frame, measures: Sequence[str], *, by: str = "sent_by", title: str = "Statements over time"
+    intervals: Frame, measures: Sequence[str], *, title: str = "Statements over time"
 ) -> go.Figure:
     """Measures of statements per interval of time, one line per measure and group.
 
     Args:
         intervals: columns `time`, `by` and the measures, which have one unit.
         measures: columns of the measures.
-        by: column of the groups.
         title: title of the figure.
     """
-    frame = with_columns_of(intervals, "intervals", "time", by, *measures).sort("time")
+    frame = with_columns_of(intervals, "intervals", "time", "sent_by", *measures).sort("time")
     figure = new_figure(title, y=measures[0], height=340)
     number = 0
     step = frame["time"].unique().sort().diff().min()
-    for name, measured in groups(frame, by):
+    for name, measured in groups(frame, "sent_by"):
         part = _interrupted(measured.select("time", *measures), step)
         for measure in measures:
             colour, symbol, dash = style_of(number)

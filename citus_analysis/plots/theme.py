@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -37,16 +37,6 @@ PART_COLOURS: Final = {
     "connect": COLOURS[3],
     "parse": COLOURS[5],
     "bind": COLOURS[6],
-}
-#: Operations of clients, by the first word of their name.
-OPERATION_COLOURS: Final = {
-    "INSERT": COLOURS[1],
-    "READ": COLOURS[0],
-    "SELECT": COLOURS[0],
-    "UPDATE": COLOURS[2],
-    "SCAN": COLOURS[3],
-    "READ-MODIFY-WRITE": COLOURS[5],
-    "DELETE": COLOURS[6],
 }
 #: Systems, as the column `system` names them.
 SYSTEM_COLOURS: Final = {
@@ -131,18 +121,17 @@ def style_of(number: int) -> tuple[str, str, str]:
     return COLOURS[number % len(COLOURS)], SYMBOLS[number % len(SYMBOLS)], DASHES[number // len(COLOURS) % len(DASHES)]
 
 
-def colours_of(names: Sequence[str], known: Mapping[str, str] = SYSTEM_COLOURS) -> dict[str, str]:
+def colours_of(names: Sequence[str]) -> dict[str, str]:
     """Colours of names: fixed colours of known names, and for the others the free colours of the palette in turn.
 
     Args:
         names: names, such as systems, in the order of the legend.
-        known: the fixed colours: `SYSTEM_COLOURS`, `OPERATION_COLOURS` or `PART_COLOURS`.
 
     Example:
         >>> colours_of(["citus", "x", "aurora"]) == {"citus": "#0072B2", "x": "#D55E00", "aurora": "#E69F00"}
         True
     """
-    fixed = {name: known[name] for name in names if name in known}
+    fixed = {name: SYSTEM_COLOURS[name] for name in names if name in SYSTEM_COLOURS}
     free = [colour for colour in COLOURS if colour not in fixed.values()] or list(COLOURS)
     others = [name for name in dict.fromkeys(names) if name not in fixed]
     return fixed | {name: free[place % len(free)] for place, name in enumerate(others)}

@@ -293,22 +293,18 @@ def _decades(values: pl.Series) -> dict[str, list[float] | list[str]]:
 def plot_percentile_profile(
     profile: Frame,
     *,
-    relative: bool = False,
     title: str = "",
 ) -> go.Figure:
     """The composition of T at each percentile.
 
     Args:
         profile: result of :func:`citus_analysis.spans.percentile_profile` for one group.
-        relative: whether to show shares of T instead of milliseconds.
         title: title of the figure.
     """
     frame = with_columns_of(profile, "profile", "percentile", "near", "total_us", *COMPONENTS).sort("percentile")
     at = [f"p{percentile:g}" for percentile in frame["percentile"]]
-    figure = new_figure(
-        title or "Composition of T by percentile", x="percentile", y="share_percent" if relative else "mean_time_ms"
-    )
-    return _stack(figure, at, frame, frame["total_us"], relative=relative)
+    figure = new_figure(title or "Composition of T by percentile", x="percentile", y="mean_time_ms")
+    return _stack(figure, at, frame)
 
 
 def plot_profile(
@@ -331,21 +327,19 @@ def plot_profile(
     figure = new_figure(title or "Mean composition of T", y="mean_time_ms")
     if composed["includes_commit"].drop_nulls().n_unique() > 1:
         figure.update_layout(title_subtitle_text=COMMIT_NOTE)
-    return _stack(figure, names, means, means["total_us"], relative=False)
+    return _stack(figure, names, means)
 
 
-def _stack(figure: go.Figure, at: list[str], frame: pl.DataFrame, total: pl.Series, *, relative: bool) -> go.Figure:
-    unit = "%" if relative else "ms"
+def _stack(figure: go.Figure, at: list[str], frame: pl.DataFrame) -> go.Figure:
     counts = frame["near" if "near" in frame.columns else "n"].to_list()
     for column, (name, colour) in PARTS.items():
-        values = frame[column] / total * 100 if relative else frame[column] / US_PER_MS
         figure.add_bar(
             name=name,
             x=at,
-            y=values.round(5).to_list(),
+            y=(frame[column] / US_PER_MS).round(5).to_list(),
             marker={"color": colour},
             customdata=counts,
-            hovertemplate=f"{name}: %{{y:,.3~r}} {unit} (n = %{{customdata}})<extra>%{{x}}</extra>",
+            hovertemplate=f"{name}: %{{y:,.3~r}} ms (n = %{{customdata}})<extra>%{{x}}</extra>",
         )
     return figure.update_layout(barmode="stack")
 

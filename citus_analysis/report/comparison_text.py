@@ -25,6 +25,7 @@ from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.runs.setups import setting_text
 from citus_analysis.stats import Comparison, compare_runs, summarise_runs
 from citus_analysis.stats.compare.run_tables import RunComparison
+from citus_analysis.stats.run_means import in_stratum
 from citus_analysis.texts.natural_order import natural_key
 from citus_analysis.texts.number_text import p_text, with_interval
 
@@ -180,8 +181,7 @@ def _resolved_base(base: str, names: Sequence[str]) -> str:
 def _placed(comparisons: Sequence[Comparison], runs: pl.DataFrame) -> Iterator[Comparison]:
     """Comparisons with their cell and other differences in `stratum`."""
     for one in comparisons:
-        same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in one.stratum.items()]
-        cell = runs.filter(same) if same else runs
+        cell = in_stratum(runs, one.stratum)
         mine, reference = (cell.filter(pl.col("variant") == name) for name in (one.label_a, one.label_b))
         place = dict(zip(_CELL, mine.select(_CELL).row(0), strict=True))
         yield replace(one, stratum={**place, "differs": _differs(mine, reference), "n_base": reference.height})
@@ -215,8 +215,7 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
             "n": c.mean_a.n,
             "n_base": c.mean_b.n,
             "verdict": c.verdict,
-            "p_difference": c.p_difference if c.ratio.exists else None,
-            "p_difference_adjusted": c.p_difference_adjusted if c.ratio.exists else None,
+            **c.known_p_values(),
             "runs_missing": c.runs_missing,
             "order": APART if c.made_apart else _IN_TURNS,
             "also_differs": c.stratum["differs"],

@@ -15,6 +15,7 @@ from citus_analysis.core.frames import TableSource
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats import Comparison
+from citus_analysis.stats.run_means import in_stratum
 from citus_analysis.texts.number_text import with_interval
 
 _MOST_PARTS: Final = 3
@@ -39,8 +40,7 @@ def accounts_of(
     """
     found = []
     for one in (one for one in comparisons if one.verdict in ("faster", "slower")):
-        held = [pl.col(name).eq_missing(pl.lit(value)) for name, value in one.stratum.items() if name in runs.columns]
-        cell = runs.filter(*held)
+        cell = in_stratum(runs, one.stratum)
         base, other = (cell.filter(variant=label) for label in (one.label_b, one.label_a))
         try:
             sides = observed_runs((dataset, dataset), (base, other), (one.label_b, one.label_a))

@@ -140,7 +140,7 @@ def other_pairs_table(pairs: Sequence[OtherPair]) -> pl.DataFrame:
             "threads": one.stratum.get("threads"),
             "ratio": with_interval(one.ratio.estimate, *one.ratio.ends),
             "verdict": one.verdict,
-            "p_adjusted": p_text(one.p_difference_adjusted if one.ratio.exists else None),
+            "p_adjusted": p_text(one.known_p_values()["p_difference_adjusted"]),
             "runs": f"{one.mean_a.n} and {one.mean_b.n}",
         }
         for pair in pairs

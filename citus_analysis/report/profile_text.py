@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.report.sentence_parts import joint_text
+from citus_analysis.report.sentence_parts import joint_text, shares_of_t
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text, threads_text
@@ -50,14 +50,10 @@ def _composition(study: ProfileStudy, kind: str) -> list[str]:
     if not {"T", "P", "C", "L"} <= means.keys():
         return []
     n = rows.filter(workers=workers, quantity="T")["n"][0]
-    shares = [
-        f"{100 * means[symbol] / means['T']:.0f} % {words}"
-        for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
-    ]
     size = f"{size_text(int(str(workers)))} with {threads_text(study.threads)}"
     return [
         f"A remote {kind.upper()} on {size} takes {readable(means['T'] / US_PER_MS)} ms on the server: "
-        f"{listed(shares)} (means of {counted(n, 'statement')})."
+        f"{shares_of_t(means)} (means of {counted(n, 'statement')})."
     ]
 
 
@@ -172,12 +168,11 @@ def _hidden_commits(study: ProfileStudy) -> list[str]:
     notes = []
     for (warning,), rows in shown.group_by("warning", maintain_order=True):
         cases = rows.select(keys).unique(maintain_order=True).iter_rows()
-        words = [f"{executed} {str(kind).upper()}{_of_set_up(family)}" for kind, executed, family in cases]
+        words = [
+            f"{executed} {str(kind).upper()}{f' of set-up {family}' if family else ''}"
+            for kind, executed, family in cases
+        ]
         notes.append(f"{warning} ({listed(words, most=4)}).")
     if notes:
         notes.insert(0, "These times do not all cover the same work; before comparing them, note:")
     return notes
-
-
-def _of_set_up(family: str) -> str:
-    return f" of set-up {family}" if family else ""

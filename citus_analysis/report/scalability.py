@@ -23,7 +23,6 @@ from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.scaling import scale_runs
 from citus_analysis.scaling.curves import ScalingCurve, ScalingStudy
-from citus_analysis.scaling.relative import ScalePoint
 from citus_analysis.stats import Comparison, summarise_runs
 from citus_analysis.stats.estimate.intervals import MeanMethod
 from citus_analysis.texts.counted_words import counted
@@ -182,7 +181,9 @@ class ScalingPanels:
             quantity: `throughput`, `speedup`, `efficiency` or `models`.
             most: largest number of figures; set-ups with the most curves come first.
         """
-        return _figures(self, quantity)[:most]
+        if quantity == "models":
+            return list(_model_figures(self))[:most]
+        return [_group_figure(self, group, quantity) for group in self.groups()[:most]]
 
     def table(self, quantity: Quantity = "throughput") -> pl.DataFrame:
         """A wide table for readers: one row per operation and series, one column per size, intervals in the cells.
@@ -317,32 +318,9 @@ def _relative_rows(panel: Panel, axis: Axis) -> Iterator[dict[str, object]]:
     compared = {float(one.label_a): one for one in panel.curve.comparisons}
     for point in panel.curve.points:
         place = {"operation": panel.operation, "series": panel.series, axis: int(point.size)}
-        yield {**place, **_point(point), **_decision(compared.get(point.size)), "n": point.throughput.n}
-
-
-def _decision(one: Comparison | None) -> dict[str, object]:
-    if one is None:
-        return {"verdict": "base", "p_difference": None, "p_difference_adjusted": None}
-    tested = one.ratio.exists
-    return {
-        "verdict": one.verdict,
-        "p_difference": one.p_difference if tested else None,
-        "p_difference_adjusted": one.p_difference_adjusted if tested else None,
-    }
-
-
-def _point(point: ScalePoint) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for name, interval in (("speedup", point.speedup), ("efficiency", point.efficiency), ("psi", point.psi)):
-        ends = (interval.estimate, *interval.ends) if interval else (None, None, None)
-        found |= {f"{name}{end}": value for end, value in zip(_ENDS, ends, strict=True)}
-    return found
-
-
-def _figures(study: ScalingPanels, quantity: Quantity) -> list[go.Figure]:
-    if quantity == "models":
-        return list(_model_figures(study))
-    return [_group_figure(study, group, quantity) for group in study.groups()]
+        one = compared.get(point.size)
+        decision = {"verdict": one.verdict, **one.known_p_values()} if one else {"verdict": "base"}
+        yield {**place, **point.record(), **decision, "n": point.throughput.n}
 
 
 def _group_figure(study: ScalingPanels, group: Group, quantity: Quantity) -> go.Figure:
@@ -393,8 +371,7 @@ def _table(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
         place = {"operation": panel.operation, "series": panel.series}
         cells.append(place | _cells(source.filter(**place), study.axis, sizes, _COLUMNS[quantity]))
     noun = study.axis.removesuffix("s")
-    schema = dict.fromkeys(["operation", "series", *(counted(size, noun) for size in sizes)], pl.String())
-    return pl.DataFrame(cells, schema=schema)
+    return pl.DataFrame(cells, schema=dict.fromkeys([*_PLACE, *(counted(size, noun) for size in sizes)], pl.String()))
 
 
 def _cells(rows: pl.DataFrame, axis: str, sizes: list[int], columns: tuple[str, str, str]) -> dict[str, str]:

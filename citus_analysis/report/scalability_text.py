@@ -38,7 +38,8 @@ def _entered(selection: Selection) -> str:
     entered = f"{counted(runs.height, 'run')} of {counted(configurations, 'configuration')} were analysed"
     if left.is_empty():
         return f"{entered}; no run failed."
-    gone = f"{counted(left.height, 'run')} failed or lost operations and {_are(left.height)} left out"
+    are = "is" if left.height == 1 else "are"
+    gone = f"{counted(left.height, 'run')} failed or lost operations and {are} left out"
     return f"{entered}; {gone}: {_resources(left)}."
 
 
@@ -57,7 +58,8 @@ def _unknown_sizes(runs: pl.DataFrame) -> list[str]:
         return [f"{first}; {stated_at_ingest(list(unknown))}."]
     return [
         f"Of {counted(number, 'run')} ({_resources(runs.filter(pl.col(name).is_null()))}) the number of {name} is not "
-        f"known, so that no series shares {_them(number)} with the others; {stated_at_ingest([name])}."
+        f"known, so that no series shares {'it' if number == 1 else 'them'} with the others; "
+        f"{stated_at_ingest([name])}."
         for name, number in unknown.items()
         if 0 < number < runs.height
     ]
@@ -182,14 +184,6 @@ def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels])
     if few := sum(rows.height for rows in thin):
         notes.append(f"{counted(few, 'point')} rest on fewer than 3 runs: their intervals are very wide or absent.")
     return list(dict.fromkeys(notes))
-
-
-def _them(number: int) -> str:
-    return "it" if number == 1 else "them"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def caveats(runs: pl.DataFrame, along: str, others: Sequence[str] = ()) -> list[str]:

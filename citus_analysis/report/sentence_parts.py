@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from citus_analysis.plots.published_figures import model_name
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.stats import Comparison, Interval
+from citus_analysis.texts.counted_words import listed
 from citus_analysis.texts.number_text import interval_words
 
 _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
@@ -22,6 +23,17 @@ def with_model_names(sentence: str) -> str:
         'Amdahl and USL cannot be distinguished'
     """
     return _MODEL.sub(lambda model: model_name(model[0]), sentence)
+
+
+def shares_of_t(means_us: Mapping[str, float]) -> str:
+    """The shares of the parent, the child and the time between them in the mean T of remote statements.
+
+    Example:
+        >>> shares_of_t({"T": 10.0, "P": 5.0, "C": 4.0, "L": 1.0})
+        '50 % in the parent, 40 % in the child and 10 % between them'
+    """
+    parts = {"P": "in the parent", "C": "in the child", "L": "between them"}
+    return listed([f"{100 * means_us[symbol] / means_us['T']:.0f} % {words}" for symbol, words in parts.items()])
 
 
 def times_of(comparison: Comparison) -> str:

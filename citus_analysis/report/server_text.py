@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.sentence_parts import decided_text, joint_text
+from citus_analysis.report.sentence_parts import decided_text, joint_text, shares_of_t
 from citus_analysis.serverlogs.profile_comparison import ServerComparison
 from citus_analysis.serverlogs.server_profile import ServerProfile
 from citus_analysis.serverlogs.statement_records import CLIENT, NODE
@@ -170,13 +170,9 @@ def _parts(profile: ServerProfile) -> list[str]:
     means = dict(rows.select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
     if not {"T", "P", "C", "L"} <= means.keys():
         return []
-    shares = [
-        f"{100 * means[symbol] / means['T']:.0f} % {words}"
-        for symbol, words in (("P", "in the parent"), ("C", "in the child"), ("L", "between them"))
-    ]
     mean = means["T"] / 1000
     one = f"An {kind.upper()}" if kind[:1].lower() in "aeiou" else f"A {kind.upper()}"
-    return [f"{one} executed on another node takes {readable(mean)} ms on average: {listed(shares)}."]
+    return [f"{one} executed on another node takes {readable(mean)} ms on average: {shares_of_t(means)}."]
 
 
 def coverage_table(profile: ServerProfile) -> pl.DataFrame:

@@ -30,6 +30,7 @@ from citus_analysis.spans.analyse.profile import profiled_statements
 from citus_analysis.stats import Comparison, compare_runs, summarise_runs
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.estimate.intervals import MeanMethod
+from citus_analysis.stats.run_means import in_stratum
 from citus_analysis.texts.counted_words import load_text, size_text
 from citus_analysis.texts.number_text import with_interval, with_readable_times
 
@@ -233,9 +234,7 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
             "measured": _place(c, found.runs),
             "monitored": monitored,
             "n": len(values),
-            "mean_ops_s": mean.estimate,
-            "mean_ops_s_low": mean.ends[0],
-            "mean_ops_s_high": mean.ends[1],
+            **mean.record("mean_ops_s"),
             "sd_ops_s": float(np.std(values, ddof=1)) if len(values) > 1 else None,
             "verdict": c.verdict if monitored else "",
         }
@@ -249,13 +248,11 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
 
 
 def _values(c: Comparison, found: RunComparison, monitored: bool) -> NDArray[np.float64]:
-    same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in c.stratum.items()]
-    return found.runs.filter(*same, pl.col("monitored") == monitored)[METRIC].to_numpy()
+    return in_stratum(found.runs, c.stratum).filter(pl.col("monitored") == monitored)[METRIC].to_numpy()
 
 
 def _place(c: Comparison, runs: pl.DataFrame) -> str:
-    same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in c.stratum.items()]
-    operation, workers, threads = runs.filter(*same).select("operation", *_SIZE).row(0)
+    operation, workers, threads = in_stratum(runs, c.stratum).select("operation", *_SIZE).row(0)
     size = load_text(workers, threads)
     return f"{operation} with {size}" if size else str(operation)
 

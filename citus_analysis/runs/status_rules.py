@@ -5,7 +5,6 @@ docs/statistics.md shows the table :data:`STATUS_RULES`; a test compares the two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -193,13 +192,3 @@ def _of_monitor() -> tuple[StatusRule, ...]:
 
 #: All rules, in the order in which they are applied.
 STATUS_RULES: Final = (*_incomplete(), *_unmeasured(), *_degradations(), *_of_monitor(), *_counted())
-
-
-def status_markdown() -> str:
-    """The table of rules as Markdown; a test compares it with docs/statistics.md."""
-    rows = [(f"*{one.status}*", one.tools, one.meaning) for one in STATUS_RULES]
-    return _table((("status", "tools", "if"), ("---", "---", "---"), *rows))
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -73,17 +73,11 @@ def cost_figures(
     if not throughput_ops_s.estimate > 0:
         raise UsageError("a cost per operation needs a positive throughput")
     vcpus = nodes * vcpus_per_node
-    per_vcpu = _map(throughput_ops_s, 1 / vcpus)
+    per_vcpu = throughput_ops_s.scaled(1 / vcpus)
     if price_per_node_hour is None:
         return CostFigures(vcpus, per_vcpu, None, None, currency)
     hourly = nodes * price_per_node_hour
     return CostFigures(vcpus, per_vcpu, hourly, _price(throughput_ops_s, hourly), currency)
-
-
-def _map(interval: Interval, factor: float) -> Interval:
-    return replace(
-        interval, estimate=interval.estimate * factor, low=interval.low * factor, high=interval.high * factor
-    )
 
 
 def _price(throughput: Interval, hourly: float) -> Interval:
@@ -158,12 +152,7 @@ def _row(runs: pl.DataFrame, price: float, currency: str, level: float) -> dict[
         price_per_node_hour=price or None,
         currency=currency,
     )
-    row = {"nodes": nodes, "vcpus": figures.vcpus} | _ends("ops_s_per_vcpu", figures.ops_s_per_vcpu)
+    row: dict[str, object] = {"nodes": nodes, "vcpus": figures.vcpus, **figures.ops_s_per_vcpu.record("ops_s_per_vcpu")}
     if figures.price_per_million_ops is None:
         return row
-    return row | _ends("price_per_million_ops", figures.price_per_million_ops) | {"currency": currency}
-
-
-def _ends(name: str, interval: Interval) -> dict[str, object]:
-    low, high = interval.ends
-    return {name: interval.estimate, f"{name}_low": low, f"{name}_high": high}
+    return {**row, **figures.price_per_million_ops.record("price_per_million_ops"), "currency": currency}

@@ -16,7 +16,6 @@ from citus_analysis.scaling.relative import ScalePoint
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.verdict_text import p_words
 from citus_analysis.stats.compare.verdicts import CHANGE_WORDS, Comparison
-from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import counted, listed
 
 
@@ -182,13 +181,11 @@ def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
 
 
 def _growth_dict(growth: Comparison) -> dict[str, object]:
-    tested = growth.ratio.exists
     return {
         "verdict": growth.verdict,
         "n": growth.ratio.n,
-        **_ends("ratio", growth.ratio),
-        "p_difference": growth.p_difference if tested else None,
-        "p_difference_adjusted": growth.p_difference_adjusted if tested else None,
+        **growth.ratio.record("ratio"),
+        **growth.known_p_values(),
         "family": growth.family,
         "family_size": growth.family_size,
     }
@@ -199,13 +196,6 @@ def _record(curve: ScalingCurve, point: ScalePoint) -> dict[str, object]:
         **curve.stratum,
         curve.x: point.size,
         "n": point.throughput.n,
-        **_ends("throughput", point.throughput),
-        **_ends("speedup", point.speedup),
-        **_ends("efficiency", point.efficiency),
-        **_ends("psi", point.psi),
+        **point.throughput.record("throughput"),
+        **point.record(),
     }
-
-
-def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
-    estimate, (low, high) = (interval.estimate, interval.ends) if interval else (None, (None, None))
-    return {name: estimate, f"{name}_low": low, f"{name}_high": high}

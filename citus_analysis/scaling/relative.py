@@ -39,6 +39,11 @@ class ScalePoint(Shown):
     psi: Interval | None
     runs: tuple[float, ...]
 
+    def record(self) -> dict[str, float | None]:
+        """Speedup, efficiency and psi with their ends, as columns of a table."""
+        psi = self.psi.record("psi") if self.psi else dict.fromkeys(("psi", "psi_low", "psi_high"))
+        return {**self.speedup.record("speedup"), **self.efficiency.record("efficiency"), **psi}
+
 
 def relative_scaling(
     k: ArrayLike, x: ArrayLike, base: float | None = None, *, level: float = LEVEL
@@ -66,9 +71,9 @@ def relative_scaling(
     points = []
     for i, size in enumerate(sizes):
         gain = _ratio(groups, size, start, level)
-        step = _scaled(_ratio(groups, size, sizes[i - 1], level), sizes[i - 1] / size) if i else None
+        step = _ratio(groups, size, sizes[i - 1], level).scaled(sizes[i - 1] / size) if i else None
         mean = mean_interval(groups[size], level, "log-t")
-        share = _scaled(gain, start / size)
+        share = gain.scaled(start / size)
         points.append(ScalePoint(size, mean, gain, share, step, tuple(groups[size].tolist())))
     return tuple(points)
 
@@ -102,7 +107,7 @@ def psi(k: ArrayLike, x: ArrayLike, k1: float, k2: float, *, level: float = LEVE
     """
     groups = by_size(k, x)
     first, second = _known(k1, groups), _known(k2, groups)
-    return _scaled(_ratio(groups, second, first, level), first / second)
+    return _ratio(groups, second, first, level).scaled(first / second)
 
 
 def by_size(k: ArrayLike, x: ArrayLike) -> dict[float, Floats]:
@@ -138,12 +143,6 @@ def beside(points: Sequence[ScalePoint], ratios: Mapping[float, Interval], base:
         base: size k0.
     """
     return tuple(
-        replace(p, speedup=ratios[p.size], efficiency=_scaled(ratios[p.size], base / p.size)) if p.size in ratios else p
+        replace(p, speedup=ratios[p.size], efficiency=ratios[p.size].scaled(base / p.size)) if p.size in ratios else p
         for p in points
-    )
-
-
-def _scaled(interval: Interval, factor: float) -> Interval:
-    return replace(
-        interval, estimate=interval.estimate * factor, low=interval.low * factor, high=interval.high * factor
     )

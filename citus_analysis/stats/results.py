@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from citus_analysis.core.displays import Shown
 from citus_analysis.texts.number_text import readable
@@ -55,6 +55,15 @@ class Interval(Shown):
     def ends(self) -> tuple[float | None, float | None]:
         """Lower and upper end for a table; None if there is no interval."""
         return (self.low, self.high) if self.exists else (None, None)
+
+    def record(self, name: str) -> dict[str, float | None]:
+        """Estimate and ends as columns of a table: `name`, `name_low`, `name_high`."""
+        low, high = self.ends
+        return {name: self.estimate, f"{name}_low": low, f"{name}_high": high}
+
+    def scaled(self, factor: float) -> Interval:
+        """The interval of a multiple."""
+        return replace(self, estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor)
 
     @property
     def half_width(self) -> float:

@@ -201,6 +201,12 @@ def strata_of(runs: pl.DataFrame, strata: Sequence[str]) -> Iterator[tuple[dict[
         yield dict(zip(strata, key, strict=True)), part
 
 
+def in_stratum(runs: pl.DataFrame, stratum: Mapping[str, object]) -> pl.DataFrame:
+    """The runs with the values of a stratum, as :func:`strata_of` gives it; columns that they lack do not count."""
+    held = {name: value for name, value in stratum.items() if name in runs.columns}
+    return runs.filter(pl.lit(value=True), *(pl.col(name).eq_missing(pl.lit(value)) for name, value in held.items()))
+
+
 def values_of(runs: pl.DataFrame, metric: str) -> Floats:
     """A column as floats."""
     return runs[metric].cast(pl.Float64).to_numpy()

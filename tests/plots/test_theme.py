@@ -4,7 +4,6 @@ import pytest
 
 from citus_analysis.plots.theme import (
     COLOURS,
-    OPERATION_COLOURS,
     PART_COLOURS,
     SYSTEM_COLOURS,
     colours_of,
@@ -44,6 +43,5 @@ def test_each_name_of_a_notion_has_a_colour_of_its_own(known: dict[str, str]) ->
 
 def test_a_name_keeps_its_colour_whatever_is_drawn_beside_it() -> None:
     assert colours_of(["aurora"])["aurora"] == colours_of(["x", "citus", "aurora"])["aurora"] == COLOURS[5]
-    assert colours_of(["SELECT"], OPERATION_COLOURS) == {"SELECT": COLOURS[0]}
     many = colours_of([f"s{n}" for n in range(9)])
     assert len(set(many.values())) == len(COLOURS)

@@ -29,7 +29,7 @@ def _no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object, **__: object) -> None:
         raise KernelStartedError
 
-    monkeypatch.setattr(kernel, "execute_notebook", start)
+    monkeypatch.setattr(kernel.Kernel, "execute", start)
 
 
 @pytest.mark.parametrize(

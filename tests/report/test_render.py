@@ -276,16 +276,14 @@ def test_reports_with_the_same_predictions_are_made_by_one_process_also_if_the_f
     kernels.put("first")
     kernels.put("second")
 
-    def made(name: str, manner: Any) -> str:
-        seen.append(manner.kernels.get())
-        manner.kernels.put(seen[-1])
+    def made(name: str, kernel: Any) -> Any:
+        seen.append(kernel)
         if name == together[0]:
             raise ReportError("a cell failed")
         return name
 
-    manners = {name: render._Manner(kernels, Future[str]()) for name in together}
     results = {name: Future[Any]() for name in together}
-    render._render_in_turn({name: partial(made, name) for name in together}, manners, results)  # type: ignore[misc]
+    render._render_in_turn({name: partial(made, name) for name in together}, kernels, results)
     assert seen == ["first", "first"]
     assert kernels.qsize() == 2
     assert results[together[1]].result() == together[1]

@@ -9,9 +9,10 @@ from scipy import stats
 
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats import compare, gate
-from citus_analysis.stats.compare.evidence import Evidence, moments
+from citus_analysis.stats.compare.evidence import Evidence
 from citus_analysis.stats.compare.exchange import render_gate
 from citus_analysis.stats.compare.gate_results import format_gate
+from citus_analysis.stats.estimate.intervals import moments
 
 
 def runs(*values: float, **columns: object) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.evidence.balance import balance, jain_index
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.samples_in_runs import align_to_runs, with_configuration
 from citus_analysis.bottleneck.timeline import cpu_over_time
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import sound_moments
@@ -95,8 +95,7 @@ def balance_of_nodes(loads: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
         `configuration`, `measure`, `node`, `mean` (over time, then over runs), `share_percent`, `jain_index` (null
         if all loads are 0), `most_uneven_second` (the lowest Jain's index of any second of the runs), `runs`.
     """
-    others = [name for name in configuration if name != "resource"]
-    placed = loads.join(runs.select(*_RUN, *others), on=_RUN)
+    placed = with_configuration(loads, runs, configuration)
     keys = [*configuration, "measure"]
     per_run = placed.group_by(*keys, "run_id", "node", maintain_order=True).agg(pl.col("value").mean())
     means = per_run.group_by(*keys, "node", maintain_order=True).agg(mean=pl.col("value").mean(), runs=pl.len())
@@ -145,9 +144,7 @@ def shard_skew(statements: Frame, runs: Frame, configuration: Sequence[str] = ("
         against an even split over the used shards, statements being independent; null where a shard has fewer than
         five executions on average).
     """
-    others = [name for name in configuration if name != "resource"]
-    known = as_polars(statements).drop_nulls("shard_id")
-    placed = known.join(as_polars(runs).select(*_RUN, *others), on=_RUN)
+    placed = with_configuration(as_polars(statements).drop_nulls("shard_id"), as_polars(runs), configuration)
     keys = [*configuration, "run_id"]
     counts = (
         placed.group_by(*keys, "shard_id", maintain_order=True).agg(n=pl.len()).sort(*keys, "shard_id", nulls_last=True)

@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.evidence.measurements import ASPECTS, PARTS
+from citus_analysis.bottleneck.samples_in_runs import with_configuration
 from citus_analysis.stats import mean_interval
 
 #: The recording that would fill an empty cell. Missing combinations have no meaning: errors of a CPU are not counted.
@@ -55,8 +56,7 @@ def matrix_of(
         `unit`, `runs`, `samples`, `source_id` and `source` (its path) of the first run, `not_measured` (the recording
         that is missing; null if there is a value).
     """
-    others = [name for name in configuration if name != "resource"]
-    placed = measured.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
+    placed = with_configuration(measured, runs, configuration)
     cells = placed.group_by(*configuration, *_METRIC, maintain_order=True).agg(
         values=pl.col("value"),
         samples=pl.col("samples").sum(),

@@ -202,7 +202,8 @@ def _table(y: Floats, known: Mapping[str, Floats], within: int, sd: float) -> tu
     explained, left = fits[everything], within - len(names)
     shares = [_lmg(name, names, fits) for name in names]
     alone = [explained - fits[tuple(one for one in names if one != name)] for name in names]
-    p_values = [_p_value(part, explained, left) for part in alone]
+    # The F test of each factor, given all others.
+    p_values = [f_tail(max(part, 0.0) / ((1 - explained) / left), 1, left) for part in alone]
     adjusted = holm(p_values).tolist() if names else []
     effects = _effects(y, [known[name] for name in names])
     rows = [
@@ -253,11 +254,6 @@ def _lmg(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], float])
         weight = math.factorial(len(before)) * math.factorial(len(others) - len(before)) / math.factorial(len(names))
         total += weight * (fits[with_it] - fits[before])
     return total
-
-
-def _p_value(part: float, explained: float, left: int) -> float:
-    """The p-value of the F test of one factor, given all others."""
-    return f_tail(max(part, 0.0) / ((1 - explained) / left), 1, left)
 
 
 def _to_decide(effect: float, groups: int, factors: int) -> int | None:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.bottleneck.samples_in_runs import with_configuration
 from citus_analysis.core.array_types import Bools
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.defaults import SEED
@@ -51,8 +52,7 @@ def variance_of(statements: Frame, runs: Frame, configuration: Sequence[str]) ->
         `configuration`, `statement_kind`, `term` (one of :data:`TERMS`), `value_us2` (a covariance counted twice),
         `share` of Var(T), `variance_us2` (Var(T), over n), `n` statements. The terms of a group add up to Var(T).
     """
-    others = [name for name in configuration if name != "resource"]
-    apart = _taken_apart(as_polars(statements)).join(as_polars(runs).select(*_RUN, *others), on=_RUN)
+    apart = with_configuration(_taken_apart(as_polars(statements)), as_polars(runs), configuration)
     keys = [*configuration, "statement_kind"]
     a, b, c = (pl.col(name) for name in _PARTS)
     pairs = {TERMS[3]: (a, b), TERMS[4]: (a, c), TERMS[5]: (b, c)}
@@ -84,9 +84,9 @@ def separators(statements: Frame, checkpoints: Frame, runs: Frame, configuration
         `configuration`, `statement_kind`, `property`, `n_with`, `n_without`, `median_with_us`, `median_without_us`,
         `cliffs_delta` (-1 to 1; above 0: slower with the property), `p_value` (adjusted).
     """
-    others = [name for name in configuration if name != "resource"]
     usable = as_polars(statements).filter(pl.col("total_us").is_not_null() & ~pl.col("failed").fill_null(value=False))
-    marked = _under_checkpoint(usable, as_polars(checkpoints)).join(as_polars(runs).select(*_RUN, *others), on=_RUN)
+    marked = _under_checkpoint(usable, as_polars(checkpoints))
+    marked = with_configuration(marked, as_polars(runs), configuration)
     marked, names = _with_properties(marked), _names(marked)
     keys = [*configuration, "statement_kind"]
     rows: list[dict[str, object]] = []

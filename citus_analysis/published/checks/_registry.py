@@ -60,6 +60,11 @@ def check(
     return enter
 
 
+def rows_of(tables: Tables) -> Iterator[Row]:
+    """The rows of all tables."""
+    return (row for table in tables for row in table.rows)
+
+
 def finding(severity: Severity, name: str, row: Row, expected: str, stated: str, explanation: str) -> Finding:
     """A finding about one row."""
     return Finding(severity, name, row.source, row.table, row.label, expected, stated, explanation)

@@ -8,7 +8,7 @@ from typing import Final
 
 from citus_analysis.published._numbers import APPROXIMATE, significant_digits
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, Severity, check, finding
+from citus_analysis.published.checks._registry import Finding, Severity, check, finding, rows_of
 from citus_analysis.published.checks.interval_checks import implied_n, stated_interval
 from citus_analysis.texts.metric_names import COUNTS, RATIOS
 
@@ -46,22 +46,21 @@ def copied_sigma(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 @check("stated_twice", "Does a number that is stated more than once stay the same?")
 def stated_twice(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """All statements of one quantity must allow a common value."""
-    for table in tables:
-        for row in table.rows:
-            for numbers in row.numbers.values():
-                if len(numbers) < 2:
-                    continue
-                differ = any(not a.range.overlaps(b.range) for a, b in combinations(numbers, 2))
-                texts = ", ".join(dict.fromkeys(str(number) for number in numbers))
-                transcribed = all(number.transcribed for number in numbers)
-                if not differ:
-                    yield finding("green", "stated_twice", row, "one value", texts, "the statements agree")
-                elif transcribed:
-                    text = f"{numbers[0].metric.stem.replace('_', ' ')} is stated with different values"
-                    yield finding("red", "stated_twice", row, "one value", texts, text)
-                else:
-                    text = "the same row and metric occur with different values; give repetitions different names"
-                    yield finding("amber", "stated_twice", row, "one value", texts, text)
+    for row in rows_of(tables):
+        for numbers in row.numbers.values():
+            if len(numbers) < 2:
+                continue
+            differ = any(not a.range.overlaps(b.range) for a, b in combinations(numbers, 2))
+            texts = ", ".join(dict.fromkeys(str(number) for number in numbers))
+            transcribed = all(number.transcribed for number in numbers)
+            if not differ:
+                yield finding("green", "stated_twice", row, "one value", texts, "the statements agree")
+            elif transcribed:
+                text = f"{numbers[0].metric.stem.replace('_', ' ')} is stated with different values"
+                yield finding("red", "stated_twice", row, "one value", texts, text)
+            else:
+                text = "the same row and metric occur with different values; give repetitions different names"
+                yield finding("amber", "stated_twice", row, "one value", texts, text)
 
 
 #: Independent equal digits of two rows; by chance 4 are equal once in ten thousand, 3 once in a thousand.

@@ -8,7 +8,7 @@ from typing import Final
 
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, check, finding
+from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
 from citus_analysis.published.checks.ratios import compare
 from citus_analysis.texts.number_text import percent, readable
 
@@ -24,14 +24,13 @@ _HUNDRED: Final = 100.0
 @check("throughput_identity", "Is throughput × run time the number of operations?")
 def throughput_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Compare operations over run time with the stated throughput."""
-    for table in tables:
-        for row in table.rows:
-            if not row.states("throughput", "runtime"):
-                continue
-            rate, runtime = row["throughput"], row["runtime"]
-            done = _operations(row)
-            if done is not None and done.low > 0 and runtime.range.low > 0 and rate.value > 0:
-                yield _judge(row, rate, runtime, done)
+    for row in rows_of(tables):
+        if not row.states("throughput", "runtime"):
+            continue
+        rate, runtime = row["throughput"], row["runtime"]
+        done = _operations(row)
+        if done is not None and done.low > 0 and runtime.range.low > 0 and rate.value > 0:
+            yield _judge(row, rate, runtime, done)
 
 
 def _operations(row: Row) -> Range | None:
@@ -69,16 +68,15 @@ def _per_generator(row: Row, rate: Number, implied: Range) -> str:
 @check("spread_identity", "Do standard error and coefficient of variation follow from the standard deviation?")
 def spread_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Standard error = sigma / √n; coefficient of variation = sigma / mean."""
-    for table in tables:
-        for row in table.rows:
-            sigma = row.get("sigma")
-            mean = None if sigma is None else row.mean_for(sigma)
-            if sigma is not None and row.n is not None and row.states("standard_error"):
-                yield compare("spread_identity", row, "standard_error", sigma.range.scaled(1 / math.sqrt(row.n)))
-            if sigma is not None and mean is not None and row.states("variation") and mean.range.low > 0:
-                share = sigma.range / mean.range
-                percent = row["variation"].metric.dimension == "percent" or row["variation"].stated.endswith("%")
-                yield compare("spread_identity", row, "variation", share.scaled(_HUNDRED) if percent else share)
+    for row in rows_of(tables):
+        sigma = row.get("sigma")
+        mean = None if sigma is None else row.mean_for(sigma)
+        if sigma is not None and row.n is not None and row.states("standard_error"):
+            yield compare("spread_identity", row, "standard_error", sigma.range.scaled(1 / math.sqrt(row.n)))
+        if sigma is not None and mean is not None and row.states("variation") and mean.range.low > 0:
+            share = sigma.range / mean.range
+            percent = row["variation"].metric.dimension == "percent" or row["variation"].stated.endswith("%")
+            yield compare("spread_identity", row, "variation", share.scaled(_HUNDRED) if percent else share)
 
 
 #: A number this many times away from every other of its column probably has another unit.

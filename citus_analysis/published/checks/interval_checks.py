@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, Severity, check, finding
+from citus_analysis.published.checks._registry import Finding, Severity, check, finding, rows_of
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval_from_summary
 from citus_analysis.texts.metric_names import level_in
 from citus_analysis.texts.number_text import percent, readable
@@ -169,13 +169,12 @@ def interval_quantile(tables: Sequence[ResultTable]) -> Iterator[Finding]:
 @check("interval_resolution", "Which differences can the repetitions with their spread show?")
 def interval_resolution(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """A mean of few scattered runs cannot support a claim of no difference."""
-    for table in tables:
-        for row in table.rows:
-            if row.n is not None and row.n < 3 and row.states("throughput"):
-                text = "too few repetitions to estimate their spread"
-                yield finding("amber", "interval_resolution", row, "n of 3 or more", f"n = {row.n}", text)
-            elif row.states("sigma"):
-                yield from _judge_resolution(row)
+    for row in rows_of(tables):
+        if row.n is not None and row.n < 3 and row.states("throughput"):
+            text = "too few repetitions to estimate their spread"
+            yield finding("amber", "interval_resolution", row, "n of 3 or more", f"n = {row.n}", text)
+        elif row.states("sigma"):
+            yield from _judge_resolution(row)
 
 
 def _judge_resolution(row: Row) -> Iterator[Finding]:
@@ -203,11 +202,10 @@ def _repetitions(row: Row) -> int | None:
 
 
 def _intervals(tables: Sequence[ResultTable]) -> Iterator[StatedInterval]:
-    for table in tables:
-        for row in table.rows:
-            interval = stated_interval(row)
-            if interval is not None:
-                yield interval
+    for row in rows_of(tables):
+        interval = stated_interval(row)
+        if interval is not None:
+            yield interval
 
 
 def _middle(range_: Range) -> float:

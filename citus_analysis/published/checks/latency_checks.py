@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, check, finding
+from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
 
 __all__: list[str] = []
 
@@ -27,14 +27,13 @@ def percentiles_ordered(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     A known share of the values lies between two quantiles, so the mean is at least the sum of share × lower quantile,
     and at most the sum of share × upper quantile if the maximum is known.
     """
-    for table in tables:
-        for row in table.rows:
-            for of, known in row.percentiles().items():
-                if len(known) > 1:
-                    yield _judge_order(row, of, [known[q] for q in sorted(known)])
-                mean = row.get(of) or row.get(f"{of}_latency")
-                if mean is not None and mean.metric.dimension in ("", *(n.metric.dimension for n in known.values())):
-                    yield _judge_mean(row, of, mean, known)
+    for row in rows_of(tables):
+        for of, known in row.percentiles().items():
+            if len(known) > 1:
+                yield _judge_order(row, of, [known[q] for q in sorted(known)])
+            mean = row.get(of) or row.get(f"{of}_latency")
+            if mean is not None and mean.metric.dimension in ("", *(n.metric.dimension for n in known.values())):
+                yield _judge_mean(row, of, mean, known)
 
 
 def _judge_order(row: Row, of: str, ordered: list[Number]) -> Finding:
@@ -107,17 +106,16 @@ def part_within_whole(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     At most the share mean / x of a positive quantity lies above x (Markov), so the q-quantile of the part cannot exceed
     mean of the whole / (1 - q); a median of the part above the mean of the whole is at least doubtful.
     """
-    for table in tables:
-        for row in table.rows:
-            client, part = row.get("client_latency") or row.get("latency"), row.get("server_latency")
-            if client is None:
+    for row in rows_of(tables):
+        client, part = row.get("client_latency") or row.get("latency"), row.get("server_latency")
+        if client is None:
+            continue
+        if part is not None:
+            yield _judge_means(row, part, client)
+        for q, number in row.percentiles().get("server_latency", {}).items():
+            if q in (0.0, 100.0):
                 continue
-            if part is not None:
-                yield _judge_means(row, part, client)
-            for q, number in row.percentiles().get("server_latency", {}).items():
-                if q in (0.0, 100.0):
-                    continue
-                yield _judge_quantile(row, q, number, client)
+            yield _judge_quantile(row, q, number, client)
 
 
 def _judge_means(row: Row, part: Number, client: Number) -> Finding:

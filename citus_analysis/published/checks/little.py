@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, Severity, check, finding
+from citus_analysis.published.checks._registry import Finding, Severity, check, finding, rows_of
 from citus_analysis.runs.concurrency import TOLERANCE
 from citus_analysis.texts.number_text import percent, readable
 
@@ -91,12 +91,11 @@ def _remark(rate: Number) -> str:
 def _rows(tables: Sequence[ResultTable]) -> Iterator[Row]:
     """All rows, and rows that combine latencies with the throughput of the same subject in another table."""
     by_subject: dict[tuple[str | Range | None, ...], list[Row]] = defaultdict(list)
-    for table in tables:
-        for row in table.rows:
-            yield row
-            connections = row.concurrency
-            if row.workload and connections is not None:
-                by_subject[row.source, row.label, row.system, row.workload, connections.range].append(row)
+    for row in rows_of(tables):
+        yield row
+        connections = row.concurrency
+        if row.workload and connections is not None:
+            by_subject[row.source, row.label, row.system, row.workload, connections.range].append(row)
     for rows in by_subject.values():
         rates = [row for row in rows if row.get("throughput") is not None and row.get("client_latency") is None]
         waits = [row for row in rows if row.get("throughput") is None and row.get("client_latency") is not None]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, check, finding
+from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
 from citus_analysis.texts.metric_names import COUNTS
 from citus_analysis.texts.number_text import readable
 
@@ -53,14 +53,11 @@ _SHORTEST_S: Final = 1e-6
 @check("units_plausible", "Is each number possible in its unit?")
 def units_plausible(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Shares within 100 %, counts whole, times positive, no network faster than its link."""
-    for table in tables:
-        for row in table.rows:
-            problems = list(_impossible(row))
-            yield from problems
-            if not problems and row.numbers:
-                yield finding(
-                    "green", "units_plausible", row, "possible values", f"{len(row.numbers)} metrics", "they are"
-                )
+    for row in rows_of(tables):
+        problems = list(_impossible(row))
+        yield from problems
+        if not problems and row.numbers:
+            yield finding("green", "units_plausible", row, "possible values", f"{len(row.numbers)} metrics", "they are")
 
 
 def _impossible(row: Row) -> Iterator[Finding]:
@@ -100,20 +97,19 @@ def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
 @check("run_length", "Did the run last long enough for its sampling rate?")
 def run_length(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Run time × sampling rate is the number of samples; below 30, start-up and chance dominate."""
-    for table in tables:
-        for row in table.rows:
-            seconds = _seconds(row)
-            if seconds is None:
-                continue
-            rate = row.get("sampling_hz")
-            hertz = rate.value if rate is not None and rate.value > 0 else DEFAULT_SAMPLING_HZ
-            samples, stated = seconds * hertz, f"{readable(seconds)} s"
-            expected = f"at least {readable(ENOUGH_SAMPLES / hertz)} s at {readable(hertz)} Hz"
-            if samples < ENOUGH_SAMPLES:
-                text = f"about {samples:.0f} samples at {readable(hertz)} Hz: start-up and chance dominate"
-                yield finding("amber", "run_length", row, expected, stated, text)
-            else:
-                yield finding("green", "run_length", row, expected, stated, "long enough")
+    for row in rows_of(tables):
+        seconds = _seconds(row)
+        if seconds is None:
+            continue
+        rate = row.get("sampling_hz")
+        hertz = rate.value if rate is not None and rate.value > 0 else DEFAULT_SAMPLING_HZ
+        samples, stated = seconds * hertz, f"{readable(seconds)} s"
+        expected = f"at least {readable(ENOUGH_SAMPLES / hertz)} s at {readable(hertz)} Hz"
+        if samples < ENOUGH_SAMPLES:
+            text = f"about {samples:.0f} samples at {readable(hertz)} Hz: start-up and chance dominate"
+            yield finding("amber", "run_length", row, expected, stated, text)
+        else:
+            yield finding("green", "run_length", row, expected, stated, "long enough")
 
 
 def _seconds(row: Row) -> float | None:

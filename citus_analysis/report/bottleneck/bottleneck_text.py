@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import plotly.graph_objects as go
@@ -43,10 +44,7 @@ def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]
 
     If there are more configurations, one of each limit is described; the table has the others.
     """
-    counts: dict[str, int] = {}
-    for one in study.verdicts:
-        counts[one.limit] = counts.get(one.limit, 0) + 1
-    head = _counted_limits(counts)
+    head = _counted_limits(Counter(one.limit for one in study.verdicts))
     rank = {"high": 0, "medium": 1, "low": 2, "none": 3}
     certain = sorted(study.verdicts, key=lambda one: rank[one.confidence])
     if len(certain) > most:
@@ -136,12 +134,7 @@ def demand_sentences(first: pl.DataFrame) -> list[str]:
 
 def balance_sentences(study: BottleneckStudy) -> list[str]:
     """The least even spread over nodes for each measure, and the run with the least even use of shards."""
-    even = study.node_balance.drop_nulls("jain_index")
-    found = [
-        _uneven(rows, words)
-        for measure, words in MEASURES.items()
-        if (rows := even.filter(pl.col("measure") == measure).sort("jain_index", "resource")).height
-    ]
+    found = [_uneven(rows, MEASURES[measure]) for measure, rows in _least_even_first(study)]
     tested = study.shard_skew.drop_nulls("p_value").sort("p_value")
     if tested.height:
         row = tested.row(0, named=True)
@@ -208,13 +201,15 @@ def node_load_figures(study: BottleneckStudy) -> list[go.Figure]:
 
 def shown_run(study: BottleneckStudy) -> str:
     """The first run of the least even configuration; empty if no measurement covers several nodes."""
-    even = study.node_balance.drop_nulls("jain_index")
-    for measure in MEASURES:
-        rows = even.filter(pl.col("measure") == measure).sort("jain_index", "resource")
-        if rows.height:
-            mine = study.node_loads.filter((pl.col("measure") == measure) & (pl.col("resource") == rows["resource"][0]))
-            return str(mine["run_id"].min())
+    for measure, rows in _least_even_first(study):
+        return str(study.node_loads.filter(measure=measure, resource=rows["resource"][0])["run_id"].min())
     return ""
+
+
+def _least_even_first(study: BottleneckStudy) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Each measure of several nodes with its balance, the least even configuration first."""
+    even = study.node_balance.drop_nulls("jain_index").sort("jain_index", "resource")
+    yield from ((measure, rows) for measure in MEASURES if (rows := even.filter(measure=measure)).height)
 
 
 def run_variance_sentences(study: BottleneckStudy) -> list[str]:

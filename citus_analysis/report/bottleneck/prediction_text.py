@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +30,14 @@ _MOST: Final = 4
 #: Units of the predicted quantities, as names of columns have them.
 _UNITS: Final = {"throughput": "ops_s", "response": "us"}
 
+#: Words of a refusal -> its kind.
+_REASONS: Final = {
+    "are needed": "fewer thread counts than the three that a validation needs",
+    "throughput falls": "throughput falls with more threads, "
+    "which no queueing network with constant demands can predict",
+    "sampling slows": "the sampled statements take longer than the client's cycle, because sampling slows them down",
+    "misses": "the best network misses a thread count that it was not fitted to by more than the tolerance",
+}
 
 #: A set-up, and the predicted effects of changes of it.
 Effects: TypeAlias = tuple[WhatIf, tuple[Predicted, ...]]
@@ -169,11 +178,8 @@ def _blocked(one: WhatIf, change: Predicted) -> str:
     said += f"{readable(_response(change) / 1000)} ms instead of {readable(now / 1000)} ms"
     if rate is None:
         return f"{said}."
-    return f"{said}, and throughput would be {readable(rate.estimate)} instead of {_rate(one)} operations/s."
-
-
-def _rate(one: WhatIf) -> str:
-    return readable(one.throughput_ops_s.estimate)
+    before = readable(one.throughput_ops_s.estimate)
+    return f"{said}, and throughput would be {readable(rate.estimate)} instead of {before} operations/s."
 
 
 def what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
@@ -190,26 +196,14 @@ def curve_sentences(found: Sequence[WhatIf]) -> list[str]:
     """The number of set-ups with a curve of a queueing network, and the reasons why the others have none."""
     if not found:
         return ["No queueing network: no run has both traced statements and the client's latencies."]
-    reasons: dict[str, int] = {}
-    for one in found:
-        if one.refused is not None:
-            kind = _reason(one.refused)
-            reasons[kind] = reasons.get(kind, 0) + 1
+    reasons = Counter(_reason(one.refused) for one in found if one.refused is not None)
     listing = [f"{counted(number, 'set-up')}: {reason}" for reason, number in reasons.items()]
     return [_validated(found), *([f"No curve: {'; '.join(listing)}."] if listing else [])]
 
 
 def _reason(refused: str) -> str:
     """The kind of a refusal, without the numbers of one set-up."""
-    if "are needed" in refused:
-        return "fewer thread counts than the three that a validation needs"
-    if "throughput falls" in refused:
-        return "throughput falls with more threads, which no queueing network with constant demands can predict"
-    if "sampling slows" in refused:
-        return "the sampled statements take longer than the client's cycle, because sampling slows them down"
-    if "misses" in refused:
-        return "the best network misses a thread count that it was not fitted to by more than the tolerance"
-    return refused
+    return next((kind for said, kind in _REASONS.items() if said in refused), refused)
 
 
 def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:

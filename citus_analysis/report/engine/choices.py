@@ -7,7 +7,6 @@ its check here, made of the functions that the report itself calls, so that both
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from os import fspath
 from typing import Final, get_args
 
@@ -26,21 +25,8 @@ from citus_analysis.serverlogs import with_log_runs
 from citus_analysis.serverlogs.log_window import LogWindow, WindowedLogs
 from citus_analysis.spans.analyse.profile import profiled_statements, profiled_threads
 
-
-@dataclass(frozen=True)
-class Values:
-    """The values of a report's parameters, in the types that the notebook declares."""
-
-    given: Mapping[str, Scalar]
-
-    def text(self, name: str) -> str:
-        """The value of a `str`."""
-        return str(self.given[name])
-
-    def whole(self, name: str) -> int:
-        """The value of an `int`."""
-        return int(self.given[name])
-
+#: The values of a report's parameters, in the types that the notebook declares.
+Values = Mapping[str, Scalar]
 
 #: Parameter -> the open interval that its value must lie in.
 _WITHIN: Final = {"alpha": (0.0, 1.0), "level": (0.0, 1.0), "margin": (0.0, float("inf"))}
@@ -66,63 +52,63 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
             bounds = f"between {low:g} and {high:g}" if high < float("inf") else f"above {low:g}"
             raise UsageError(f"parameter {parameter!r} is {value:g}", way_out=f"choose a number {bounds}")
     if name in _CHECKS:
-        _CHECKS[name](dataset, Values(values))
+        _CHECKS[name](dataset, values)
 
 
 def _selection(dataset: TableSource, values: Values) -> Selection:
     return select_runs(
-        dataset, values.text("resources"), values.text("phase"), values.text("workload"), values.text("allow")
+        dataset, str(values["resources"]), str(values["phase"]), str(values["workload"]), str(values["allow"])
     )
 
 
 def _scalability(dataset: Dataset, values: Values) -> None:
     selection = _selection(dataset, values)
     for axis in get_args(Axis):
-        check_base(selection, axis, values.whole(f"base_{axis}"))
+        check_base(selection, axis, int(values[f"base_{axis}"]))
 
 
 def _comparison(dataset: Dataset, values: Values) -> None:
     selection = _selection(dataset, values)
-    if base := values.text("base"):
+    if base := str(values["base"]):
         base_variant(selection, base)
 
 
 def _profile(dataset: Dataset, values: Values) -> None:
-    windows = with_log_runs(dataset, values.text("since"), values.text("until"), values.whole("window_s"))
+    windows = with_log_runs(dataset, str(values["since"]), str(values["until"]), int(values["window_s"]))
     selection = _selection(windows, values)
-    if threads := values.whole("threads"):
+    if threads := int(values["threads"]):
         profiled_threads(profiled_statements(selection, windows), threads)
 
 
 def _resources(dataset: Dataset, values: Values) -> None:
-    resources, detail, iteration = values.text("resources"), values.text("detail"), values.whole("iteration")
+    resources, detail, iteration = str(values["resources"]), str(values["detail"]), int(values["iteration"])
     if detail or iteration or resources != "*":
         study_resources(dataset, resources, detail=detail, iteration=iteration)
-    allowed_statuses(values.text("allow"))
+    allowed_statuses(str(values["allow"]))
 
 
 def _server(dataset: Dataset, values: Values) -> None:
     for before in ("", "base_"):
-        resources, logs = (values.text(f"{before}{name}") or values.text(name) for name in ("resources", "logs"))
-        since, until = values.text(f"{before}since"), values.text(f"{before}until")
+        resources, logs = (str(values[f"{before}{name}"]) or str(values[name]) for name in ("resources", "logs"))
+        since, until = str(values[f"{before}since"]), str(values[f"{before}until"])
         WindowedLogs.of(dataset, LogWindow.between(since, until, resources=resources, logs=logs))
 
 
 def _published(_dataset: Dataset, values: Values) -> None:
-    metrics = published(values.text("source"), values.text("table"))["metric"].unique().to_list()
-    if (size := values.text("size")) not in metrics:
-        raise UnknownNameError(f"metric of table {values.text('table')}", size, metrics)
+    metrics = published(str(values["source"]), str(values["table"]))["metric"].unique().to_list()
+    if (size := str(values["size"])) not in metrics:
+        raise UnknownNameError(f"metric of table {values['table']}", size, metrics)
 
 
 def _bottleneck(dataset: Dataset, values: Values) -> None:
-    check_known(with_log_runs(dataset).table("runs"), values.text("resources"))
-    allowed_statuses(values.text("allow"))
+    check_known(with_log_runs(dataset).table("runs"), str(values["resources"]))
+    allowed_statuses(str(values["allow"]))
 
 
 def _track(dataset: Dataset, values: Values) -> None:
-    tracked_datasets(fspath(dataset.path), values.text("datasets"))
-    column_values(values.text("only"))
-    allowed_statuses(values.text("allow"))
+    tracked_datasets(fspath(dataset.path), str(values["datasets"]))
+    column_values(str(values["only"]))
+    allowed_statuses(str(values["allow"]))
 
 
 _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -40,7 +40,7 @@ from citus_analysis.report.engine.obstacles import obstacles
 from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
-    from citus_analysis.report.engine.execution.kernel import CellCallback, Kernel
+    from citus_analysis.report.engine.execution.kernel import Kernel
     from citus_analysis.report.engine.execution.notebook_work import Finished
 
 #: Reports that are started before the others, so that none of them runs alone at the end.
@@ -123,7 +123,8 @@ def render_report(
     with _kernels(1) as kernels, _packing(html=html) as library:
         if reason := obstacles(source, {name: given}, kernels).get(name):
             raise NothingToReportError(reason, path=source)
-        result = _render(name, source, target, given, _Manner(kernels, library, html, index_of(target)))
+        with _taken(kernels) as kernel:
+            result = _render(name, source, target, given, _Manner(library, index_of(target) if html else None), kernel)
     if html:
         link_from_above(target)
     return result
@@ -157,7 +158,8 @@ def render_reports(
         NothingToReportError: the dataset has no data for any of the reports.
         ReportError: reports failed; the others were written, and the message names all that failed.
     """
-    wanted = _wanted(names, parameters or {})
+    # `all` includes reports that need a parameter only if it is given.
+    wanted = report_names(parameters or {}) if names == "all" else [names] if isinstance(names, str) else list(names)
     given = _distribute(wanted, parameters or {})
     source, target = _resolved(dataset, out)
     _spare_notebooks(wanted, target)
@@ -166,13 +168,12 @@ def render_reports(
         left_out = obstacles(source, given, kernels)
         shown = [name for name in wanted if name not in left_out]
         index = "index.html" if len(wanted) > 1 else index_of(target)
-        manner = _Manner(kernels, library, html, index)
+        manner = _Manner(library, index if html else None, progress)
         futures = {name: Future[ReportResult]() for name in shown}
         for group in _groups(shown):
-            of_one = {name: partial(_render, name, source, target, given[name]) for name in group}
-            own = {name: manner.of(name, progress) for name in group}
-            pool.submit(_render_in_turn, of_one, own, futures)
-        results, failures = _collected({name: futures[name] for name in shown}, left_out)
+            made = {name: partial(_render, name, source, target, given[name], manner) for name in group}
+            pool.submit(_render_in_turn, made, kernels, futures)
+        results, failures = _collected(futures, left_out)
     if html and results and len(wanted) > 1:
         _write_index(results, left_out, target)
     elif html and results:
@@ -192,17 +193,15 @@ def _groups(names: Sequence[str]) -> list[list[str]]:
 
 
 def _render_in_turn(
-    reports: Mapping[str, Callable[[_Manner], ReportResult]],
-    manners: Mapping[str, _Manner],
+    reports: Mapping[str, Callable[[Kernel], ReportResult]],
+    kernels: Queue[Kernel],
     futures: Mapping[str, Future[ReportResult]],
 ) -> None:
     """Make some reports in one process, and set their results."""
-    with _taken(next(iter(manners.values())).kernels) as kernel:
+    with _taken(kernels) as kernel:
         for name, render in reports.items():
-            own: Queue[Kernel] = Queue()
-            own.put(kernel)
             try:
-                futures[name].set_result(render(replace(manners[name], kernels=own)))
+                futures[name].set_result(render(kernel))
             except Exception as error:  # noqa: BLE001 - raised where the result is asked for
                 futures[name].set_exception(error)
 
@@ -220,13 +219,6 @@ def _collected(
         except ReportError as error:
             failures.append(error)
     return results, failures
-
-
-def _wanted(names: str | Sequence[str], parameters: Mapping[str, object]) -> list[str]:
-    """The requested reports; `all` includes those that need a parameter only if it is given."""
-    if names == "all":
-        return report_names(parameters)
-    return [names] if isinstance(names, str) else list(names)
 
 
 def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path | str, Path]:
@@ -274,17 +266,11 @@ def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[
 
 @dataclass(frozen=True)
 class _Manner:
-    """Settings of a rendering apart from content: kernels, plotly.js for pages, page, links from an index, progress."""
+    """Settings of a rendering apart from content: plotly.js for pages, the index they link to (None: no pages)."""
 
-    kernels: Queue[Kernel]
     library: Future[str]
-    html: bool = True
-    index: str = ""
-    watch: CellCallback | None = None
-
-    def of(self, name: str, progress: ProgressCallback | None) -> _Manner:
-        """The settings of one report, whose progress is shown."""
-        return replace(self, watch=partial(progress, name)) if progress else self
+    index: str | None
+    progress: ProgressCallback | None = None
 
 
 @contextmanager
@@ -314,21 +300,24 @@ def _plotly_library() -> str:
 
 
 def _render(
-    name: str, dataset: Path | str, out: Path, parameters: Mapping[str, Scalar], manner: _Manner
+    name: str, dataset: Path | str, out: Path, parameters: Mapping[str, Scalar], manner: _Manner, kernel: Kernel
 ) -> ReportResult:
+    from citus_analysis.report.engine.execution.notebook_work import finish
+
     label = report_label(name)
-    with _scratch(out) as scratch, _taken(manner.kernels) as kernel:
+    watch = partial(manner.progress, name) if manner.progress else None
+    with _scratch(out) as scratch:
         executed, tables = scratch / f"{label}.ipynb", scratch / label
         tables.mkdir()
         places = {"dataset": fspath(dataset), "tables": fspath(tables)}
         try:
-            _execute(name, executed, {**parameters, **places}, manner.watch, kernel)
+            kernel.execute(find_notebook(name), executed, {**parameters, **places}, folder=scratch, watch=watch)
         except NothingToReportError:
             raise
         except ReportError as error:
             raise _keep_failed(error, executed, out / f"{label}.failed.ipynb") from error
-        finished = _finish(executed, label, manner, kernel)
-        return _publish(label, scratch, out, html=manner.html, title=finished.title, findings=finished.findings)
+        finished = kernel.call(finish, executed, label, manner.index, manner.library.result())
+        return _publish(label, scratch, out, finished, html=manner.index is not None)
 
 
 @contextmanager
@@ -338,21 +327,6 @@ def _taken(kernels: Queue[Kernel]) -> Iterator[Kernel]:
         yield kernel
     finally:
         kernels.put(kernel)
-
-
-def _execute(
-    name: str, target: Path, parameters: Mapping[str, Scalar], watch: CellCallback | None, kernel: Kernel
-) -> None:
-    from citus_analysis.report.engine.execution.kernel import execute_notebook
-
-    execute_notebook(find_notebook(name), target, parameters, folder=target.parent, watch=watch, kernel=kernel)
-
-
-def _finish(executed: Path, name: str, manner: _Manner, kernel: Kernel) -> Finished:
-    from citus_analysis.report.engine.execution.notebook_work import finish
-
-    index = manner.index if manner.html else None
-    return kernel.call(finish, executed, name, index, manner.library.result())
 
 
 @contextmanager
@@ -375,7 +349,7 @@ def _scratch(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _publish(name: str, scratch: Path, out: Path, *, html: bool, title: str, findings: tuple[str, ...]) -> ReportResult:
+def _publish(name: str, scratch: Path, out: Path, finished: Finished, *, html: bool) -> ReportResult:
     target = out / name
     target.mkdir(exist_ok=True)
     written = sorted(path.name for path in (scratch / name).iterdir())
@@ -384,11 +358,12 @@ def _publish(name: str, scratch: Path, out: Path, *, html: bool, title: str, fin
     for stale in {path.name for path in target.glob("*.csv")} - set(written):
         (target / stale).unlink()
     put_in_place(scratch / f"{name}.ipynb", out / f"{name}.ipynb")
-    if html:
-        put_in_place(scratch / f"{name}.html", out / f"{name}.html")
-    (out / f"{name}.failed.ipynb").unlink(missing_ok=True)
     page = out / f"{name}.html" if html else None
-    return ReportResult(name, out / f"{name}.ipynb", page, tuple(target / f for f in written), findings, title)
+    if page:
+        put_in_place(scratch / page.name, page)
+    (out / f"{name}.failed.ipynb").unlink(missing_ok=True)
+    tables = tuple(target / file for file in written)
+    return ReportResult(name, out / f"{name}.ipynb", page, tables, finished.findings, finished.title)
 
 
 def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportError:

@@ -121,10 +121,7 @@ def sections_of(notebook: Notebook) -> Sections:
 
 def facts_of(notebook: Notebook) -> dict[str, str]:
     """Facts of the data that a notebook has shown (:meth:`Page.footer`); empty if it has shown none."""
-    facts: dict[str, str] = {}
-    for place in _places(notebook):
-        facts |= place.get("facts", {})
-    return facts
+    return {name: fact for place in _places(notebook) for name, fact in place.get("facts", {}).items()}
 
 
 def with_systems_in_words(notebook: Notebook) -> Notebook:
@@ -133,9 +130,7 @@ def with_systems_in_words(notebook: Notebook) -> Notebook:
     The runner's names of folders are for files: a reader sees `SELECT, binary protocol, 4 workers`. Names within
     paths and other words stay.
     """
-    names: dict[str, str] = {}
-    for place in _places(notebook):
-        names |= place.get("systems", {})
+    names = {name: said for place in _places(notebook) for name, said in place.get("systems", {}).items()}
     if not names:
         return notebook
     words = {name: _in_json_and_html(said) for name, said in names.items()}

@@ -87,7 +87,8 @@ def blocked_time(
     busy = pl.DataFrame() if placements else _utilisation(source, tables["runs"])
     nodes = _nodes(source, tables["statements"])
     found = []
-    for stratum, part in strata_of(joined, _strata(joined)):
+    # Thread counts may have resources of their own.
+    for stratum, part in strata_of(joined, comparability(joined, "threads").strata):
         known, notes = (tuple(placements), ()) if placements else _sampled(part, busy, nodes)
         at = threads if threads in part["threads"].to_list() else None
         one = what_if(_times(part), known, threads=at, tolerated_percent=tolerated_percent, level=level)
@@ -101,11 +102,6 @@ def _optional(source: TableSource | Mapping[str, Frame], name: str) -> pl.DataFr
     if isinstance(source, Mapping):
         return as_polars(source[name]) if name in source else None
     return as_polars(source.table(name))
-
-
-def _strata(runs: pl.DataFrame) -> tuple[str, ...]:
-    """Columns in which runs of one analysis agree; thread counts may have resources of their own."""
-    return comparability(runs, "threads").strata
 
 
 def _common(runs: pl.DataFrame) -> dict[str, object]:

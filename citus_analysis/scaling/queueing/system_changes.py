@@ -164,10 +164,7 @@ def change_table(changes: Sequence[Predicted]) -> pl.DataFrame:
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None, float | None]:
-    if interval is None:
-        return None, None, None
-    ends = (interval.low, interval.high) if interval.exists else (None, None)
-    return interval.estimate, *ends
+    return (None, None, None) if interval is None else (interval.estimate, *interval.ends)
 
 
 def throughput_curves(
@@ -211,16 +208,13 @@ def _rows(rows: Sequence[tuple[object, ...]]) -> pl.DataFrame:
 
 def _of_model(found: WhatIf, model: str, grid: Sequence[int], level: float) -> pl.DataFrame:
     try:
-        fitted = fit(*_points(found.runs), [model], level=level)
+        rates = [one.throughput_ops_s for one in found.runs]
+        fitted = fit([one.threads for one in found.runs], rates, [model], level=level)
     except InsufficientDataError as error:
         return _rows([(model, None, None, None, None, str(error))])
     band, rejected = fitted[model].band(grid, level), fitted.rejected.get(model)
     columns = zip(grid, band.estimate.tolist(), band.low.tolist(), band.high.tolist(), strict=True)
     return _rows([(model, *values, rejected) for values in columns])
-
-
-def _points(runs: Sequence[RunTimes]) -> tuple[list[int], list[float]]:
-    return [one.threads for one in runs], [one.throughput_ops_s for one in runs]
 
 
 def _of_network(found: WhatIf, grid: Sequence[int]) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from citus_analysis.defaults import ASSURANCE, POWER
 from citus_analysis.errors import UsageError
 from citus_analysis.stats.compare.mixed import IterationEffect
 from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile, t_tail
-from citus_analysis.stats.estimate.intervals import Design, log_ratio_error, log_ratio_interval
+from citus_analysis.stats.estimate.intervals import Design, log_ratio_error, log_ratio_interval, moments
 from citus_analysis.stats.results import Interval
 
 #: Mean, standard deviation and n, which is not a whole number if runs are correlated.
@@ -166,8 +166,3 @@ def worth(sample: Floats, effective: float) -> Summary:
     """
     mean, sd, n = moments(sample)
     return (mean, sd, n) if effective >= n else (mean, sd * math.sqrt((1 - 1 / n) / (1 - 1 / effective)), effective)
-
-
-def moments(sample: Floats) -> tuple[float, float, int]:
-    """Mean, standard deviation (nan for one value) and n."""
-    return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, int(sample.size)

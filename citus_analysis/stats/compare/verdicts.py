@@ -22,11 +22,11 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.defaults import ASSURANCE, LEVEL, MARGIN, POWER
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import as_sample, check_level, unique
-from citus_analysis.stats.compare.evidence import Evidence, Summary, moments, worth
+from citus_analysis.stats.compare.evidence import Evidence, Summary, worth
 from citus_analysis.stats.compare.mixed import estimate_iterations
 from citus_analysis.stats.compare.rank_checks import rank_notes, size_notes
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
-from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary
+from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary, moments
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import noun_for
 
@@ -159,6 +159,11 @@ class Comparison(Shown):
         if self.verdict != "inconclusive":
             return 0
         return None if self.runs_needed is None else max(1, self.runs_needed - self.ratio.n)
+
+    def known_p_values(self) -> dict[str, float | None]:
+        """`p_difference` and `p_difference_adjusted` for a table; None without an interval, which has no test."""
+        values = {"p_difference": self.p_difference, "p_difference_adjusted": self.p_difference_adjusted}
+        return {name: p if self.ratio.exists else None for name, p in values.items()}
 
     def summary_lines(self) -> list[str]:
         """The stratum, the finding and the warnings."""

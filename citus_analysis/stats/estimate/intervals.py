@@ -76,9 +76,7 @@ def mean_interval(
     sample = as_sample(values, 1)
     if method == "bootstrap" and sample.size > 1:
         return bca_interval([sample], np.mean, level=level, resamples=resamples, seed=seed)
-    sd = float(sample.std(ddof=1)) if sample.size > 1 else math.nan
-    simple = "t" if method == "bootstrap" else method
-    return mean_interval_from_summary(float(sample.mean()), sd, sample.size, level, simple)
+    return mean_interval_from_summary(*moments(sample), level, "t" if method == "bootstrap" else method)
 
 
 def mean_interval_from_summary(
@@ -217,10 +215,11 @@ def ratio_interval(
     _check_positive(_RATIO, float(numerator.mean()), float(denominator.mean()))
     if method == "bca":
         return bca_interval([numerator, denominator], _ratio_of_means, level=level, resamples=resamples, seed=seed)
-    return ratio_interval_from_summaries(_summary(numerator), _summary(denominator), level)
+    return ratio_interval_from_summaries(moments(numerator), moments(denominator), level)
 
 
-def _summary(sample: Floats) -> tuple[float, float, int]:
+def moments(sample: Floats) -> tuple[float, float, int]:
+    """Mean, standard deviation (nan for one value) and n."""
     return float(sample.mean()), float(sample.std(ddof=1)) if sample.size > 1 else math.nan, int(sample.size)
 
 

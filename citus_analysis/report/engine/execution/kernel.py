@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self, TypeVar, cast
@@ -101,9 +101,8 @@ def execute_notebook(
     *,
     folder: Path,
     watch: CellCallback | None = None,
-    kernel: Kernel | None = None,
 ) -> None:
-    """Execute a notebook and write the executed copy.
+    """Execute a notebook in a process of its own and write the executed copy.
 
     Args:
         source: the notebook.
@@ -111,11 +110,10 @@ def execute_notebook(
         parameters: values that replace those of the `parameters` cell.
         folder: working directory of the notebook.
         watch: called after each cell with the number of cells done and the number of all cells.
-        kernel: the process to use; None: one for this notebook only.
 
     Raises:
         NothingToReportError: a cell found that the dataset has no data for the notebook.
         ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
     """
-    with nullcontext(kernel) if kernel else Kernel() as chosen:
-        chosen.execute(source, target, parameters, folder=folder, watch=watch)
+    with Kernel() as kernel:
+        kernel.execute(source, target, parameters, folder=folder, watch=watch)

@@ -42,7 +42,8 @@ def prepare() -> None:
     import citus_analysis.plots
     import citus_analysis.report.engine.execution.in_process
     import citus_analysis.report.engine.html
-    import citus_analysis.report.engine.page  # noqa: F401
+    import citus_analysis.report.engine.page
+    import citus_analysis.report.page_parts  # noqa: F401
 
 
 def _be_silent() -> None:
