@@ -4,8 +4,8 @@ Categories are stored as text, because their codes depend on the order in which 
 text to the dtype of the schema. Encodings are chosen by dtype, because each costs the writer time: offsets, times and
 counts increase or repeat, so their differences are packed; the leading bytes of measured values repeat, so values are
 split into bytes; texts and fingerprints repeat, so they get a dictionary; span identifiers get none of these.
-Statistics are written for columns that are filtered by range, which excludes categories and hashes. In small files they
-would take longer to write than they save readers, so only those of :data:`LOOKED_UP` are written.
+Statistics are written for columns that are filtered by range, which excludes categories and hashes, but not in small
+files, where they would take longer to write than they save readers.
 
 Each file holds the Arrow schema of its table, whose metadata state the unit, meaning and source of each column
 (``pyarrow.parquet.read_schema(file).field("duration_us").metadata``). Files of older versions have none and are read
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -46,8 +46,6 @@ _LEVEL: Final = 1
 #: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
 MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
-#: Table -> columns whose statistics are read instead of the rows, in files of any size.
-LOOKED_UP: Final[Mapping[str, tuple[str, ...]]] = {"log_events": ("iteration", "log_time")}
 #: Fewer bytes than these are stored uncompressed, because the file's footer is larger.
 COMPRESSED_BYTES: Final = 2**14
 
@@ -86,7 +84,6 @@ def writer_options(table: Table, *, compress: bool = True) -> dict[str, object]:
     """
     kept = _kept(table)
     ranged = [c.name for c in kept if not c.type.is_category and c.type != HASH]
-    looked_up = LOOKED_UP.get(table.name, ())
     packed = [c.name for c in kept if c.type.is_integer or c.type.is_time]
     split = [c.name for c in kept if c.type == REAL]
     plain = {c.name for c in kept if c.type == FLAG or (c.type == HASH and c.name.endswith("_id"))}
@@ -94,7 +91,7 @@ def writer_options(table: Table, *, compress: bool = True) -> dict[str, object]:
         **({"compression": "zstd", "compression_level": _LEVEL} if compress else {"compression": "none"}),
         "use_dictionary": [c.name for c in kept if c.name not in {*plain, *packed, *split}],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED") | dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
-        "write_statistics": ranged if compress else [name for name in ranged if name in looked_up] or False,
+        "write_statistics": ranged if compress else False,
         "data_page_size": _PAGE_BYTES,
         "max_rows_per_page": MOST_ROWS,
         "write_batch_size": MOST_ROWS,
