@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
@@ -64,13 +64,7 @@ class Identifier:
         identity, options = split_facts(facts | described | stated)
         configured = _options(resource.settings)
         return SourceFile(
-            root=found.root,
-            path=found.path,
-            bytes=found.bytes,
-            mtime_ns=found.mtime_ns,
-            named=found.named,
-            origin=found.origin,
-            archive=found.archive,
+            **{one.name: getattr(found, one.name) for one in fields(found)},
             identity=Identity.of(identity),
             key=path_text(found.path.relative_to(resource.folder)),
             stated_options=configured | options,

@@ -29,20 +29,10 @@ if TYPE_CHECKING:
 
 #: Column by which a row of a table is placed in time.
 _TIME_COLUMN: Final = {
+    **{name: "sample_time" for name, table in TABLES.items() if "sample_time" in table},
     "log_events": "log_time",
-    "checkpoints": "end_time",
-    "cpu_samples": "sample_time",
-    "device_samples": "sample_time",
-    "vm_samples": "sample_time",
-    "activity_samples": "sample_time",
-    "server_counters": "sample_time",
-    "pressure_samples": "sample_time",
-    "net_samples": "sample_time",
-    "throttle_samples": "sample_time",
     "pooler_events": "log_time",
-    "pooler_samples": "sample_time",
-    "core_samples": "sample_time",
-    "process_samples": "sample_time",
+    "checkpoints": "end_time",
 }
 
 #: Clients connect shortly before their first status line and leave shortly after the last.

@@ -160,7 +160,7 @@ def _workers(jobs: int | None, cluster: str | None, places: Sequence[Path]) -> I
 
     with cluster_at(cluster, registry_key) as there:
         require_visible(there, [os.fspath(place.absolute()) for place in places])
-        with Pool(there.workers, there.executor, there.is_here) as pool:
+        with Pool(there.workers, there.executor) as pool:
             yield pool
 
 
