@@ -40,7 +40,6 @@ class Identifier:
     meta: Facts
     _labels: dict[Path, Labels] = field(default_factory=dict)
     _resources: dict[Path, _Resource | None] = field(default_factory=dict)
-    _of_folder: dict[tuple[Path, Path], _Resource] = field(default_factory=dict)
 
     def identify(self, found: Found) -> SourceFile:
         """The file with its identity.
@@ -73,13 +72,6 @@ class Identifier:
         )
 
     def _resource_of(self, found: Found) -> _Resource:
-        # The files of a folder belong to one resource.
-        key = found.root, found.path.parent
-        if key not in self._of_folder:
-            self._of_folder[key] = self._looked_up(found)
-        return self._of_folder[key]
-
-    def _looked_up(self, found: Found) -> _Resource:
         for folder in found.path.parents:
             configured = self._configured(folder)
             if configured is not None:

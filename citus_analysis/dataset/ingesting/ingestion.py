@@ -18,7 +18,7 @@ from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import convert_facts
 from citus_analysis.dataset.discover.resource_folders import Identifier
-from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
+from citus_analysis.dataset.discover.run_windows import KnownRun, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.design import Design
 from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
@@ -355,30 +355,28 @@ class _Ingest:
     def _read(self, plan: list[SourceFile]) -> None:
         """Read clients first: their run times decide which run the rows of other files belong to."""
         self.gauge.start("read", sum(item.bytes for item in plan))
-        runs: dict[str, KnownRuns] = {}
-        seen, none = -1, KnownRuns()
+        runs: dict[str, list[KnownRun]] = {}
+        seen = -1
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
             if seen != self.counts["commits"]:
                 self._fetch("clients")
                 runs = known_runs([self._readable(tables) for tables in by_resource(self.manifest)])
                 seen = self.counts["commits"]
-            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
+            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, [])))]
             if self._unread:
                 self._commit_states(*self._unread)
                 self._unread.clear()
-            for read in (
-                (self._read_in_stretches,) if self.pool.cluster is not None else (self._read_small, self._read_large)
-            ):
-                for outcomes in batches(read(tasks), seconds=_BATCH_SECONDS):
-                    self._commit(outcomes)
-
-    def _read_in_stretches(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Read sources by the workers of a cluster, large ones in stretches."""
-        return read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
+            if self.pool.cluster is not None:
+                read = read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
+            else:
+                read = chain(self._read_small(tasks), self._read_large(tasks))
+            for outcomes in batches(read, seconds=_BATCH_SECONDS):
+                self._commit(outcomes)
 
     def _read_large(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Read large sources one after the other, each with all threads of this process."""
-        threads = _threads_of_each(self.pool.jobs)
+        # For reading it, and for writing its rows: each takes about half of the time.
+        threads = min(self.pool.jobs // 2 + 1, _MOST_THREADS)
         for task in tasks:
             if task.bytes >= BIG_BYTES:
                 yield task, read_task(self.store, task, threads, self.gauge.add, self.pool.stop)
@@ -403,7 +401,7 @@ class _Ingest:
         sources = tuple(replace(s, parts=parts) for s, parts in zip(tables.sources, kept, strict=True))
         return replace(tables, sources=sources)
 
-    def _task(self, item: SourceFile, runs: KnownRuns) -> Task | None:
+    def _task(self, item: SourceFile, runs: Sequence[KnownRun]) -> Task | None:
         """The source to read; the states of sources that need no parser are gathered."""
         tagger = assign(item.source_id, item.identity, runs)
         key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])
@@ -544,11 +542,6 @@ class _Ingest:
             design=tuple(self.design.remarks),
             hints=tuple(advice(self.manifest)),
         )
-
-
-def _threads_of_each(jobs: int) -> int:
-    """Number of threads for reading a large file, and for writing; each takes about half of the time."""
-    return min(jobs // 2 + 1, _MOST_THREADS)
 
 
 def _exists(location: str) -> bool:

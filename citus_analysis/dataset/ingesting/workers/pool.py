@@ -15,7 +15,7 @@ from itertools import islice
 from threading import Event
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from citus_analysis.core.worker_processes import processes
 from citus_analysis.dataset.objects.object_place import SilentStoreError
@@ -50,7 +50,7 @@ class Pool:
     jobs: int
     cluster: Executor | None = None
     stop: Event = field(default_factory=Event)
-    _pending: dict[Future[Any], list[Any]] = field(default_factory=dict)
+    _cancels: list[Callable[[], bool]] = field(default_factory=list)
     _started: ExitStack = field(default_factory=ExitStack)
     _processes: Executor | None = None
 
@@ -120,17 +120,18 @@ class Pool:
         """
         assert self.cluster is not None  # noqa: S101 - others use `each`
         groups = grouped(list(items), size, self.jobs)
-        self._pending = {self.cluster.submit(all_or_silence, function, group): group for group in groups}
-        for future in as_completed(self._pending):
+        handed = {self.cluster.submit(all_or_silence, function, group): group for group in groups}
+        self._cancels = [future.cancel for future in handed]
+        for future in as_completed(handed):
             if isinstance(results := future.result(), SilentStoreError):
                 raise results
-            yield from zip(self._pending[future], results, strict=True)
+            yield from zip(handed[future], results, strict=True)
 
     def halt(self) -> None:
         """Cancel work that has not begun, and wait for running work to end; a cluster's may go on for a moment."""
         self.stop.set()
-        for future in self._pending:
-            future.cancel()
+        for cancel in self._cancels:
+            cancel()
         self._end()
 
     def __enter__(self) -> Self:
