@@ -24,23 +24,10 @@ _ROWS: Final = 200
 _CHOICES: Final = 500
 _SHOWN: Final = ("elapsed_us", "node", "statement_kind", "executed", "shard_id", "tasks", "total_us", *list(PARTS)[1:])
 #: Columns that are kept in memory: those to filter by, show, compare and divide T.
+_FILTERED: Final = tuple(FILTERS.values())[1:]
+_DIVIDED: Final = ("wait_us", "connect_us", "parse_us", "bind_us", "execute_us", "failed", "match")
 _HELD: Final = tuple(
-    dict.fromkeys(
-        (
-            *(
-                "trace_id",
-                "resource",
-                "run_id",
-                *list(FILTERS.values())[1:],
-                "end_time",
-                "tasks",
-                *PARTS,
-                "wait_us",
-                "connect_us",
-            ),
-            *("parse_us", "bind_us", "execute_us", "failed", "match"),
-        )
-    )
+    dict.fromkeys((*("trace_id", "resource", "run_id"), *_FILTERED, "end_time", "tasks", *PARTS, *_DIVIDED))
 )
 
 

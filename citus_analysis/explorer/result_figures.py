@@ -54,24 +54,25 @@ def figure_of(result: object) -> go.Figure:
     raise UsageError(f"a result of kind {type(result).__name__} has no figure", way_out="its rows: .table()")
 
 
-@figure_of.register
-def _(result: RunComparison) -> go.Figure:
-    return _ratios(result.comparisons, f"{result.metric} by {result.by}")
-
-
-@figure_of.register
-def _(result: Comparison) -> go.Figure:
-    return _ratios((result,), "")
-
-
-@figure_of.register
-def _(result: ScalingStudy) -> go.Figure:
-    return _series(result.curves, result.x, result.metric)
-
-
-@figure_of.register
-def _(result: ScalingCurve) -> go.Figure:
-    return _series((result,), result.x, "throughput_ops_s")
+figure_of.register(RunComparison, lambda result: _ratios(result.comparisons, f"{result.metric} by {result.by}"))
+figure_of.register(Comparison, lambda result: _ratios((result,), ""))
+figure_of.register(ScalingStudy, lambda result: _series(result.curves, result.x, result.metric))
+figure_of.register(ScalingCurve, lambda result: _series((result,), result.x, "throughput_ops_s"))
+figure_of.register(TailProfile, plot_tail)
+figure_of.register(
+    ProfileStudy,
+    lambda result: plot_profile(result.statements, by=["workers", "threads", "statement_kind", "executed"]),
+)
+figure_of.register(ServerProfile, lambda result: plot_shares(result.by_fingerprint))
+figure_of.register(BottleneckStudy, lambda result: plot_percentages(result.matrix))
+figure_of.register(WhatIf, lambda result: plot_throughput_curves(throughput_curves(result)))
+figure_of.register(
+    TrackedSeries,
+    lambda result: plot_track(result.runs, metric=result.metric, places=result.found.places, title=result.name),
+)
+figure_of.register(
+    Explanation, lambda result: plot_account(cause_rows(result), title=f"{result.other} against {result.base}")
+)
 
 
 @figure_of.register
@@ -89,35 +90,10 @@ def _(result: ModelFit) -> go.Figure:
 
 
 @figure_of.register
-def _(result: TailProfile) -> go.Figure:
-    return plot_tail(result)
-
-
-@figure_of.register
-def _(result: ProfileStudy) -> go.Figure:
-    return plot_profile(result.statements, by=["workers", "threads", "statement_kind", "executed"])
-
-
-@figure_of.register
-def _(result: ServerProfile) -> go.Figure:
-    return plot_shares(result.by_fingerprint)
-
-
-@figure_of.register
-def _(result: BottleneckStudy) -> go.Figure:
-    return plot_percentages(result.matrix)
-
-
-@figure_of.register
 def _(result: RunVariance) -> go.Figure:
     rows = as_polars(result.sources).select(term="source", share="share")
     named = rows.with_columns(resource=pl.lit("runs of one"), statement_kind=pl.lit("configuration"))
     return plot_variance(named, title="Run-to-run variance by source")
-
-
-@figure_of.register
-def _(result: WhatIf) -> go.Figure:
-    return plot_throughput_curves(throughput_curves(result))
 
 
 @figure_of.register
@@ -137,16 +113,6 @@ def _(result: NetworkSolution) -> go.Figure:
         times = result.residence_time[number].tolist()
         figure.add_bar(x=list(result.resources), y=times, name=name, marker={"color": colour})
     return figure
-
-
-@figure_of.register
-def _(result: TrackedSeries) -> go.Figure:
-    return plot_track(result.runs, metric=result.metric, places=result.found.places, title=result.name)
-
-
-@figure_of.register
-def _(result: Explanation) -> go.Figure:
-    return plot_account(cause_rows(result), title=f"{result.other} against {result.base}")
 
 
 def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:

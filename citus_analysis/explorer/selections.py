@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -82,17 +82,12 @@ class Selection:
         order = str(values.get("order") or "total_us")
         if order not in ORDERS:
             raise UnknownNameError("column to sort by", order, ORDERS)
+        make: Callable[..., Selection] = cls
         shard = _number(values, "shard")
-        return cls(
-            run=_text(values, "run"),
-            node=_text(values, "node"),
-            kind=_text(values, "kind"),
-            executed=_text(values, "executed"),
+        return make(
+            **{name: _text(values, name) for name in FILTERS if name != "shard"},
+            **{name: _number(values, name) for name in _SIDES},
             shard=None if shard is None else int(shard),
-            since_s=_number(values, "since_s"),
-            until_s=_number(values, "until_s"),
-            fastest_us=_number(values, "fastest_us"),
-            slowest_us=_number(values, "slowest_us"),
             order=order,
             descending=bool(values.get("descending", True)),
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import anywidget
@@ -69,15 +71,24 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     @traitlets.observe("request")
     def _asked(self, change: dict[str, str]) -> None:
-        with _Shown(self):
+        with self._shown_problems():
             self._answer(Selection.of(json.loads(change["new"])))
 
     @traitlets.observe("trace")
     def _opened(self, change: dict[str, str]) -> None:
-        with _Shown(self):
+        with self._shown_problems():
             number = int(change["new"]) if change["new"] else None
             found = {} if number is None else self._exploration.details([number])
             self.detail = _text({"trace": str(number), **found[number]}) if number in found else ""
+
+    @contextmanager
+    def _shown_problems(self) -> Iterator[None]:
+        """Shows errors with a message for the user in the widget: an exception in an observer would be lost."""
+        self.problem = ""
+        try:
+            yield
+        except CitusAnalysisError as error:
+            self.problem = str(error)
 
     def _answer(self, selection: Selection) -> None:
         view = self._exploration.view(selection)
@@ -85,22 +96,6 @@ class ExplorerWidget(anywidget.AnyWidget):
         with self.hold_sync():
             self.heat = _text(self._exploration.heat_document(selection))
             self.view = _text(view)
-
-
-class _Shown:
-    """Shows errors with a message for the user in the widget, because an exception in an observer would be lost."""
-
-    def __init__(self, widget: ExplorerWidget) -> None:
-        self._widget = widget
-
-    def __enter__(self) -> None:
-        self._widget.problem = ""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, CitusAnalysisError):
-            return False
-        self._widget.problem = str(error)
-        return True
 
 
 def _text(document: object) -> str:

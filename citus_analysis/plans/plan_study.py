@@ -65,16 +65,8 @@ class PlanStudy:
     @property
     def largest_errors(self) -> pl.DataFrame:
         """Nodes by the factor of the planner's error of rows, the largest first."""
-        columns = (
-            "label",
-            "plan_node",
-            "node_type",
-            "relation",
-            "conditions",
-            "expected_rows",
-            "given_rows",
-            "q_error",
-        )
+        places = ("label", "plan_node", "node_type", "relation", "conditions")
+        columns = (*places, "expected_rows", "given_rows", "q_error")
         found = self.nodes.filter(pl.col("q_error") > 1).select(columns)
         return found.sort("q_error", "label", "plan_node", descending=[True, False, False])
 

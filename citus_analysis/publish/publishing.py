@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from citus_analysis.core.column_types import HASH
-from citus_analysis.dataset.storage.manifest import DerivedState, Part, SourceState
+from citus_analysis.dataset.storage.manifest import Part, SourceState
 from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
 from citus_analysis.publish.definitions import (
     DERIVED,
@@ -78,8 +78,6 @@ class _Unit:
     key: str
     state: str
     parts: tuple[Part, ...]
-    column: str
-    value: str
 
 
 def chosen_tables(tables: Iterable[str] = ()) -> list[str]:
@@ -160,10 +158,9 @@ def _units(dataset: Dataset, table: str) -> list[_Unit]:
     units = []
     for state in dataset.states():
         parts = tuple(part for part in state.parts if part.table == table)
-        if parts and isinstance(state, SourceState):
-            units.append(_Unit(state.source_id, f"{_VERSION}:{state.state_key}", parts, "source_id", state.source_id))
-        elif parts and isinstance(state, DerivedState):
-            units.append(_Unit(state.resource, f"{_VERSION}:{state.state_key}", parts, "resource", state.resource))
+        key = state.source_id if isinstance(state, SourceState) else state.resource
+        if parts:
+            units.append(_Unit(key, f"{_VERSION}:{state.state_key}", parts))
     return units
 
 
@@ -226,11 +223,11 @@ def _columns(server: Server, schema: str) -> dict[str, dict[str, str]]:
     query = f"""
         SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-        WHERE c.relnamespace = {literal(schema)}::regnamespace AND c.relkind IN ('r', 'p', 'v')
+        WHERE c.relnamespace = {literal(identifier(schema))}::regnamespace AND c.relkind IN ('r', 'p', 'v')
           AND a.attnum > 0 AND NOT a.attisdropped
     """  # noqa: S608 - quoted
     found: dict[str, dict[str, str]] = {}
-    for table, column, kind in server.rows(query.replace(literal(schema), literal(identifier(schema)))):
+    for table, column, kind in server.rows(query):
         found.setdefault(str(table), {})[str(column)] = str(kind)
     return found
 

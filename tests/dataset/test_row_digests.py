@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from citus_analysis.dataset.ingesting.records import log_records, memory_budget, session_groups
+from citus_analysis.dataset.ingesting.records import log_records, session_groups
 from citus_analysis.spans.read import streamed
 from tests.dataset.row_digests import CASES, KEPT, of_recordings, of_traces
 
@@ -18,7 +18,6 @@ def test_rows_of_recordings() -> None:
 def test_rows_of_recordings_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the logs were larger than memory may hold."""
     monkeypatch.setattr(log_records, "IN_MEMORY", 0)
-    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 10_000)
     monkeypatch.setattr(streamed, "PIECE_EXECUTIONS", 300)
     monkeypatch.setattr(log_records, "PAIRED_RECORDS", 1_000)
     assert of_recordings(jobs=1) == KNOWN["recordings"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.dataset.discover.identity import Identity
-from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns, Tagger, assign
+from citus_analysis.dataset.discover.run_windows import KnownRun, Tagger, assign
 from citus_analysis.schema import TABLES
 
 NODE = Identity("V3", node="1", iteration=2)
@@ -34,21 +34,21 @@ def tagged(tagger: Tagger, name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_the_only_run_of_the_iteration() -> None:
-    assert assign("s", NODE, KnownRuns((FIRST, SECOND))).run_id == "V3/b"
+    assert assign("s", NODE, (FIRST, SECOND)).run_id == "V3/b"
 
 
 def test_a_file_that_names_its_run_keeps_it() -> None:
     named = Identity("V3", phase="run", iteration=2)
-    assert assign("s", named, KnownRuns((FIRST, SECOND))).run_id == "V3/run-i2"
+    assert assign("s", named, (FIRST, SECOND)).run_id == "V3/run-i2"
 
 
 def test_without_iteration_the_only_run_of_the_resource() -> None:
-    assert assign("s", Identity("V3"), KnownRuns((FIRST,))).run_id == "V3/a"
-    assert assign("s", Identity("V3"), KnownRuns(())).run_id is None
+    assert assign("s", Identity("V3"), (FIRST,)).run_id == "V3/a"
+    assert assign("s", Identity("V3"), ()).run_id is None
 
 
 def test_several_runs_share_the_iteration() -> None:
-    tagger = assign("s", NODE, KnownRuns((THIRD, SECOND, FIRST)))
+    tagger = assign("s", NODE, (THIRD, SECOND, FIRST))
     assert tagger.run_id is None
     expected = [(None, None), (30_000, "b"), (35_000, "b"), (20_000, None), (60_001, "c"), (45_000, None)]
     times = [time for time, _ in expected]
@@ -56,7 +56,7 @@ def test_several_runs_share_the_iteration() -> None:
 
 
 def test_clients_connect_before_their_first_status_line() -> None:
-    tagger = assign("s", NODE, KnownRuns((SECOND, THIRD)))
+    tagger = assign("s", NODE, (SECOND, THIRD))
     assert runs_of(tagger, 28_000, 27_999, 42_000, 42_001, 62_000) == ["V3/b", None, "V3/b", None, "V3/c"]
 
 
@@ -64,11 +64,9 @@ def test_the_margin_ends_half_way_to_the_neighbour() -> None:
     tagger = assign(
         "s",
         NODE,
-        KnownRuns(
-            (
-                SECOND,
-                KnownRun("V3/c", 2, 41_000, 50_000),
-            )
+        (
+            SECOND,
+            KnownRun("V3/c", 2, 41_000, 50_000),
         ),
     )
     assert runs_of(tagger, 40_499, 40_501) == ["V3/b", "V3/c"]
@@ -78,11 +76,9 @@ def test_rows_inside_two_windows_belong_to_neither() -> None:
     tagger = assign(
         "s",
         NODE,
-        KnownRuns(
-            (
-                KnownRun("V3/long", 2, 0, 100_000),
-                KnownRun("V3/short", 2, 30_000, 40_000),
-            )
+        (
+            KnownRun("V3/long", 2, 0, 100_000),
+            KnownRun("V3/short", 2, 30_000, 40_000),
         ),
     )
     assert runs_of(tagger, 10_000, 35_000, 90_000) == ["V3/long", None, "V3/long"]
@@ -92,23 +88,21 @@ def test_a_run_without_times_takes_no_rows() -> None:
     tagger = assign(
         "s",
         NODE,
-        KnownRuns(
-            (
-                SECOND,
-                KnownRun("V3/untimed", 2),
-            )
+        (
+            SECOND,
+            KnownRun("V3/untimed", 2),
         ),
     )
     assert runs_of(tagger, 35_000, 99_000) == ["V3/b", None]
 
 
 def test_the_iteration_comes_from_the_run_where_the_file_names_none() -> None:
-    tagger = assign("s", Identity("V3", node="1"), KnownRuns((FIRST, SECOND)))
+    tagger = assign("s", Identity("V3", node="1"), (FIRST, SECOND))
     assert tagged(tagger, "log_events", log(15_000, 35_000, 25_000))["iteration"].to_list() == [1, 2, None]
 
 
 def test_all_identity_columns_are_filled_in() -> None:
-    tagger = assign("the-source", Identity("V3", node="1", iteration=2, role="main", part=0), KnownRuns((SECOND,)))
+    tagger = assign("the-source", Identity("V3", node="1", iteration=2, role="main", part=0), (SECOND,))
     row = tagged(tagger, "log_events", log(35_000)).row(0, named=True)
     assert {name: row[name] for name in ("source_id", "run_id", "iteration", "node")} == {
         "source_id": "the-source",
@@ -122,12 +116,12 @@ def test_all_identity_columns_are_filled_in() -> None:
 
 def test_a_format_that_states_the_node_keeps_it() -> None:
     nodes = pl.DataFrame({"node": ["7"], "nodeid": [3]})
-    assert tagged(assign("s", NODE, KnownRuns(())), "nodes", nodes)["node"].to_list() == ["7"]
+    assert tagged(assign("s", NODE, ()), "nodes", nodes)["node"].to_list() == ["7"]
 
 
 def test_tables_without_time_of_a_shared_source_belong_to_no_run() -> None:
     symbols = pl.DataFrame({"symbol": ["f"]})
-    assert tagged(assign("s", NODE, KnownRuns((SECOND, THIRD))), "perf_symbols", symbols)["run_id"].to_list() == [None]
+    assert tagged(assign("s", NODE, (SECOND, THIRD)), "perf_symbols", symbols)["run_id"].to_list() == [None]
 
 
 @settings(max_examples=60, deadline=None)
@@ -137,7 +131,7 @@ def test_tables_without_time_of_a_shared_source_belong_to_no_run() -> None:
 )
 def test_a_row_inside_exactly_one_window_belongs_to_it(windows: list[tuple[int, int]], times: list[int]) -> None:
     runs = [KnownRun(f"V3/{n}", 2, start, start + length) for n, (start, length) in enumerate(windows)]
-    found = runs_of(assign("s", NODE, KnownRuns(tuple(runs))), *times)
+    found = runs_of(assign("s", NODE, runs), *times)
     for time, run_id in zip(times, found, strict=True):
         inside = [r.run_id for r in runs if r.start_ms is not None and r.end_ms and r.start_ms <= time <= r.end_ms]
         if len(inside) > 1:
@@ -156,13 +150,13 @@ def test_times_are_read_as_utc() -> None:
 @pytest.mark.parametrize("table", ["cpu_samples", "device_samples", "vm_samples"])
 def test_samples_are_placed_by_their_time(table: str) -> None:
     frame = pl.DataFrame({"sample_time": [35_000, 55_000]}).cast(pl.Datetime("ms", "UTC"))
-    assert tagged(assign("s", NODE, KnownRuns((SECOND, THIRD))), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
+    assert tagged(assign("s", NODE, (SECOND, THIRD)), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
 
 
 @pytest.mark.parametrize("table", ["activity_samples", "server_counters"])
 def test_snapshots_of_several_runs_are_placed_by_their_microseconds(table: str) -> None:
     frame = pl.DataFrame({"sample_time": [35_000_322, 55_000_001]}).cast(pl.Datetime("us", "UTC"))
-    assert tagged(assign("s", NODE, KnownRuns((SECOND, THIRD))), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
+    assert tagged(assign("s", NODE, (SECOND, THIRD)), table, frame)["run_id"].to_list() == ["V3/b", "V3/c"]
 
 
 @pytest.mark.parametrize(
@@ -179,9 +173,7 @@ def test_snapshots_of_several_runs_are_placed_by_their_microseconds(table: str) 
 )
 def test_growth_belongs_to_the_run_in_which_most_of_it_was(from_ms: int | None, at_ms: int, run: str | None) -> None:
     frame = pl.DataFrame({"from_time": [from_ms], "sample_time": [at_ms]}, schema=dict.fromkeys(FROM_TO, pl.Int64))
-    rows = tagged(
-        assign("s", NODE, KnownRuns((SECOND, THIRD))), "server_counters", frame.cast(pl.Datetime("ms", "UTC"))
-    )
+    rows = tagged(assign("s", NODE, (SECOND, THIRD)), "server_counters", frame.cast(pl.Datetime("ms", "UTC")))
     assert rows["run_id"].to_list() == [None if run is None else f"V3/{run}"]
 
 

@@ -7,13 +7,11 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.ingesting import ingestion
-from citus_analysis.dataset.ingesting.records import log_records, memory_budget, session_groups
+from citus_analysis.dataset.ingesting.records import log_records, session_groups
 from citus_analysis.errors import DatasetError
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE
 from citus_analysis.spans.read import sessions
@@ -58,23 +56,6 @@ def test_groups_give_what_the_whole_gives(tmp_path: Path, resource: str, most: i
         assert_frame_equal(found, expected, abs_tol=0.01, categorical_as_str=True)
 
 
-backend = st.tuples(st.sampled_from(["0", "1", "worker 2"]), st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 1))
-
-
-@given(known=st.dictionaries(backend, st.integers(0, 40), min_size=1), records=st.lists(backend | st.none()))
-def test_records_find_their_group(known: dict[tuple[str, int], int], records: list[tuple[str, int] | None]) -> None:
-    nodes, pids = zip(*known, strict=True)
-    groups = {"node": nodes, "pid": pids, "group": list(known.values())}
-    membership = session_groups._Membership.of(
-        pl.DataFrame(groups, schema={"node": pl.String, "pid": pl.Int32, "group": pl.Int32})
-    )
-    node = pl.Series([one[0] if one else "1" for one in records], dtype=pl.Categorical)
-    pid = pl.Series([one[1] if one else None for one in records], dtype=pl.Int32)
-    found = membership.group(node, pid).tolist()
-    # Records without a process may be in any group.
-    assert found == [known.get(one, -1) if one else 0 for one in records]
-
-
 def test_large_derivations_give_what_small_ones_give(tmp_path: Path) -> None:
     small = ingested(RECORDED / "w2-t4-insert", tmp_path / "small", 10**9)
     with patch.object(ingestion, "MOST_RECORDS", 10):
@@ -111,7 +92,6 @@ def test_pieces_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device")
     with (
         patch.object(log_records, "IN_MEMORY", 0),
-        patch.object(memory_budget, "BUDGET_BYTES", 0),
         patch.object(log_records, "laid_aside", side_effect=full),
         pytest.raises(DatasetError, match="No space left on device"),
     ):

@@ -22,7 +22,7 @@ from citus_analysis.dataset.cluster.local_processes import local_processes
 from citus_analysis.errors import DatasetError, InputError, UsageError
 
 _PACKAGE: Final = "citus-analysis"
-_LOCAL: Final = re.compile(r"local:(\d+)")
+_LOCAL: Final = re.compile(r"local:(?!0$)(\d+)")
 _ADDRESS: Final = re.compile(r"(tcp|tls|ucx|ws|wss)://.+")
 #: Seconds to wait for a scheduler, and for the first worker.
 _CONNECT_S: Final = 15
@@ -43,13 +43,11 @@ class Cluster:
         executor: takes the tasks.
         workers: tasks that can run at the same time.
         on_each: calls a function with arguments on each remote worker: address -> its result or exception.
-        is_here: whether the workers are processes of this machine, with this package and these files.
     """
 
     executor: Executor
     workers: int
     on_each: Callable[..., dict[str, object]]
-    is_here: bool = False
 
 
 class _Client(Protocol):
@@ -77,10 +75,10 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
         InputError: no scheduler answers, there is no worker, or one has another version of this package.
         DatasetError: workers died repeatedly.
     """
-    if not (_LOCAL.fullmatch(address) or _ADDRESS.fullmatch(address)) or address == "local:0":
+    local = _LOCAL.fullmatch(address)
+    if not local and not _ADDRESS.fullmatch(address):
         raise UsageError(f"{address} is no cluster", place="--cluster", way_out=_TYPED)
     required("distributed", "cluster", "--cluster")
-    local = _LOCAL.fullmatch(address)
     with _quiet(), _in_words(address):
         if local is None:
             with _client_of(address, same) as client:
@@ -92,7 +90,7 @@ def cluster_at(address: str, same: Callable[[], str]) -> Iterator[Cluster]:
         else:
             number = int(local.group(1))
             with local_processes(number, _RETRIES) as executor:
-                yield Cluster(executor, number, lambda *_call: {}, is_here=True)
+                yield Cluster(executor, number, lambda *_call: {})
 
 
 @contextmanager

@@ -15,7 +15,7 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
@@ -75,28 +75,9 @@ class Identity:
     @classmethod
     def of(cls, facts: Facts) -> Identity:
         """The identity that facts state, of which the resource must be one; other names are passed over."""
-        texts = {name: value for name, value in facts.items() if isinstance(value, str)}
-        numbers = {name: value for name, value in facts.items() if isinstance(value, int)}
-        return cls(
-            resource=texts["resource"],
-            system=texts.get("system"),
-            set_up=texts.get("set_up"),
-            phase=texts.get("phase"),
-            workload=texts.get("workload"),
-            threads=numbers.get("threads"),
-            records=numbers.get("records"),
-            operations=numbers.get("operations"),
-            iteration=numbers.get("iteration"),
-            workers=numbers.get("workers"),
-            drivers=numbers.get("drivers"),
-            part=numbers.get("part"),
-            role=texts.get("role"),
-            node=texts.get("node"),
-            run=texts.get("run"),
-            start_time=texts.get("start_time"),
-            end_time=texts.get("end_time"),
-            inferred=texts.get("inferred"),
-        )
+        make: Callable[..., Identity] = cls
+        kinds = {field.name: int if field.name in _NUMBERS else str for field in fields(cls)}
+        return make(**{name: value for name, value in facts.items() if isinstance(value, kinds.get(name, ()))})
 
     @property
     def run_id(self) -> str | None:
@@ -125,9 +106,7 @@ class Identity:
 #: Names of facts that users may state; in the same places they may state the options of formats.
 FACTS: Final = tuple(field.name for field in fields(Identity) if field.name != "inferred")
 
-_NUMBERS: Final = frozenset(
-    {"threads", "records", "operations", "iteration", "workers", "drivers", "part"},
-)
+_NUMBERS: Final = frozenset({"threads", "records", "operations", "iteration", "workers", "drivers", "part"})
 #: Facts that say when a load generator ran.
 TIMES: Final = ("start_time", "end_time")
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"phase": PHASES, "role": ROLES}

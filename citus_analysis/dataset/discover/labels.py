@@ -22,8 +22,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -62,10 +61,7 @@ class Labels:
     """
 
     root: Path
-
-    @cached_property
-    def _folders(self) -> dict[Path, tuple[dict[str, Facts], list[Pattern]]]:
-        return {}
+    _folders: dict[Path, tuple[dict[str, Facts], list[Pattern]]] = field(default_factory=dict)
 
     def facts(self, path: Path) -> Facts:
         """Facts about a file from the label files in its folder and the folders above, up to the root.

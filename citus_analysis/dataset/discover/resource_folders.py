@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +40,6 @@ class Identifier:
     meta: Facts
     _labels: dict[Path, Labels] = field(default_factory=dict)
     _resources: dict[Path, _Resource | None] = field(default_factory=dict)
-    _of_folder: dict[tuple[Path, Path], _Resource] = field(default_factory=dict)
 
     def identify(self, found: Found) -> SourceFile:
         """The file with its identity.
@@ -64,13 +63,7 @@ class Identifier:
         identity, options = split_facts(facts | described | stated)
         configured = _options(resource.settings)
         return SourceFile(
-            root=found.root,
-            path=found.path,
-            bytes=found.bytes,
-            mtime_ns=found.mtime_ns,
-            named=found.named,
-            origin=found.origin,
-            archive=found.archive,
+            **{one.name: getattr(found, one.name) for one in fields(found)},
             identity=Identity.of(identity),
             key=path_text(found.path.relative_to(resource.folder)),
             stated_options=configured | options,
@@ -79,13 +72,6 @@ class Identifier:
         )
 
     def _resource_of(self, found: Found) -> _Resource:
-        # The files of a folder belong to one resource.
-        key = found.root, found.path.parent
-        if key not in self._of_folder:
-            self._of_folder[key] = self._looked_up(found)
-        return self._of_folder[key]
-
-    def _looked_up(self, found: Found) -> _Resource:
         for folder in found.path.parents:
             configured = self._configured(folder)
             if configured is not None:

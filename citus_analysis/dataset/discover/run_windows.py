@@ -9,10 +9,9 @@ between two snapshots belongs to the run in which the middle of that time lies, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -29,20 +28,10 @@ if TYPE_CHECKING:
 
 #: Column by which a row of a table is placed in time.
 _TIME_COLUMN: Final = {
+    **{name: "sample_time" for name, table in TABLES.items() if "sample_time" in table},
     "log_events": "log_time",
-    "checkpoints": "end_time",
-    "cpu_samples": "sample_time",
-    "device_samples": "sample_time",
-    "vm_samples": "sample_time",
-    "activity_samples": "sample_time",
-    "server_counters": "sample_time",
-    "pressure_samples": "sample_time",
-    "net_samples": "sample_time",
-    "throttle_samples": "sample_time",
     "pooler_events": "log_time",
-    "pooler_samples": "sample_time",
-    "core_samples": "sample_time",
-    "process_samples": "sample_time",
+    "checkpoints": "end_time",
 }
 
 #: Clients connect shortly before their first status line and leave shortly after the last.
@@ -59,32 +48,6 @@ class KnownRun:
     iteration: int | None
     start_ms: int | None = None
     end_ms: int | None = None
-
-
-@dataclass(frozen=True)
-class KnownRuns:
-    """The runs of a resource, indexed by iteration, because scanning thousands of runs for each file is slow.
-
-    Example:
-        >>> runs = KnownRuns((KnownRun("V3/a", 1), KnownRun("V3/b", 2), KnownRun("V3/c", None)))
-        >>> [run.run_id for run in runs.sharing(2)]
-        ['V3/b', 'V3/c']
-    """
-
-    runs: tuple[KnownRun, ...] = ()
-
-    @cached_property
-    def _by_iteration(self) -> dict[int | None, list[KnownRun]]:
-        found: dict[int | None, list[KnownRun]] = {}
-        for run in self.runs:
-            found.setdefault(run.iteration, []).append(run)
-        return found
-
-    def sharing(self, iteration: int | None) -> Sequence[KnownRun]:
-        """Runs that a file of this iteration may belong to: all of them where either does not name its iteration."""
-        if iteration is None:
-            return self.runs
-        return [*self._by_iteration.get(iteration, ()), *self._by_iteration.get(None, ())]
 
 
 @dataclass(frozen=True)
@@ -140,11 +103,12 @@ class Tagger:
         return pa.RecordBatch.from_arrays([*batch.columns, *added.values()], names=[*batch.schema.names, *added])
 
 
-def assign(source_id: str, identity: Identity, runs: KnownRuns) -> Tagger:
+def assign(source_id: str, identity: Identity, runs: Iterable[KnownRun]) -> Tagger:
     """The tagger that assigns the rows of a source to the runs of its resource."""
     if identity.run_id is not None:
         return Tagger(source_id, identity, identity.run_id)
-    shared = runs.sharing(identity.iteration)
+    # All runs where either does not name its iteration.
+    shared = [run for run in runs if identity.iteration is None or run.iteration in (None, identity.iteration)]
     if len(shared) == 1:
         return Tagger(source_id, identity, shared[0].run_id)
     timed = [run for run in shared if run.start_ms is not None and run.end_ms is not None]

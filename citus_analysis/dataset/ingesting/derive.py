@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -15,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.dataset.discover.identity import FACTS, STANDARD_ERROR, TIMES, Identity, plain_name
-from citus_analysis.dataset.discover.run_windows import KnownRun, KnownRuns
+from citus_analysis.dataset.discover.run_windows import KnownRun
 from citus_analysis.dataset.discover.source_file import columns_of
 from citus_analysis.dataset.ingesting.records.session_groups import records_by_group
 from citus_analysis.dataset.storage.digests import digest
@@ -58,29 +56,17 @@ class ResourceTables:
 
     def log_parts(self, iteration: int | None) -> list[Part]:
         """Parts of `log_events` that may hold records of an iteration, including sources that name no iteration."""
-        named, any_ = self._log_parts.get(iteration, []), self._log_parts.get(None, [])
-        if iteration is None or not named:
-            return [part for _, part in any_]
-        # In order of the sources.
-        return [part for _, part in sorted([*named, *any_], key=itemgetter(0))]
+        named = [source for source in self.sources if source.iteration in (None, iteration)]
+        return [part for source in named for part in source.parts if part.table == "log_events"]
 
     def log_iterations(self) -> list[int | None]:
         """Iterations of the records of logs, in order; None last, for records of none."""
-        named = {iteration for iteration, parts in self._log_parts.items() if parts}
+        named = {s.iteration for s in self.sources if any(part.table == "log_events" for part in s.parts)}
         if None not in named:
             return sorted(named, key=lambda iteration: iteration or 0)
         # Which records of a log that names no iteration belong to one is only known from the records.
         found = self.scan("log_events").select("iteration").unique().collect()["iteration"]
         return found.sort(nulls_last=True).to_list()
-
-    @cached_property
-    def _log_parts(self) -> dict[int | None, list[tuple[int, Part]]]:
-        """Parts of `log_events` by the iteration that their sources name, with the numbers of the sources."""
-        found: dict[int | None, list[tuple[int, Part]]] = {}
-        for number, source in enumerate(self.sources):
-            parts = [(number, part) for part in source.parts if part.table == "log_events"]
-            found.setdefault(source.iteration, []).extend(parts)
-        return found
 
     def identities(self) -> list[tuple[str, Identity]]:
         """Run and identity of each file that a load generator of the resource wrote, each pair once.
@@ -288,7 +274,7 @@ def run_identity(tables: ResourceTables) -> pl.DataFrame:
     return pl.DataFrame(list(rows.values()), schema=schema)
 
 
-def known_runs(resources: Sequence[ResourceTables]) -> dict[str, KnownRuns]:
+def known_runs(resources: Sequence[ResourceTables]) -> dict[str, list[KnownRun]]:
     """The runs of each of a dataset's resources and when their clients ran."""
     if not any(one.parts("clients") for one in resources):
         return {one.resource: _known(one, {}) for one in resources}
@@ -303,12 +289,12 @@ def known_runs(resources: Sequence[ResourceTables]) -> dict[str, KnownRuns]:
 _Times = dict[str | None, tuple[datetime | None, datetime | None]]
 
 
-def _known(tables: ResourceTables, times: _Times) -> KnownRuns:
+def _known(tables: ResourceTables, times: _Times) -> list[KnownRun]:
     runs: dict[str, KnownRun] = {}
     for run_id, identity in tables.identities():
         start, end = times.get(run_id, (None, None))
         runs[run_id] = KnownRun(run_id, identity.iteration, _epoch_ms(start), _epoch_ms(end))
-    return KnownRuns(tuple(sorted(runs.values(), key=lambda run: run.run_id)))
+    return sorted(runs.values(), key=lambda run: run.run_id)
 
 
 def _epoch_ms(time: datetime | None) -> int | None:

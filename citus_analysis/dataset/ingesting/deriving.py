@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -103,22 +104,15 @@ def derived_by_pieces(
 ) -> Iterator[tuple[DerivedState, list[Staged]]]:
     """Compute derivations by the workers of a cluster; each comes when all of its pieces are there."""
     tasks = [task for derivation, tables in outdated for task in pieces_of(derivation, tables)]
-    missing: dict[tuple[str, str], int] = {}
-    for task in tasks:
-        missing[_whole(task)] = missing.get(_whole(task), 0) + 1
-    done: dict[tuple[str, str], dict[str, list[Staged]]] = {}
+    missing = Counter(map(_whole, tasks))
+    done: dict[tuple[str, str], dict[str, list[Staged]]] = defaultdict(dict)
     # Where there are fewer large tasks than workers, each may use the processors of idle ones.
     large = sum(task.bytes >= _LARGE_BYTES for task in tasks)
     derive = partial(derive_task, store, jobs=max(1, pool.jobs // max(1, large)))
-    # Other processes of the machine do nothing sooner for one large task, and import what it needs once more.
-    results = (
-        pool.each(derive, tasks) if large == 1 and pool.is_here else pool.spread(derive, tasks, attrgetter("bytes"))
-    )
-    for task, staged in results:
-        whole = _whole(task)
-        pieces = done.setdefault(whole, {})
+    for task, staged in pool.spread(derive, tasks, attrgetter("bytes")):
+        pieces = done[_whole(task)]
         pieces[task.piece] = staged
-        if len(pieces) == missing[whole]:
+        if len(pieces) == missing[_whole(task)]:
             ordered = [item for piece in sorted(pieces) for item in pieces[piece]]
             yield task.state_with(ordered), ordered
 

@@ -18,7 +18,7 @@ from citus_analysis.dataset.discover.advice import advice
 from citus_analysis.dataset.discover.foreign import way_out_of
 from citus_analysis.dataset.discover.identity import convert_facts
 from citus_analysis.dataset.discover.resource_folders import Identifier
-from citus_analysis.dataset.discover.run_windows import KnownRuns, assign
+from citus_analysis.dataset.discover.run_windows import KnownRun, assign
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.design import Design
 from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
@@ -37,7 +37,6 @@ from citus_analysis.dataset.ingesting.designing import with_design
 from citus_analysis.dataset.ingesting.prefix_notes import coverage_notes, prefix_notes
 from citus_analysis.dataset.ingesting.read_source import Outcome
 from citus_analysis.dataset.ingesting.reading_stretches import read_in_stretches, stretch_bytes
-from citus_analysis.dataset.ingesting.reading_together import grouped_tasks, read_tasks
 from citus_analysis.dataset.ingesting.recognise import (
     Remembered,
     find_duplicates,
@@ -74,6 +73,9 @@ _BATCH_SECONDS: Final = 1.0
 
 #: Files that are hashed and recognised at once: each takes a millisecond or two.
 _RECOGNISED_AT_ONCE: Final = 16
+
+#: Small sources that are read at once: handing one over takes as long as reading it.
+_READ_AT_ONCE: Final = 6
 
 #: Names of this many problems are enough for a message; the rest is in `sources` and `rejects`.
 _FEW: Final = 3
@@ -158,7 +160,7 @@ def _workers(jobs: int | None, cluster: str | None, places: Sequence[Path]) -> I
 
     with cluster_at(cluster, registry_key) as there:
         require_visible(there, [os.fspath(place.absolute()) for place in places])
-        with Pool(there.workers, there.executor, there.is_here) as pool:
+        with Pool(there.workers, there.executor) as pool:
             yield pool
 
 
@@ -353,43 +355,38 @@ class _Ingest:
     def _read(self, plan: list[SourceFile]) -> None:
         """Read clients first: their run times decide which run the rows of other files belong to."""
         self.gauge.start("read", sum(item.bytes for item in plan))
-        runs: dict[str, KnownRuns] = {}
-        seen, none = -1, KnownRuns()
+        runs: dict[str, list[KnownRun]] = {}
+        seen = -1
         for group in ([i for i in plan if i.is_client], [i for i in plan if not i.is_client]):
             if seen != self.counts["commits"]:
                 self._fetch("clients")
                 runs = known_runs([self._readable(tables) for tables in by_resource(self.manifest)])
                 seen = self.counts["commits"]
-            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, none)))]
+            tasks = [task for item in group if (task := self._task(item, runs.get(item.identity.resource, [])))]
             if self._unread:
                 self._commit_states(*self._unread)
                 self._unread.clear()
-            for read in (
-                (self._read_in_stretches,) if self.pool.cluster is not None else (self._read_small, self._read_large)
-            ):
-                for outcomes in batches(read(tasks), seconds=_BATCH_SECONDS):
-                    self._commit(outcomes)
-
-    def _read_in_stretches(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Read sources by the workers of a cluster, large ones in stretches."""
-        return read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
+            if self.pool.cluster is not None:
+                read = read_in_stretches(self.store, self.pool, tasks, self.gauge.add)
+            else:
+                read = chain(self._read_small(tasks), self._read_large(tasks))
+            for outcomes in batches(read, seconds=_BATCH_SECONDS):
+                self._commit(outcomes)
 
     def _read_large(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Read large sources one after the other, each with all threads of this process."""
-        threads = _threads_of_each(self.pool.jobs)
+        # For reading it, and for writing its rows: each takes about half of the time.
+        threads = min(self.pool.jobs // 2 + 1, _MOST_THREADS)
         for task in tasks:
             if task.bytes >= BIG_BYTES:
                 yield task, read_task(self.store, task, threads, self.gauge.add, self.pool.stop)
 
     def _read_small(self, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """Read small sources."""
-        small = [task for task in tasks if task.bytes < BIG_BYTES]
-        self.pool.start_processes(len(small))
-        read = partial(read_tasks, self.store)
-        for group, outcomes in self.pool.each_of_many(read, grouped_tasks(small), at_once=1):
-            for task, outcome in zip(group, outcomes, strict=True):
-                self.gauge.add(task.bytes)
-                yield task, outcome
+        """Read small sources, those of one format in a row: polars keeps the last regular expressions compiled."""
+        small = sorted((task for task in tasks if task.bytes < BIG_BYTES), key=lambda task: task.format.name)
+        for task, outcome in self.pool.each_of_many(partial(read_task, self.store), small, _READ_AT_ONCE):
+            self.gauge.add(task.bytes)
+            yield task, outcome
 
     def _fetch(self, table: str) -> None:
         """Make the intact parts of a table readable for the driver."""
@@ -404,7 +401,7 @@ class _Ingest:
         sources = tuple(replace(s, parts=parts) for s, parts in zip(tables.sources, kept, strict=True))
         return replace(tables, sources=sources)
 
-    def _task(self, item: SourceFile, runs: KnownRuns) -> Task | None:
+    def _task(self, item: SourceFile, runs: Sequence[KnownRun]) -> Task | None:
         """The source to read; the states of sources that need no parser are gathered."""
         tagger = assign(item.source_id, item.identity, runs)
         key = item.state_key([tagger.run_id, [[r.run_id, r.start_ms, r.end_ms] for r in tagger.windows]])
@@ -545,11 +542,6 @@ class _Ingest:
             design=tuple(self.design.remarks),
             hints=tuple(advice(self.manifest)),
         )
-
-
-def _threads_of_each(jobs: int) -> int:
-    """Number of threads for reading a large file, and for writing; each takes about half of the time."""
-    return min(jobs // 2 + 1, _MOST_THREADS)
 
 
 def _exists(location: str) -> bool:

@@ -58,12 +58,7 @@ def unrecognised_reason(file: SourceFile) -> str:
 
 def registry_key() -> str:
     """Hash over the registered formats; as long as it is equal, a file is recognised as the same format."""
-    return _registry_digest(format_versions())
-
-
-@lru_cache
-def _registry_digest(versions: tuple[tuple[str, int], ...]) -> str:
-    return digest(versions)
+    return digest(format_versions())
 
 
 def recognise(

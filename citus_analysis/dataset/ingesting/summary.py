@@ -89,10 +89,8 @@ class IngestSummary:
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
         files = [{"path": path, "reason": reason} for path, reason in self.unrecognised_files]
-        lists = {"messages": list(self.messages), "unrecognised_files": files}
-        lists |= {"prefixes": list(self.prefixes), "unread": list(self.unread)}
-        lists |= {"design": list(self.design), "hints": list(self.hints)}
-        return asdict(self) | lists | {"rows": dict(self.rows), "exit_code": self.exit_code}
+        lists = {name: list(value) for name, value in vars(self).items() if isinstance(value, tuple)}
+        return asdict(self) | lists | {"unrecognised_files": files, "exit_code": self.exit_code}
 
     def __str__(self) -> str:
         """One line."""

@@ -10,7 +10,7 @@ from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.ingesting.read_source import Outcome, compression_of
 from citus_analysis.dataset.ingesting.recognise import registry_key
 from citus_analysis.dataset.storage.manifest import SourceState
-from citus_analysis.formats import Content
+from citus_analysis.formats import Content, Format
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,12 @@ class Task:
     def bytes(self) -> int:
         """Size on disk."""
         return self.file.bytes
+
+    @property
+    def format(self) -> Format:
+        """What reads it."""
+        assert self.file.format is not None  # noqa: S101 - a source without one is not read
+        return self.file.format
 
     def unread_state(self) -> SourceState:
         """The entry of a source that is not parsed: unrecognised, unreadable or a duplicate."""

@@ -86,7 +86,6 @@ def read_task(
         name: distinguishes the files of a stretch from those of others.
     """
     file = task.file
-    assert file.format is not None  # noqa: S101 - a task without one is never made
     hints = Hints(file.path.name, file.options, threads)
     with (
         local_copy(file, span.begin, span.end) as path,
@@ -94,10 +93,10 @@ def read_task(
         PartWriter(folder, file.identity.resource, stem_of(task) + name, threads) as writer,
     ):
         tag, stopped = task.tagger.tagged, stop or Event()
-        delivered = delivered_content(path, file.delivery, parser or file.format, span.begin, span.end)
+        delivered = delivered_content(path, file.delivery, parser or task.format, span.begin, span.end)
         with delivered as (content, reader):
             outcome = read_source(content, reader, hints, writer, tag, on_bytes, stopped)
-            facts = {} if outcome.problem or span.begin else file.format.source_facts(content, hints)
+            facts = {} if outcome.problem or span.begin else task.format.source_facts(content, hints)
         if file.delivery.is_undone:
             outcome = replace(outcome, compression=compression_of(Content(path)))
         return replace(outcome, staged=store.sent(outcome.staged), facts=facts)

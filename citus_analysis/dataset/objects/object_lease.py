@@ -45,18 +45,13 @@ def held(place: ObjectPlace) -> Iterator[None]:
         # The lease is taken over as one of a process that was killed.
         ended.set()
         raise
-    except BaseException:
-        _release(place, name, ended, renewing)
-        raise
-    _release(place, name, ended, renewing)
-
-
-def _release(place: ObjectPlace, name: str, ended: Event, renewing: Thread) -> None:
-    ended.set()
-    renewing.join()
-    with suppress(DatasetError):
-        if _holder(place) == name:
-            place.remove([_NAME])
+    finally:
+        if not ended.is_set():
+            ended.set()
+            renewing.join()
+            with suppress(DatasetError):
+                if _holder(place) == name:
+                    place.remove([_NAME])
 
 
 def _take(place: ObjectPlace, name: str) -> None:

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from citus_analysis.dataset.objects.object_place import ObjectPlace
+from citus_analysis.dataset.storage.encoding import dataset_of_files, resource_of
 from citus_analysis.dataset.storage.integrity import fingerprints, footer_problem
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.errors import DatasetError
-from citus_analysis.schema import PARTITION_KEY, Table
+from citus_analysis.schema import Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,20 +54,12 @@ class ObjectReader:
 
     def dataset(self, table: Table, parts: Sequence[Part]) -> ds.Dataset:
         """Some parts as a dataset of Arrow."""
-        import pyarrow as pa
         import pyarrow.dataset as ds
 
         options = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
         parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
-        system = _file_system(self.place, parts)
-        resource = ds.field(PARTITION_KEY)
-        fragments = [parquet.make_fragment(p.path, system, resource == _resource_of(p)) for p in parts]
-        fields = [pa.field(c.name, c.type.stored) for c in table]
-        return ds.FileSystemDataset(fragments, pa.schema(fields), parquet, system)
-
-
-def _resource_of(part: Part) -> str:
-    return unquote(part.path.split("/")[1].removeprefix(f"{PARTITION_KEY}="))
+        files = [(part.path, resource_of(part)) for part in parts]
+        return dataset_of_files(table, files, _file_system(self.place, parts), parquet)
 
 
 def _file_system(place: ObjectPlace, parts: Sequence[Part]) -> pafs.FileSystem:

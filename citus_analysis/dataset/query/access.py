@@ -21,7 +21,7 @@ from citus_analysis.dataset.objects.object_store import missing_or_cut
 from citus_analysis.dataset.query.outdated import outdated_tables, way_to_update
 from citus_analysis.dataset.query.table_methods import Shorthands
 from citus_analysis.dataset.storage.digests import digest
-from citus_analysis.dataset.storage.encoding import scan_table
+from citus_analysis.dataset.storage.encoding import arrow_dataset, scan_table
 from citus_analysis.dataset.storage.integrity import check_content, check_footer
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.errors import DatasetError, OutdatedDatasetWarning, UnknownNameError
@@ -32,6 +32,7 @@ from citus_analysis.texts.urls import is_url
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
 #: Tables with at most this number of rows stay in memory once they were read; they take some MB.
 _KEPT_ROWS: Final = 20_000
@@ -170,13 +171,22 @@ class Dataset(Shorthands):
             UsageError: the query is not a single SELECT, or has an error.
             DatasetError: a file of a table in the query is missing or damaged.
         """
-        from citus_analysis.dataset.query.duckdb_views import mentioned, run_query, run_query_on_objects
+        from citus_analysis.dataset.query.duckdb_views import mentioned, run_query
 
-        if self._objects is not None:
-            return run_query_on_objects(query, self._objects, self._parts, self.scan("sources"))
-        for name in mentioned(query):
-            check_content(self._path, self._parts.get(name, []))
-        return run_query(query, self._path, self._parts, self.scan("sources"))
+        if self._objects is None:
+            for name in mentioned(query):
+                check_content(self._path, self._parts.get(name, []))
+        return run_query(query, self.path, self._parts, self._arrow_rows)
+
+    def _arrow_rows(self, name: str) -> pa.Table | ds.Dataset:
+        """The rows of a table for DuckDB."""
+        if name == "sources" or not (parts := self._parts.get(name)):
+            return self.scan(name).collect().to_arrow()
+        return (
+            arrow_dataset(TABLES[name], self._path, parts)
+            if self._objects is None
+            else self._objects.dataset(TABLES[name], parts)
+        )
 
     def log_text(self, rows: pl.DataFrame) -> pl.Series:
         """The text in the raw files from which rows with `source_id` and `byte_offset` were read, secrets redacted.

@@ -4,8 +4,8 @@ Categories are stored as text, because their codes depend on the order in which 
 text to the dtype of the schema. Encodings are chosen by dtype, because each costs the writer time: offsets, times and
 counts increase or repeat, so their differences are packed; the leading bytes of measured values repeat, so values are
 split into bytes; texts and fingerprints repeat, so they get a dictionary; span identifiers get none of these.
-Statistics are written for columns that are filtered by range, which excludes categories and hashes. In small files they
-would take longer to write than they save readers, so only those of :data:`LOOKED_UP` are written.
+Statistics are written for columns that are filtered by range, which excludes categories and hashes, but not in small
+files, where they would take longer to write than they save readers.
 
 Each file holds the Arrow schema of its table, whose metadata state the unit, meaning and source of each column
 (``pyarrow.parquet.read_schema(file).field("duration_us").metadata``). Files of older versions have none and are read
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -35,6 +35,8 @@ from citus_analysis.schema import PARTITION_KEY, Column, Table
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.fs as pafs
 
 #: Folder in which parts are kept until no reader needs them; their names match no pattern for Parquet files.
 FILES: Final = "_files"
@@ -44,8 +46,6 @@ _LEVEL: Final = 1
 #: Rows of a row group at most. A column of a group is one page: each page costs the compressor a start.
 MOST_ROWS: Final = 2**18
 _PAGE_BYTES: Final = 8 * 2**20
-#: Table -> columns whose statistics are read instead of the rows, in files of any size.
-LOOKED_UP: Final[Mapping[str, tuple[str, ...]]] = {"log_events": ("iteration", "log_time")}
 #: Fewer bytes than these are stored uncompressed, because the file's footer is larger.
 COMPRESSED_BYTES: Final = 2**14
 
@@ -56,7 +56,7 @@ def stored_rows(table: Table, pieces: Sequence[pa.RecordBatch]) -> pa.Table:
     Raises:
         KeyError: a batch lacks a column.
     """
-    names = _stored_names(table)
+    names = [column.name for column in _kept(table)]
     rows = table_of([piece.select(names) for piece in pieces])
     # All chunks share one dictionary; with a second one the writer would use none.
     return rows if len(pieces) == 1 else rows.combine_chunks()
@@ -84,7 +84,6 @@ def writer_options(table: Table, *, compress: bool = True) -> dict[str, object]:
     """
     kept = _kept(table)
     ranged = [c.name for c in kept if not c.type.is_category and c.type != HASH]
-    looked_up = LOOKED_UP.get(table.name, ())
     packed = [c.name for c in kept if c.type.is_integer or c.type.is_time]
     split = [c.name for c in kept if c.type == REAL]
     plain = {c.name for c in kept if c.type == FLAG or (c.type == HASH and c.name.endswith("_id"))}
@@ -92,7 +91,7 @@ def writer_options(table: Table, *, compress: bool = True) -> dict[str, object]:
         **({"compression": "zstd", "compression_level": _LEVEL} if compress else {"compression": "none"}),
         "use_dictionary": [c.name for c in kept if c.name not in {*plain, *packed, *split}],
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED") | dict.fromkeys(split, "BYTE_STREAM_SPLIT"),
-        "write_statistics": ranged if compress else [name for name in ranged if name in looked_up] or False,
+        "write_statistics": ranged if compress else False,
         "data_page_size": _PAGE_BYTES,
         "max_rows_per_page": MOST_ROWS,
         "write_batch_size": MOST_ROWS,
@@ -129,11 +128,6 @@ def location(folder: Path, part: Part) -> str:
     return kept if os.path.exists(kept) else os.path.join(folder, part.path)  # noqa: PTH110, PTH118
 
 
-def is_partition_above(folder: Path) -> bool:
-    """A folder above the dataset looks like a hive partition (`x=y`): readers would take it for a column."""
-    return "=" in os.path.abspath(folder)  # noqa: PTH100 - pathlib only resolves
-
-
 def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFrame:
     """The rows of some parts with the table's columns and dtypes; an empty frame if there are no parts."""
     import polars as pl
@@ -141,11 +135,12 @@ def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFram
     listed = list(parts)
     if not listed:
         return table.empty().lazy()
-    if is_partition_above(folder):
+    # A folder above the dataset that looks like a hive partition (`x=y`) would be taken for a column.
+    if "=" in os.path.abspath(folder):  # noqa: PTH100 - pathlib only resolves
         # Readers look for partitions in the whole path, so the resource is stated as a literal here.
         scans = [
-            _scanned(table, folder, group, partitioned=False).with_columns(pl.lit(resource).alias(PARTITION_KEY))
-            for resource, group in by_partition(listed)
+            _scanned(table, folder, list(group), partitioned=False).with_columns(pl.lit(resource).alias(PARTITION_KEY))
+            for resource, group in groupby(listed, key=resource_of)
         ]
         scanned = pl.concat(scans)
     else:
@@ -154,10 +149,42 @@ def scan_table(table: Table, folder: Path, parts: Iterable[Part]) -> pl.LazyFram
     return scanned.select(pl.col(c.name).cast(c.dtype) if c.type.is_category else pl.col(c.name) for c in table)
 
 
-def by_partition(parts: Iterable[Part]) -> Iterator[tuple[str, list[Part]]]:
-    """Resource and parts of each stretch of parts of the same resource."""
-    for folder, group in groupby(parts, key=lambda part: part.path.split("/")[1]):
-        yield unquote(folder.removeprefix(f"{PARTITION_KEY}=")), list(group)
+def resource_of(part: Part) -> str:
+    """The resource whose rows a part has.
+
+    Example:
+        >>> resource_of(Part("spans", "spans/resource=V3%2Fx/traces.parquet", 1))
+        'V3/x'
+    """
+    return unquote(part.path.split("/")[1].removeprefix(f"{PARTITION_KEY}="))
+
+
+def arrow_dataset(table: Table, folder: Path, parts: Iterable[Part]) -> ds.Dataset:
+    """Some parts in a folder as a dataset of Arrow."""
+    import pyarrow.dataset as ds
+    import pyarrow.fs as pafs
+
+    files = [(location(folder, part), resource_of(part)) for part in parts]
+    return dataset_of_files(table, files, pafs.LocalFileSystem(), ds.ParquetFileFormat())
+
+
+def dataset_of_files(
+    table: Table, files: Iterable[tuple[str, str]], system: pafs.FileSystem, parquet: ds.ParquetFileFormat
+) -> ds.Dataset:
+    """Files of a table as a dataset of Arrow.
+
+    Args:
+        table: the table.
+        files: path and resource of each.
+        system: the file system that has them.
+        parquet: how they are read.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    key = ds.field(PARTITION_KEY)
+    fragments = [parquet.make_fragment(path, system, key == resource) for path, resource in files]
+    return ds.FileSystemDataset(fragments, pa.schema([(c.name, c.type.stored) for c in table]), parquet, system)
 
 
 def _scanned(table: Table, folder: Path, parts: Sequence[Part], *, partitioned: bool) -> pl.LazyFrame:
@@ -175,11 +202,6 @@ def _scanned(table: Table, folder: Path, parts: Sequence[Part], *, partitioned: 
         # Older versions stored some times in milliseconds.
         cast_options=pl.ScanCastOptions(datetime_cast="millisecond-upcast"),
     )
-
-
-@cache
-def _stored_names(table: Table) -> list[str]:
-    return [column.name for column in _kept(table)]
 
 
 def _kept(table: Table) -> list[Column]:

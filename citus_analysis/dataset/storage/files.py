@@ -52,14 +52,12 @@ class Vacuumed:
 
 def publish(folder: Path, staged: Iterable[Staged]) -> None:
     """Move staged parts into place and flush them to disk; the manifest line that names them is written afterwards."""
-    top, made, moved = os.fspath(folder), set[str](), False
-    # Texts, not paths: one second's commit has thousands of parts.
+    moved = False
     for item in staged:
-        kept, public = f"{top}/{kept_path(item.part.path)}", f"{top}/{item.part.path}"
-        for parent in {kept.rpartition("/")[0], public.rpartition("/")[0]} - made:
-            os.makedirs(parent, exist_ok=True)  # noqa: PTH103
-            made.add(parent)
-        os.replace(item.file, kept)  # noqa: PTH105
+        kept, public = folder / kept_path(item.part.path), folder / item.part.path
+        for path in (kept, public):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        item.file.replace(kept)
         _link(kept, public)
         moved = True
     if moved:
@@ -152,14 +150,13 @@ def _remove(path: Path) -> list[int]:
     return [status.st_size] if status.st_nlink == 1 else []
 
 
-def _link(kept: str | Path, public: str | Path) -> None:
+def _link(kept: Path, public: Path) -> None:
     """Give a file its second name; a copy if the file system has no hard links."""
     with suppress(OSError):
         os.link(kept, public)
         return
     # Also where the name exists: an earlier state of the source had it.
-    with suppress(FileNotFoundError):
-        os.unlink(public)  # noqa: PTH108
+    public.unlink(missing_ok=True)
     try:
         os.link(kept, public)
     except OSError:

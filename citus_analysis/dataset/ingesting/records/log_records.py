@@ -1,13 +1,13 @@
 """The records of an iteration from their Parquet files to a pass over them, in the order of the logs.
 
 Only the columns that traces are built from are read, categories as numbers of texts. Arrays that the pass lays aside
-stay in memory if they are few, else in files of the staging folder.
+stay in memory if the records are few, else in files of the staging folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -20,7 +20,6 @@ import polars as pl
 from citus_analysis.core.arrow_arrays import filled
 from citus_analysis.core.column_types import TEXT
 from citus_analysis.core.threads import in_order, work_ahead
-from citus_analysis.dataset.ingesting.records.memory_budget import budget_for
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
@@ -31,7 +30,6 @@ from citus_analysis.spans.read.streamed import NotInOrder, Pass
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 #: Records up to which everything stays in memory.
 IN_MEMORY: Final = 500_000
@@ -78,7 +76,7 @@ def take_in(
     if is_large:
         # Reading logs left free memory in the allocators, as much as is needed now in other sizes.
         give_back()
-    keep = budget_for(rows).keeping(partial(laid_aside, folder, count())) if is_large else held
+    keep = partial(laid_aside, folder, count()) if is_large else held
     records = Pass(files, nodes, distributed, keep, groups=1 + rows // PAIRED_RECORDS)
     # A few records are taken in sooner than threads start.
     ahead = int(rows > _TAKEN_AT_ONCE)
@@ -101,52 +99,23 @@ class _Log(NamedTuple):
 
 def _known_logs(parts: Sequence[Part], dataset: Path, chosen: tuple[str, int | None]) -> list[_Log]:
     """The parts that hold records of the iteration."""
-    few = sum(part.rows for part in parts) <= _TAKEN_AT_ONCE
-    found = (_with_records(dataset, part, chosen) if few else _without(dataset, part, chosen) for part in parts)
-    return [log for log in found if log is not None]
-
-
-def _with_records(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
-    rows = _of_iteration(_read(dataset, part, [*_NAMED, *USED]), chosen[1])
-    return _log(part, chosen[0], rows, _first_time(rows))._replace(rows=rows) if rows.num_rows else None
-
-
-def _without(dataset: Path, part: Part, chosen: tuple[str, int | None]) -> _Log | None:
-    """The log whose records are read later."""
     resource, iteration = chosen
-    names = [*_NAMED, "log_time"]
-    with _opened(dataset, part, names) as file:
-        first_time = _first_time_by_statistics(file, iteration)
-        rows = next(file.iter_batches(1, columns=names)) if first_time is not None else _one_batch(file.read(names))
-    own = _of_iteration(rows, iteration)
-    if not own.num_rows:
-        return None
-    return _log(part, resource, own, _first_time(own) if first_time is None else first_time)
-
-
-def _log(part: Part, resource: str, rows: pa.RecordBatch, first_time: int | None) -> _Log:
-    named = {name: rows.column(name)[0].as_py() for name in _NAMED}
-    return _Log(part, FileRecords(**named, resource=resource, first_time=first_time), None)
+    few = sum(part.rows for part in parts) <= _TAKEN_AT_ONCE
+    columns = [*_NAMED, *(USED if few else ["log_time"])]
+    found = []
+    for part in parts:
+        rows = _of_iteration(_read(dataset, part, columns), iteration)
+        if rows.num_rows:
+            named = {name: rows.column(name)[0].as_py() for name in _NAMED}
+            log = FileRecords(**named, resource=resource, first_time=_first_time(rows))
+            found.append(_Log(part, log, rows if few else None))
+    return found
 
 
 def _first_time(rows: pa.RecordBatch) -> int | None:
     """The first time of some records (at least one), µs."""
     first = int(filled(rows.column("log_time").cast("int64"), _NEVER).min())
     return None if first == _NEVER else first
-
-
-def _first_time_by_statistics(file: pq.ParquetFile, iteration: int | None) -> int | None:
-    """The first time in a file, µs, if all its records are of an iteration and its statistics say so; else None."""
-    begins = []
-    for number in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(number)
-        own, time = (group.column(file.schema.names.index(name)).statistics for name in ("iteration", "log_time"))
-        if not (own and own.has_min_max and not own.null_count and own.min == own.max == iteration):
-            return None
-        if not (time and time.has_min_max):
-            return None
-        begins.append(int(time.min_raw))
-    return min(begins, default=None)
 
 
 def _columns_of_logs(
@@ -175,8 +144,9 @@ def _columns_of_logs(
                 yield source, {name: some.column(name) for name in USED}
 
 
-@contextmanager
-def _opened(dataset: Path, part: Part, names: Sequence[str]) -> Iterator[pq.ParquetFile]:
+def _read(dataset: Path, part: Part, names: Sequence[str]) -> pa.RecordBatch:
+    """Columns of a part in one piece."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     # Texts that name the file are the same in all rows, and dictionaries of them take a fraction of the time.
@@ -191,22 +161,11 @@ def _opened(dataset: Path, part: Part, names: Sequence[str]) -> Iterator[pq.Parq
         if not typed:
             # An older version wrote it.
             raise NotInOrder
-        yield file
-
-
-def _read(dataset: Path, part: Part, names: Sequence[str]) -> pa.RecordBatch:
-    with _opened(dataset, part, names) as file:
-        return _one_batch(file.read(columns=list(names), use_threads=False))
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    """All rows of a table in one piece."""
-    import pyarrow as pa
-
-    batches = table.combine_chunks().to_batches()
+        rows = file.read(columns=list(names), use_threads=False).combine_chunks()
+    batches = rows.to_batches()
     if len(batches) == 1:
         return batches[0]
-    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], names=table.column_names)
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], names=rows.column_names)
 
 
 def _of_iteration(rows: pa.RecordBatch, iteration: int | None) -> pa.RecordBatch:

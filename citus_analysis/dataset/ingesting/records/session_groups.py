@@ -14,15 +14,12 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from citus_analysis.core.threads import in_order
 from citus_analysis.dataset.storage.manifest import Part
-from citus_analysis.spans.read.ordered_arrays import firsts
 
 if TYPE_CHECKING:
     from citus_analysis.spans.read.sessions import Sessions
@@ -83,11 +80,11 @@ def records_by_group(
         yield Groups([events.head(MOST_RECORDS).collect])
         return
     with TemporaryDirectory(prefix="groups-", dir=staging) as name:
-        divide = partial(_divide, chosen=chosen, membership=_Membership.of(groups), folder=Path(name))
+        divide = partial(_divide, chosen=chosen, groups=groups.cast({"node": pl.String}), folder=Path(name))
         for _ in in_order(enumerate(_batches(parts, scan)), divide, _DIVIDERS, "groups"):
             pass
         loads = [partial(_group, Path(name) / str(group)) for group in range(groups["group"].n_unique())]
-        yield Groups(loads, _Aside(Path(name)).keep)
+        yield Groups(loads, partial(_kept_in, Path(name), count()))
 
 
 def _batches(parts: Sequence[Part], scan: Callable[[Sequence[Part]], pl.LazyFrame]) -> Iterator[pl.LazyFrame]:
@@ -107,48 +104,20 @@ def _batches(parts: Sequence[Part], scan: Callable[[Sequence[Part]], pl.LazyFram
         held, rows = [], 0
 
 
-@dataclass(frozen=True)
-class _Membership:
-    """The group of each backend; backends are sorted numbers that encode node and process."""
-
-    backends: NDArray[np.int64]
-    groups: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, groups: pl.DataFrame) -> Self:
-        """From `node`, `pid` and `group`."""
-        backends = _backends(groups["node"].cast(pl.Categorical), groups["pid"])
-        order = np.argsort(backends)
-        return cls(backends[order], groups["group"].to_numpy()[order])
-
-    def group(self, node: pl.Series, pid: pl.Series) -> NDArray[np.int32]:
-        """The group of each record; -1 for a record without a group."""
-        backends = _backends(node, pid)
-        # A backend writes several records in a row, so few values are left to look up; a join would hash them all.
-        begins = firsts(backends)
-        heads = backends[begins]
-        at = np.minimum(np.searchsorted(self.backends, heads), len(self.backends) - 1)
-        found = np.where(self.backends[at] == heads, self.groups[at], np.int32(-1))
-        # Each record without a process is a statement of its own, or none: any group may have them.
-        found[heads == 0] = 0
-        return np.repeat(found, np.diff(begins, append=len(backends)))
-
-
-def _backends(node: pl.Series, pid: pl.Series) -> NDArray[np.int64]:
-    """Node (a category) and process (32 bits) as one number; 0, which no backend has, where there is no process."""
-    return ((node.to_physical().cast(pl.Int64) + 1) * 2**32 + pid).fill_null(0).to_numpy()
-
-
-def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, membership: _Membership, folder: Path) -> None:
+def _divide(batch: tuple[int, pl.LazyFrame], *, chosen: pl.Expr, groups: pl.DataFrame, folder: Path) -> None:
     """Write the records of each group into a folder of its own, in files whose names sort as their records do."""
     number, rows = batch
+    place = ["_node", "pid"]
+    named = rows.filter(chosen).with_columns(_NODE.cast(pl.String).alias("_node"))
+    placed = named.join(groups.lazy().rename({"node": "_node"}), on=place, how="left", maintain_order="left")
+    # Each record without a process is a statement of its own, or none: any group may have them.
+    group = pl.when(pl.col("pid").is_null()).then(0).otherwise("group")
     # Names are equal in all rows of a source; categories are cheaper to write and read.
-    records = rows.filter(chosen).with_columns(_NODE.cast(pl.Categorical).alias("_node"), _NAMES).collect()
-    placed = records.drop("_node").with_columns(group=membership.group(records["_node"], records["pid"]))
-    for (group,), part in placed.partition_by("group", as_dict=True, include_key=False).items():
+    records = placed.drop("_node").with_columns(_NAMES, group=group).collect()
+    for (of,), part in records.partition_by("group", as_dict=True, include_key=False).items():
         # Records without a group are left out.
-        if group >= 0:
-            target = folder / str(group)
+        if of is not None:
+            target = folder / str(of)
             target.mkdir(exist_ok=True)
             part.write_ipc_stream(target / f"{number:06}.arrows", compression="lz4")
 
@@ -159,26 +128,9 @@ def _group(folder: Path) -> pl.DataFrame:
     return records
 
 
-class _Aside:
-    """Sessions on disk: a folder for each group with a file for each of its frames."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._numbers = count()
-
-    def keep(self, sessions: Sessions) -> Callable[[], Sessions]:
-        """Write the sessions of a group to disk."""
-        folder = self._folder / f"sessions-{next(self._numbers)}"
-        folder.mkdir()
-        frames: dict[str, pl.DataFrame] = vars(sessions)
-        for name, frame in frames.items():
-            frame.write_ipc_stream(_frame_file(folder, name), compression="lz4")
-        return partial(_brought_back, type(sessions), folder, list(frames))
-
-
-def _brought_back(kind: type[Sessions], folder: Path, frames: Sequence[str]) -> Sessions:
-    return kind(**{name: pl.read_ipc_stream(_frame_file(folder, name)) for name in frames})
-
-
-def _frame_file(folder: Path, name: str) -> Path:
-    return folder / f"{name}.arrows"
+def _kept_in(folder: Path, numbers: Iterator[int], sessions: Sessions) -> Callable[[], Sessions]:
+    """Write the sessions of a group to disk: a folder with a file for each of their frames."""
+    files = {name: folder / f"sessions-{next(numbers)}-{name}.arrows" for name in vars(sessions)}
+    for name, file in files.items():
+        getattr(sessions, name).write_ipc_stream(file, compression="lz4")
+    return lambda: type(sessions)(**{name: pl.read_ipc_stream(file) for name, file in files.items()})

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import islice
 from threading import Event
 from time import monotonic
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from citus_analysis.core.worker_processes import processes
 from citus_analysis.dataset.objects.object_place import SilentStoreError
@@ -37,13 +37,6 @@ class Stopped(Exception):  # noqa: N818 - not an error: the ingest is being stop
     """The ingest is being stopped; staged parts must be discarded."""
 
 
-class _Cancellable(Protocol):
-    """Work that was handed out, with a result of any type."""
-
-    def cancel(self) -> bool:
-        """Give it up, unless it is running."""
-
-
 @dataclass
 class Pool:
     """A bounded number of workers.
@@ -51,15 +44,13 @@ class Pool:
     Attributes:
         jobs: number of workers.
         cluster: takes the tasks of :meth:`spread`; None: threads of this process do.
-        is_here: the cluster's workers are processes of this machine.
         stop: set when the results of running work are no longer needed.
     """
 
     jobs: int
     cluster: Executor | None = None
-    is_here: bool = False
     stop: Event = field(default_factory=Event)
-    _pending: set[_Cancellable] = field(default_factory=set)
+    _cancels: list[Callable[[], bool]] = field(default_factory=list)
     _started: ExitStack = field(default_factory=ExitStack)
     _processes: Executor | None = None
 
@@ -76,9 +67,9 @@ class Pool:
             items: what to work on.
             at_once: how many a worker takes at a time; handing over costs as much as looking at a small file.
         """
-        groups = _groups(items, at_once)
-        for group, future in _completed({self._threads.submit(all_of, function, group): group for group in groups}):
-            yield from zip(group, future.result(), strict=True)
+        groups = {self._threads.submit(all_of, function, group): group for group in _groups(items, at_once)}
+        for future in as_completed(groups):
+            yield from zip(groups[future], future.result(), strict=True)
 
     def each_of_many(
         self, function: Callable[[Item], Result], items: Sequence[Item], at_once: int
@@ -96,7 +87,7 @@ class Pool:
             return
         again: list[Item] = []
         groups = {_handed(self._processes, function, group): group for group in _groups(items, at_once)}
-        for group, future in _completed(groups):
+        for future in as_completed(groups):
             try:
                 results = future.result()
             except RuntimeError as error:
@@ -105,9 +96,9 @@ class Pool:
                 if not isinstance(error, BrokenExecutor):
                     raise
                 # A process ended, for lack of memory most likely.
-                again += group
+                again += groups[future]
             else:
-                yield from zip(group, results, strict=True)
+                yield from zip(groups[future], results, strict=True)
         yield from self.each(function, again, at_once)
 
     def start_processes(self, items: int) -> None:
@@ -127,23 +118,20 @@ class Pool:
             items: what it is applied to.
             size: bytes to be read for an item.
         """
-        if self.cluster is None:
-            yield from self.each(function, items)
-            return
-        groups = {
-            self.cluster.submit(all_or_silence, function, group): group
-            for group in grouped(list(items), size, self.jobs)
-        }
-        self._pending.update(groups)
-        for group, future in _completed(groups):
-            self._pending.discard(future)
-            yield from zip(group, _unless_silent(future.result()), strict=True)
+        assert self.cluster is not None  # noqa: S101 - others use `each`
+        groups = grouped(list(items), size, self.jobs)
+        handed = {self.cluster.submit(all_or_silence, function, group): group for group in groups}
+        self._cancels = [future.cancel for future in handed]
+        for future in as_completed(handed):
+            if isinstance(results := future.result(), SilentStoreError):
+                raise results
+            yield from zip(handed[future], results, strict=True)
 
     def halt(self) -> None:
         """Cancel work that has not begun, and wait for running work to end; a cluster's may go on for a moment."""
         self.stop.set()
-        for future in self._pending:
-            future.cancel()
+        for cancel in self._cancels:
+            cancel()
         self._end()
 
     def __enter__(self) -> Self:
@@ -179,11 +167,6 @@ def _handed(executor: Executor, function: Callable[[Item], Result], group: Seque
         return refused
 
 
-def _completed(groups: dict[Future[Result], list[Item]]) -> Iterator[tuple[list[Item], Future[Result]]]:
-    for future in as_completed(groups):
-        yield groups[future], future
-
-
 def _groups(items: Iterable[Item], at_once: int) -> Iterator[list[Item]]:
     left = iter(items)
     return iter(lambda: list(islice(left, at_once)), [])
@@ -214,12 +197,6 @@ def all_or_silence(function: Callable[[Item], Result], items: Sequence[Item]) ->
         return error
 
 
-def _unless_silent(results: list[Result] | SilentStoreError) -> list[Result]:
-    if isinstance(results, SilentStoreError):
-        raise results
-    return results
-
-
 def grouped(items: Sequence[Item], size: Callable[[Item], int], workers: int) -> Iterator[list[Item]]:
     """Items in groups worth a task each: large ones alone and first, small ones together.
 
@@ -229,14 +206,16 @@ def grouped(items: Sequence[Item], size: Callable[[Item], int], workers: int) ->
     """
     ordered = sorted(items, key=size, reverse=True)
     most = min(_TASK_BYTES, max(_LEAST_BYTES, sum(map(size, items)) // (_SHARES * workers)))
-    group, held, number, numbers = 0, 0, 0, []
+    group: list[Item] = []
+    held = 0
     for item in ordered:
-        if number and (held + size(item) > most or number >= _MOST_ITEMS):
-            group, held, number = group + 1, 0, 0
-        held, number = held + size(item), number + 1
-        numbers.append(group)
-    for _, pairs in groupby(zip(numbers, ordered, strict=True), key=lambda pair: pair[0]):
-        yield [item for _, item in pairs]
+        if group and (held + size(item) > most or len(group) >= _MOST_ITEMS):
+            yield group
+            group, held = [], 0
+        group.append(item)
+        held += size(item)
+    if group:
+        yield group
 
 
 def batches(results: Iterable[Item], seconds: float) -> Iterator[list[Item]]:
