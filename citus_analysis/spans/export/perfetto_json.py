@@ -74,18 +74,12 @@ def write_json(
 def _write(out: Sink, before: int, parts: Iterable[pl.DataFrame]) -> int:
     """Write events, separated by commas from those before; return their number."""
     written = 0
-    for lines in _chunks(parts):
+    for chunk in (chunk for part in parts for chunk in part.iter_slices(_CHUNK)):
+        lines = chunk.select(event=pl.struct(pl.all()).struct.json_encode())["event"]
         out.write(b",\n" if before + written else b"\n")
         out.write(",\n".join(lines.to_list()).encode())
         written += len(lines)
     return written
-
-
-def _chunks(parts: Iterable[pl.DataFrame]) -> Iterator[pl.Series]:
-    """Each event as one JSON object, a bounded number at a time."""
-    for part in parts:
-        for chunk in part.iter_slices(_CHUNK):
-            yield chunk.select(event=pl.struct(pl.all()).struct.json_encode())["event"]
 
 
 def _names(numbered: pl.DataFrame) -> pl.DataFrame:
