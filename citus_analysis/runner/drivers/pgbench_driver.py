@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.runner.drivers.balancing import spreads_connections
-from citus_analysis.runner.drivers.driver import Command, SetUp, Work
-from citus_analysis.runner.drivers.placeholder_values import Toolbox, in_set_up, make_set_up
+from citus_analysis.runner.drivers.driver import Command, Driver, SetUp, Work
+from citus_analysis.runner.drivers.placeholder_values import Toolbox, make_set_up, placeholder_values
 from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
 from citus_analysis.runner.experiment_file.own_workloads import ScriptedWorkload
 from citus_analysis.runner.hosts.processes import Launched, Processes
@@ -29,7 +29,7 @@ _GRACE_S: Final = 5.0
 _OPEN_END_S: Final = 10**6
 
 
-class Pgbench:
+class Pgbench(Driver):
     """Builds pgbench calls.
 
     Args:
@@ -71,7 +71,7 @@ class Pgbench:
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
         """The steps of a workload of the experiment's own."""
         workload = self._settings.workloads[run.configuration.workload]
-        values = in_set_up(run, connection, folder, self._toolbox)
+        values = placeholder_values(run, connection, folder, self._toolbox)
         values |= {name: str(value) for name, value in workload.variables.items()}
         return make_set_up(workload, connection, values, self._toolbox, folder, {})
 
@@ -86,10 +86,6 @@ class Pgbench:
             path.write_text(script.text, encoding="ascii")
             arguments.append(f"--file={path}@{script.weight}")
         return arguments
-
-    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
-        """All nodes."""
-        return connection
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
         """A remark if connections are not spread, with the nodes that get none."""
@@ -117,10 +113,6 @@ class Pgbench:
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
         """Send SIGALRM, as pgbench does itself when its time is over: it stops and prints its summary."""
         processes.stop(monitor, first=signal.SIGALRM, grace_s=_GRACE_S)
-
-    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
-        """The requested rate, because `--rate` is a schedule of the whole process."""
-        return rate_ops_s
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest progress line."""

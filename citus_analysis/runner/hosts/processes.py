@@ -158,10 +158,6 @@ class Processes:
             time.sleep(_POLL_S)
         return True
 
-    def send(self, launched: Launched, what: signal.Signals) -> None:
-        """Send a signal to a process and its children without waiting for them."""
-        launched.send(what)
-
     def stop(self, *launched: Launched, first: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S) -> None:
         """End processes with their children: send `first` to each, and SIGKILL to the rest after `grace_s` seconds."""
         for one in launched:

@@ -57,16 +57,6 @@ class Sampled:
     sampling: Sampling
 
 
-def chosen_samplers(samplers: Samplers) -> list[str]:
-    """Names of the samplers that an experiment requests."""
-    return [name for name in _ARGUMENTS if getattr(samplers, name)]
-
-
-def sampler_arguments(name: str, *, interval_s: int) -> list[str]:
-    """Program and arguments of a sampler."""
-    return [*_ARGUMENTS[name], str(interval_s)]
-
-
 def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path) -> tuple[list[Sampled], list[str]]:
     """Start the samplers on all nodes.
 
@@ -76,8 +66,8 @@ def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path
     started: list[Sampled] = []
     skipped: list[str] = []
     for node, shell in shells.items():
-        for name in chosen_samplers(samplers):
-            arguments = sampler_arguments(name, interval_s=samplers.interval_s)
+        for name in (name for name in _ARGUMENTS if getattr(samplers, name)):
+            arguments = [*_ARGUMENTS[name], str(samplers.interval_s)]
             if not shell.has(arguments[0]):
                 skipped.append(f"{arguments[0]} is not installed on node {node}: no samples of {name}")
                 continue

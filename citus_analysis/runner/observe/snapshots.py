@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -218,12 +218,3 @@ def _copied(connection: Connection, rows: sql.Composed, *, header: bool) -> byte
     options = sql.SQL("FORMAT csv, HEADER" if header else "FORMAT csv")
     with connection.cursor().copy(sql.SQL("COPY ({}) TO STDOUT ({})").format(rows, options)) as copy:
         return b"".join(bytes(piece) for piece in copy)
-
-
-def snapshot_costs(samplings: Sequence[ActivitySampling]) -> Mapping[str, str]:
-    """Node -> number and mean cost of its snapshots, in words."""
-    return {
-        one.snapshot.node: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each"
-        for one in samplings
-        if one.taken
-    }

@@ -111,17 +111,17 @@ class Embedded:
         nodes = self.nodes()
         return ConnectionInfo(nodes[1:] or nodes, SUPERUSER, user or SUPERUSER)
 
-    def connect(self, node: Node) -> sql.Connecting:
+    def connect(self, node: Node | None = None) -> sql.Connecting:
         """A session as the superuser."""
-        return self._connection(node)
+        return sql.connect(node or self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
 
     def describe(self) -> Description:
         """Versions, settings and this machine's size."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             version = str(sql.query(connection, "SELECT version()")[0][0])
             settings = sql.read_settings(connection)
             shards = read_placements(connection, self._relation) if self.system == "citus" else []
-        by_node = read_by_node(self.nodes(), self._asked, self._connection)
+        by_node = read_by_node(self.nodes(), self._asked, self.connect)
         memory_gib = round(psutil.virtual_memory().total / 2**30)
         return Description(
             {
@@ -138,11 +138,11 @@ class Embedded:
 
     def settle(self, steps: Sequence[str]) -> None:
         """VACUUM of the table, CHECKPOINT of every server."""
-        sql.settle(self._connection, self.nodes(), steps)
+        sql.settle(self.connect, self.nodes(), steps)
 
     def fill(self, records: int) -> None:
         """COPY the records in."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             empty_table(connection)
             sql.fill_table(connection, records)
 
@@ -152,12 +152,12 @@ class Embedded:
 
     def count(self) -> int:
         """Rows of the table."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             return sql.count_rows(connection)
 
     def set_monitor(self, monitor: Monitor) -> None:
         """Create the role with logging, on every node."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             level = level_of(monitor, probe_task_level(connection, self._relation)) if self.system == "citus" else None
             sql.make_monitor_role(connection, monitor, level=level, relation=self._relation)
 
@@ -198,7 +198,7 @@ class Embedded:
         self._prepared = (workers, settings)
 
     def _make_table(self) -> None:
-        with self._connection() as connection:
+        with self.connect() as connection:
             if self.system == "citus":
                 workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
                 make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
@@ -222,21 +222,18 @@ class Embedded:
 
     def _join(self) -> None:
         for node in self.nodes():
-            with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+            with self.connect(node) as connection:
                 sql.query(connection, "CREATE EXTENSION citus")
         coordinator, *workers = self.nodes()
-        with self._connection() as connection:
+        with self.connect() as connection:
             sql.query(connection, "SELECT citus_set_coordinator_host(%s, %s)", coordinator.host, coordinator.port)
             for worker in workers:
                 sql.query(connection, "SELECT citus_add_node(%s, %s)", worker.host, worker.port)
 
-    def _connection(self, node: Node | None = None) -> sql.Connecting:
-        return sql.connect(node or self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
-
     def _answer(self) -> bool:
         try:
             for node in self.nodes():
-                with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+                with self.connect(node) as connection:
                     sql.query(connection, "SELECT 1")
         except RunnerError:
             # A server that died in the run before is made again.
