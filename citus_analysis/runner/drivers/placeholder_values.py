@@ -133,7 +133,7 @@ def make_set_up(
     Args:
         workload: its entry in the experiment file.
         connection: connection to the coordinator.
-        values: result of :func:`in_set_up`, with the workload's variables and templates.
+        values: result of :func:`placeholder_values`, with the workload's variables and templates.
         toolbox: facts of the driver.
         folder: working folder of the steps.
         environment: variables besides libpq's.

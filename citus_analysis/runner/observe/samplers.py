@@ -1,8 +1,8 @@
 """Samplers during the load on every node with a shell: iostat, vmstat, and the kernel's own counters.
 
 Example:
-    >>> sampler_arguments("iostat", interval_s=1)
-    ['iostat', '-x', '-t', '1']
+    >>> start_samplers(Samplers(), {}, Path())  # without a node that has a shell
+    ([], [])
 """
 
 from __future__ import annotations
