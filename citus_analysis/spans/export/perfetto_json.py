@@ -62,8 +62,11 @@ def write_json(
         timed = _timed(placed, statements, numbered, origin)
         written += _write(out, written, _slices(timed))
         tails.append(_tails(timed, linked))
-        tips.append(_tips(timed))
-        del spans, statements, placed, timed  # Before the next ones are read.
+        # Remote executions at which arrows end. An arrow takes time and must end within the slice.
+        end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
+        remotes = timed.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null())
+        tips.append(remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id"))
+        del spans, statements, placed, timed, remotes  # Before the next ones are read.
     written += _write(out, written, [_names(numbered)])
     if tails:
         written += _write(out, written, _arrows(pl.concat(tails), pl.concat(tips)))
@@ -160,14 +163,6 @@ def _tails(timed: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
     return (
         tasks.select("span_id", "trace_id", *_BASE, "id").join(statements, on="trace_id", how="left").drop("trace_id")
     )
-
-
-def _tips(timed: pl.DataFrame) -> pl.DataFrame:
-    """Remote executions at which arrows end."""
-    # An arrow takes time and must end within the slice.
-    end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
-    remotes = timed.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null())
-    return remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id")
 
 
 def _arrows(tails: pl.DataFrame, tips: pl.DataFrame) -> Iterator[pl.DataFrame]:

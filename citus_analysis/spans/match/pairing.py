@@ -38,7 +38,6 @@ from citus_analysis.spans.read.ordered_arrays import (
 from citus_analysis.spans.read.sessions import Sessions, place
 
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
-_NODES: Final = ("parent_node", "child_node")
 
 
 #: Parent node and child node.

@@ -107,11 +107,7 @@ def match_quality(
         }
         for nodes, own in sorted(joined.items(), key=lambda one: [(name is not None, name or "") for name in one[0]])
     ]
-    return _frame("match_quality", rows)
-
-
-def _frame(name: str, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=TABLES[name].polars_schema()) if rows else TABLES[name].empty()
+    return pl.DataFrame(rows, schema=TABLES["match_quality"].polars_schema())
 
 
 def _warning(nodes: Nodes, own: Mapping[str, int], clocks: Clocks, copies: Sequence[tuple[str, int]]) -> str | None:
@@ -160,7 +156,7 @@ def clock_offsets(clocks: Clocks, identity: Mapping[str, object]) -> pl.DataFram
     lines = [(key, line, match) for match, known in found for key, line in known.items() if line.pairs]
     rows = [row for key, line, match in lines for row in _offset_rows(*key, line, match)]
     rows.sort(key=itemgetter("parent_node", "child_node", "reference_time"))
-    return _frame("clock_offsets", [{**identity, **row} for row in rows])
+    return pl.DataFrame([{**identity, **row} for row in rows], schema=TABLES["clock_offsets"].polars_schema())
 
 
 def _offset_rows(parent: str, child: str, line: ClockLine, match: str) -> Iterator[dict[str, object]]:
