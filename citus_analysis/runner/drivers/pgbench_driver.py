@@ -59,7 +59,11 @@ class Pgbench(Driver):
             *self._limit(work),
         ]
         own = self._settings.workloads.get(configuration.workload)
-        if rate := work.rate_ops_s or _share_of_rate(own, work):
+        rate = work.rate_ops_s
+        if not rate and own and own.rate_ops_s is not None:
+            # The rate of all load generators times the share of the threads.
+            rate = own.rate_ops_s * work.threads / configuration.threads
+        if rate:
             arguments.append(f"--rate={rate:.6f}")
         if self._settings.log_transactions and not work.monitor:
             arguments += ["--log", f"--log-prefix={folder / f'transactions-{work.part}'}"]
@@ -151,10 +155,3 @@ def _own_scripts(workload: ScriptedWorkload) -> list[str]:
         f"--file={script.file}@{script.weight}" if script.file else f"--builtin={script.builtin}@{script.weight}"
         for script in workload.scripts
     ]
-
-
-def _share_of_rate(workload: ScriptedWorkload | None, work: Work) -> float | None:
-    """The rate of one load generator: the rate of all times its share of the threads."""
-    if workload is None or workload.rate_ops_s is None:
-        return None
-    return workload.rate_ops_s * work.threads / work.run.configuration.threads

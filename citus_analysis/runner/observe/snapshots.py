@@ -153,7 +153,10 @@ class Counters:
         for view in sorted(there):
             self._take_view(node, connection, view)
         if (view := "pg_stat_statements", node.name) in self.snapshots:
-            self.statements.setdefault(node.name, []).append(_executed(connection))
+            # On the benchmark's table so far, except on its shards, which nodes send to each other.
+            text = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query ~ %s AND query !~ %s"
+            calls = query(connection, text, rf"\m{TABLE}\M", rf"\m{TABLE}_[0-9]")[0][0]
+            self.statements.setdefault(node.name, []).append(int(calls))
 
     def _take_view(self, node: Node, connection: Connection, view: str) -> None:
         known = self.snapshots.get((view, node.name))
@@ -206,12 +209,6 @@ def _view_query(connection: Connection, view: str) -> sql.Composed:
 
 def _listed(columns: Collection[str], source: str) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(source, column) for column in columns)
-
-
-def _executed(connection: Connection) -> int:
-    """Number of statements on the benchmark's table so far, except on its shards, which nodes send to each other."""
-    text = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query ~ %s AND query !~ %s"
-    return int(query(connection, text, rf"\m{TABLE}\M", rf"\m{TABLE}_[0-9]")[0][0])
 
 
 def _copied(connection: Connection, rows: sql.Composed, *, header: bool) -> bytes:

@@ -135,7 +135,7 @@ class Cluster:
         return Description(
             {**facts, **{name: value for name, value in stated.items() if value is not None}},
             {**settings, **common_settings(by_node)},
-            self._skipped(),
+            (*(f"{self.system} has no {phrase}" for phrase in self._can.missing()), *self._logs.skipped()),
             settings_by_node=by_node,
             shards=shards,
             growth=self._spread.growth(),
@@ -238,6 +238,3 @@ class Cluster:
                 alter_system(connection, settings)
             with self.connect(node) as connection:
                 check_in_force(connection, node, settings)
-
-    def _skipped(self) -> tuple[str, ...]:
-        return (*(f"{self.system} has no {phrase}" for phrase in self._can.missing()), *self._logs.skipped())

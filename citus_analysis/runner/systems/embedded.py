@@ -76,7 +76,8 @@ class Embedded:
 
     def prepare(self, configuration: Configuration) -> None:
         """Start servers with the configuration's number of workers and settings."""
-        settings = {**self._target.settings, **dict(configuration.settings)}
+        of_citus = _CITUS_SETTINGS if configuration.workers else {}
+        settings = {**of_citus, **self._target.settings, **dict(configuration.settings)}
         if configuration.workers and not self.programs.has_extension("citus"):
             raise RunnerError(
                 f"{configuration.workers} workers need the citus extension, which PostgreSQL {self.programs.version} "
@@ -193,7 +194,7 @@ class Embedded:
         else:
             for server in self._servers:
                 server.stop()
-                server.configure(self._settings(settings, workers=workers))
+                server.configure(settings)
                 server.start()
         self._prepared = (workers, settings)
 
@@ -211,14 +212,11 @@ class Embedded:
         self._servers = []
         for number in range(workers + 1):
             server = OwnServer(self.programs, self._folder / f"node-{number}", free_port())
-            server.initialise(self._settings(settings, workers=workers))
+            server.initialise(settings)
             server.start()
             self._servers.append(server)
         if workers:
             self._join()
-
-    def _settings(self, settings: dict[str, Setting], *, workers: int) -> dict[str, Setting]:
-        return {**_CITUS_SETTINGS, **settings} if workers else settings
 
     def _join(self) -> None:
         for node in self.nodes():
@@ -255,19 +253,16 @@ def _reachable(folder: Path) -> Path:
 
 def _remove_servers(programs: ServerPrograms, folder: Path) -> None:
     """Stop and remove the servers in the folder, of this runner or of a killed one before it."""
-    for place in [*_elsewhere(folder), folder]:
+    places, pointer = [folder], folder / _ELSEWHERE
+    if pointer.exists():
+        # The recorded temporary folder, if its name is one of ours, because the tree may have another origin.
+        recorded = Path(pointer.read_text(encoding="utf-8"))
+        if recorded.name.startswith(_TEMPORARY) and ".." not in recorded.parts:
+            places.insert(0, recorded)
+    for place in places:
         for node in place.glob("node-*"):
             OwnServer(programs, node, port=0).remove()
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _elsewhere(folder: Path) -> list[Path]:
-    """The recorded temporary folder, if its name is one of ours, because the tree may have another origin."""
-    pointer = folder / _ELSEWHERE
-    if not pointer.exists():
-        return []
-    place = Path(pointer.read_text(encoding="utf-8"))
-    return [place] if place.name.startswith(_TEMPORARY) and ".." not in place.parts else []
 
 
 def _filesystem(folder: Path) -> str:
