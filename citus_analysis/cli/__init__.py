@@ -100,17 +100,12 @@ def _debug_option() -> click.Option:
     return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"citus-analysis {version('citus-analysis')}")
-        ctx.exit()
-
-
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
+@click.version_option(
+    package_name="citus-analysis",
+    prog_name="citus-analysis",
+    message="%(prog)s %(version)s",
+    help="Print the version.",
 )
 def commands() -> None:
     """Analyse benchmarks of distributed PostgreSQL: raw files to tables, traces, statistics and reports.

@@ -75,7 +75,12 @@ def explain(error: BaseException) -> int:
             _line(str(error))
             return error.exit_code
         case OSError() if error.errno in _REFUSALS:
-            _line(_refused(error))
+            reason = os.strerror(error.errno or 0)
+            if error.filename is None:
+                _line(f"a file cannot be read or written: {reason} (--debug shows where)")
+            else:
+                way_out = "make room, check permissions, or choose another place"
+                _line(f"{os.fsdecode(error.filename)}: {reason} ({way_out})")
             return _UNUSABLE
         case MemoryError():
             _line("not enough memory (close other programs, or work on fewer files at a time)")
@@ -94,13 +99,6 @@ def say_nothing_more() -> None:
     """After a closed pipe or a full disk, keep the interpreter from reporting the same error again at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _refused(error: OSError) -> str:
-    reason = os.strerror(error.errno or 0)
-    if error.filename is None:
-        return f"a file cannot be read or written: {reason} (--debug shows where)"
-    return f"{os.fsdecode(error.filename)}: {reason} (make room, check permissions, or choose another place)"
 
 
 def _line(message: str, kind: str = "error") -> None:

@@ -20,7 +20,7 @@ def live_view() -> Iterator[Callable[[RunnerEvent], None]]:
     """A function that shows the runner's events."""
     with terminal_bars("{task.description}", counted=True) as bars:
         if bars is None:
-            yield _print_ended
+            yield lambda event: None if event.phase else click.echo(printable(line_of(event)), err=True)
             return
         task = bars.add_task("starting", total=None)
 
@@ -40,11 +40,6 @@ def line_of(event: RunnerEvent) -> str:
     took = f" after {duration_text(event.duration_s)}"
     result = f"failed{took}: {event.failure}" if event.failure else f"verified{took}{_rate(event)}"
     return f"[{event.done}/{event.planned}] {event.run_id} {result}{left}"
-
-
-def _print_ended(event: RunnerEvent) -> None:
-    if not event.phase:
-        click.echo(printable(line_of(event)), err=True)
 
 
 def _label(event: RunnerEvent) -> str:

@@ -40,6 +40,14 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
 
 
+def print_result(result: object) -> None:
+    """Print a text as it is, anything else as one JSON document."""
+    if isinstance(result, str):
+        click.echo(result)
+    else:
+        print_json(result)
+
+
 def _plain(value: object) -> object:
     match value:
         case float():

@@ -51,9 +51,11 @@ def dataset_of(place: Path | str, *more: Path | str, into: Path | None = None) -
     """
     from citus_analysis.dataset.storage.manifest import Manifest
 
-    if not more and (not isinstance(place, Path) or not _holds_files(place) or Manifest.load(place).exists):
-        # What is no dataset either is refused where it is opened.
-        return place
+    if not more:
+        are_files = isinstance(place, Path) and (place.is_file() or (place.is_dir() and any(place.iterdir())))
+        if not are_files or Manifest.load(Path(place)).exists:
+            # What is no dataset either is refused where it is opened.
+            return place
     folder = into or _cached((place, *more))
     if (other := _other_source(folder, (place, *more))) is not None:
         if into is not None:
@@ -84,10 +86,6 @@ def _other_source(folder: Path, sources: Sequence[Path | str]) -> str | None:
         if not path.exists() or not any(path == one or one in path.parents for one in given):
             return state.path
     return None
-
-
-def _holds_files(place: Path) -> bool:
-    return place.is_file() or (place.is_dir() and any(place.iterdir()))
 
 
 def _cached(sources: Sequence[Path | str]) -> Path:
@@ -126,10 +124,13 @@ def read_sources(
         strict: change nothing if a line is rejected.
     """
     # Both are set before the import of Arrow and polars; values set by the user have priority.
-    threads = jobs or len(os.sched_getaffinity(0))
-    for name, value in (ARROW_MEMORY | _polars_threads(threads)).items():
+    # Threads of polars beside those that call it, which work themselves: handing over small frames takes longer.
+    threads = max(1, (jobs or len(os.sched_getaffinity(0))) // 2)
+    for name, value in (ARROW_MEMORY | {"POLARS_MAX_THREADS": str(threads)}).items():
         os.environ.setdefault(name, value)
-    _share_heaps()
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(AttributeError):  # of another library than glibc
+            ctypes.CDLL(None).mallopt(_MOST_HEAPS, _HEAPS)
     from citus_analysis.cli.source_options import expand_sources
     from citus_analysis.dataset import ingest
 
@@ -141,18 +142,6 @@ def read_sources(
     for message in (*summary.messages, *summary.remarks):
         click.echo(printable(message), err=True)
     return summary
-
-
-def _polars_threads(jobs: int) -> dict[str, str]:
-    """Threads of polars beside those that call it, which work themselves: handing over small frames takes longer."""
-    return {"POLARS_MAX_THREADS": str(max(1, jobs // 2))}
-
-
-def _share_heaps() -> None:
-    """Let threads share the heaps of the C library if it is glibc; a value set by the user has priority."""
-    if "MALLOC_ARENA_MAX" not in os.environ:
-        with suppress(AttributeError):
-            ctypes.CDLL(None).mallopt(_MOST_HEAPS, _HEAPS)
 
 
 @contextmanager

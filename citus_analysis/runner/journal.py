@@ -23,24 +23,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypedDict, cast
+from typing import TypedDict, cast
 
 from citus_analysis.core.output_files import naming
 from citus_analysis.redaction import redact_values
-
-#: States of a run, in order. A run is done when it is `verified`, `degraded` or `failed`.
-STATES: Final = (
-    "begun",
-    "prepared",
-    "loaded",
-    "monitored",
-    "measured",
-    "publishing",
-    "collected",
-    "verified",
-    "degraded",
-    "failed",
-)
 
 
 class Seen(TypedDict, total=False):
@@ -99,7 +85,11 @@ class Detail(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the journal."""
+    """One line of the journal.
+
+    States of a run, in order: begun, prepared, loaded, monitored, measured, publishing, collected, and then verified,
+    degraded or failed.
+    """
 
     time: str
     subject: str

@@ -88,7 +88,9 @@ def build_traces(log_events: Frame, nodes: Frame) -> Traces:
     """
     iterations = _iterations(_conformed("log_events", log_events), _conformed("nodes", nodes))
     parts = [part for iteration in iterations for part in iteration]
-    return Traces(**{name: _stack(name, [getattr(part, name) for part in parts]) for name in _TABLES})
+    return Traces(
+        **{name: pl.concat([TABLES[name].empty(), *(getattr(part, name) for part in parts)]) for name in _TABLES}
+    )
 
 
 def _conformed(name: str, frame: Frame) -> pl.DataFrame:
@@ -132,13 +134,21 @@ def trace_iteration(
     at_once = min(len(groups), jobs)
     read_group = partial(_read, nodes=nodes, keep=keep, distributed=distributed)
     read = list(in_order(iter(groups), read_group, at_once, "facts"))
-    facts, kept = [facts for facts, _ in read], deque(again for _, again in read)
-    del read
-    coverage = _coverage(facts)
+    claims, sources, coverages, again = (list(facts) for facts in zip(*read, strict=True))
+    kept = deque(again)
+    del read, again
+    coverage = (
+        pl.concat(coverages)
+        .group_by("node")
+        .agg(pl.col("first_time").min(), pl.col("last_time").max(), pl.col("under_way").any(), pl.col("copies").sum())
+    )
+
+    def rest(group: tuple[_Again, Flags]) -> Rest:
+        bring, exact = group
+        return bring()[1].rest(exact)
+
     verdicts, clocks = judge(
-        [one.claims for one in facts],
-        coverage,
-        lambda exact: in_order(zip(kept, exact, strict=True), _rest, at_once, "rest"),
+        claims, coverage, lambda exact: in_order(zip(kept, exact, strict=True), rest, at_once, "rest")
     )
     # Each group alone in a list, so that the function that processes it can release it.
     each = (([kept.popleft()], verdict) for verdict in verdicts)
@@ -147,7 +157,7 @@ def trace_iteration(
     for traces, counted in in_order(each, trace_group, at_once, "traces"):
         counts.append(counted)
         yield traces
-    identity = _first_identity([one.sources for one in facts])
+    identity = _first_identity(sources)
     quality = match_quality(counts, clocks, identity, coverage)
     yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, identity))
 
@@ -236,46 +246,17 @@ def _linked(
     return links, clocks, counts
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """Facts from a group of sessions that concern all groups.
-
-    Attributes:
-        claims: the claims of its pairs.
-        sources: its log files; see :class:`~citus_analysis.spans.read.records.LogFiles`.
-        coverage: see :attr:`Sessions.coverage`.
-    """
-
-    claims: Claims
-    sources: pl.DataFrame
-    coverage: pl.DataFrame
-
-
-def _read(load: Load, nodes: pl.DataFrame, keep: Keep | None, *, distributed: bool) -> tuple[_Facts, _Again]:
-    """The facts of a group, and a function that returns its sessions again."""
+def _read(
+    load: Load, nodes: pl.DataFrame, keep: Keep | None, *, distributed: bool
+) -> tuple[Claims, pl.DataFrame, pl.DataFrame, _Again]:
+    """The claims, log files and coverage of a group, and a function that returns its sessions again."""
     sessions = read_sessions(load(), nodes, distributed=distributed)
     ordered = pair_by_order(sessions)
-    facts = _Facts(ordered.claims(sessions), sessions.sources, sessions.coverage)
-    return facts, _held(sessions, ordered) if keep is None else _laid_aside(keep(sessions))
-
-
-def _held(sessions: Sessions, ordered: Ordered) -> _Again:
-    return lambda: (sessions, ordered)
-
-
-def _laid_aside(bring: Callable[[], Sessions]) -> _Again:
-    def again() -> tuple[Sessions, Ordered]:
-        sessions = bring()
-        return sessions, pair_by_order(sessions)
-
-    return again
-
-
-def _rest(group: tuple[_Again, Flags]) -> Rest:
-    """The rest of a group's sequences, without the pairs that are proven."""
-    again, exact = group
-    _, ordered = again()
-    return ordered.rest(exact)
+    facts = ordered.claims(sessions), sessions.sources, sessions.coverage
+    if keep is None:
+        return *facts, lambda: (sessions, ordered)
+    bring = keep(sessions)
+    return *facts, lambda: (again := bring(), pair_by_order(again))
 
 
 def _first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
@@ -288,15 +269,6 @@ def _first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
         key=lambda file: (file["node"], file["first_time"] is not None, file["first_time"] or 0, file["source_id"]),
     )
     return {name: first[name] for name in _OF_ITERATION}
-
-
-def _coverage(facts: Sequence[_Facts]) -> pl.DataFrame:
-    """:attr:`Sessions.coverage` of all groups."""
-    return (
-        pl.concat([one.coverage for one in facts])
-        .group_by("node")
-        .agg(pl.col("first_time").min(), pl.col("last_time").max(), pl.col("under_way").any(), pl.col("copies").sum())
-    )
 
 
 def _traced(
@@ -368,7 +340,3 @@ def _iterations(log_events: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Itera
             chosen = of_resource & pl.col("iteration").eq_missing(pl.lit(iteration))
             events = log_events if keys.height == 1 else log_events.filter(chosen)
             yield trace_iteration([events.clone], own_nodes, distributed=distributed)
-
-
-def _stack(name: str, frames: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames) if frames else TABLES[name].empty()

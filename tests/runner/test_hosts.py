@@ -19,9 +19,9 @@ from citus_analysis.runner.experiment_file.driver_fields import DriverHost, Ycsb
 from citus_analysis.runner.experiment_file.experiment import parse_experiment
 from citus_analysis.runner.hosts.processes import Processes
 from citus_analysis.runner.planning.keys import KeyRange
-from citus_analysis.runner.records.artefacts import sampler_output
 from citus_analysis.runner.systems.server import LOOPBACK
 from citus_analysis.runner.systems.system import ConnectionInfo, Node
+from citus_analysis.study_tree import sampler_output
 
 SECRET = "db.passwd=s3cret\n"
 
@@ -123,7 +123,7 @@ def test_parts_go_to_the_hosts_in_turns_with_their_own_folders(tmp_path: Path) -
 
 def test_samples_of_a_host_are_filed_under_its_name() -> None:
     run = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"]}}))[0]
-    name = sampler_output(run, "iostat", host_name(1)).name
+    name = sampler_output(run.configuration.resource, "iostat", host_name(1), run.iteration).name
     assert name_facts(name) == {"node": "driver2", "iteration": 1}
 
 

@@ -9,7 +9,8 @@ from citus_analysis.dataset.discover.identity import name_facts
 from citus_analysis.errors import UsageError
 from citus_analysis.runner.experiment_file.experiment import Experiment, parse_experiment
 from citus_analysis.runner.planning.plan import PlannedRun, configurations, make_plan, table_before
-from citus_analysis.runner.records.artefacts import client_log, server_log
+from citus_analysis.runner.records.artefacts import client_log
+from citus_analysis.study_tree import server_log
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -69,7 +70,10 @@ def test_ingest_reads_back_what_the_file_names_say(run: PlannedRun) -> None:
     assert facts["iteration"] == run.iteration
     assert facts["workers"] == configuration.workers
     assert facts["drivers"] == configuration.drivers
-    assert name_facts(server_log(run, "2").name, configuration.resource)["node"] == "2"
+    assert (
+        name_facts(server_log(run.configuration.resource, "2", run.iteration).name, configuration.resource)["node"]
+        == "2"
+    )
 
 
 def test_runs_that_differ_in_size_load_or_operation_share_a_set_up() -> None:

@@ -296,7 +296,7 @@ def test_placements_are_compared_with_what_was_asked_for(groups: list[int], shar
 
 def test_shards_are_where_the_experiment_wants_them(citus: Embedded, tmp_path: Path) -> None:
     ports = [node.port for node in citus.nodes()]
-    with citus._connection() as connection:
+    with citus.connect() as connection:
         # An earlier experiment left its shards and its switch, and another table invites ours to its places.
         switch = "SELECT citus_set_node_property('127.0.0.1', %s, 'shouldhaveshards', false)"
         sql.query(connection, switch, ports[2])
@@ -315,7 +315,7 @@ def test_shards_are_where_the_experiment_wants_them(citus: Embedded, tmp_path: P
         assert sorted(set(shards["groupid"].to_list())) == list(range(1, workers + 1))
         assert shards["shard_id"].n_unique() == 6
         assert yaml.safe_load((folder / "config.yml").read_text())["shard_count"] == 6
-    with citus._connection() as connection:
+    with citus.connect() as connection:
         rows = sql.query(connection, "SELECT shouldhaveshards FROM pg_dist_node ORDER BY groupid")
         assert [allowed for (allowed,) in rows] == [False, True, False]  # as found
     with pytest.raises(RunnerError, match="1 shards cannot be distributed over 2 workers"):

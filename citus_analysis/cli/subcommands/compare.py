@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import METRIC_OPTION, Chosen, over_configurations
 from citus_analysis.defaults import EXCHANGE_FORMATS
@@ -52,8 +52,6 @@ def command(
 
     found = compare_runs(open_dataset(dataset_of(folder)), metric, by, base, **chosen)
     if as_json or form == "json":
-        print_json(found.to_dict())
-    elif form != "text":
-        click.echo(render_comparison(found, form))
+        print_result(found.to_dict())
     else:
-        click.echo(format_comparison(found))
+        print_result(format_comparison(found) if form == "text" else render_comparison(found, form))

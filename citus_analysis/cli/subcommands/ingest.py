@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.completed_values import PLACE, SOURCE
-from citus_analysis.cli.output import key_values, print_json
+from citus_analysis.cli.output import key_values, print_result
 from citus_analysis.cli.reading import read_sources
 from citus_analysis.dataset.discover.identity import FACTS
 from citus_analysis.formats.api.options import BUILT_IN_OPTIONS
@@ -43,8 +43,5 @@ def command(
 ) -> int:
     """Read raw files into a dataset."""
     summary = read_sources(sources, out, jobs=jobs, cluster=cluster, format_=format_, meta=meta, strict=strict)
-    if as_json:
-        print_json(summary.to_dict())
-    else:
-        click.echo(str(summary))
+    print_result(summary.to_dict() if as_json else str(summary))
     return summary.exit_code

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.completed_values import SOURCE
-from citus_analysis.cli.output import key_values, print_json
+from citus_analysis.cli.output import key_values, print_result
 from citus_analysis.cli.run_options import AS_JSON
 from citus_analysis.texts.printable import printable
 
@@ -37,7 +37,4 @@ def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path |
                 out.write(found.identity_yml().encode())
         except OSError as error:
             raise UsageError(f"cannot be written: {error.strerror}", path=write, way_out="name another file") from error
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        click.echo("\n".join(map(printable, str(found).split("\n"))))
+    print_result(found.to_dict() if as_json else "\n".join(map(printable, str(found).split("\n"))))

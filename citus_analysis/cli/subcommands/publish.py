@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
 
 
 @click.command("publish")
@@ -37,7 +37,4 @@ def command(dataset: Path | str, to: str, tables: tuple[str, ...], schema: str, 
             click.echo(statement if statement.startswith("--") else f"{statement};")
         return
     published = publish_dataset(open_dataset(dataset), to, tables=chosen, schema=schema)
-    if as_json:
-        print_json(asdict(published))
-    else:
-        click.echo(str(published))
+    print_result(asdict(published) if as_json else str(published))

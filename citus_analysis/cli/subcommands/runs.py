@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import ALLOW, AS_JSON, SHARE
 from citus_analysis.defaults import LEVEL
@@ -28,7 +28,4 @@ def command(folder: Path | str, level: float, allow: tuple[str, ...], as_json: b
     from citus_analysis.stats.configurations import format_configurations, list_configurations
 
     found = list_configurations(open_dataset(dataset_of(folder)), level=level, allow=allow)
-    if as_json:
-        print_json(found.to_dicts())
-    else:
-        click.echo(format_configurations(found, allow))
+    print_result(found.to_dicts() if as_json else format_configurations(found, allow))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import Chosen, over_configurations
 from citus_analysis.defaults import METRIC
@@ -28,7 +28,4 @@ def command(folder: Path | str, x: str, metric: str, base: float | None, chosen:
     from citus_analysis.scaling.study_text import format_scaling
 
     study = scale_runs(open_dataset(dataset_of(folder)), x, metric, base, **chosen)
-    if as_json:
-        print_json(study.to_dict())
-    else:
-        click.echo(format_scaling(study))
+    print_result(study.to_dict() if as_json else format_scaling(study))

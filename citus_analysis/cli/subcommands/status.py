@@ -28,16 +28,12 @@ def command(out: Path, as_json: bool) -> int:
 
     overview = read_overview(out)
     if as_json:
-        _print_document(overview)
+        left = {"seconds": overview.left.seconds, "from_ended_runs": overview.left.ended, "text": str(overview.left)}
+        runs = [asdict(run) for run in overview.runs]
+        print_json({"experiment": overview.name, "running": overview.running, "left": left, "runs": runs})
     else:
         _print_table(overview)
     return 1 if overview.count("degraded", "failed") else 0
-
-
-def _print_document(overview: Overview) -> None:
-    left = {"seconds": overview.left.seconds, "from_ended_runs": overview.left.ended, "text": str(overview.left)}
-    runs = [asdict(run) for run in overview.runs]
-    print_json({"experiment": overview.name, "running": overview.running, "left": left, "runs": runs})
 
 
 def _print_table(overview: Overview) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import (
     ALLOW,
@@ -61,10 +60,7 @@ def command(
     datasets = [open_dataset(dataset_of(folder)) for folder in folders]
     columns, values = column_names(pool), column_values(only)
     found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        click.echo(printable_lines(format_track(found)))
+    print_result(found.to_dict() if as_json else "\n".join(map(printable, format_track(found).split("\n"))))
     if out is not None:
         parameters = {
             "datasets": ",".join(map(str, folders)),
@@ -74,16 +70,7 @@ def command(
             "allow": ",".join(allow),
             "alpha": alpha,
         }
-        _report(folders[-1], out, parameters, quiet=as_json)
+        from citus_analysis.report import render_report
 
-
-def printable_lines(text: str) -> str:
-    """Lines without control characters, which could change the state of a terminal."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def _report(newest: Path | str, out: Path, parameters: Mapping[str, object], *, quiet: bool) -> None:
-    from citus_analysis.report import render_report
-
-    result = render_report("track", newest, out, parameters)
-    click.echo(printable(str(result.html)), err=quiet)
+        page = render_report("track", folders[-1], out, parameters).html
+        click.echo(printable(str(page)), err=as_json)

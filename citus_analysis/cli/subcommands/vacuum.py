@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
 
 
 @click.command("vacuum")
@@ -23,7 +23,4 @@ def command(folder: Path | str, hours: float, as_json: bool) -> None:
     from citus_analysis.dataset import vacuum
 
     removed = vacuum(folder, older_than_s=hours * 3600)
-    if as_json:
-        print_json({"files": removed.files, "bytes": removed.bytes})
-    else:
-        click.echo(str(removed))
+    print_result({"files": removed.files, "bytes": removed.bytes} if as_json else str(removed))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from citus_analysis.cli.completed_values import PLACE
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import ALLOW, AS_JSON, ONLY, SHARE, column_values
 from citus_analysis.defaults import LEVEL, MARGIN
@@ -55,7 +55,4 @@ def command(
         margin=margin,
         allow=allow,
     )
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        click.echo(format_explanation(found))
+    print_result(found.to_dict() if as_json else format_explanation(found))

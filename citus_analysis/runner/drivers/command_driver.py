@@ -18,17 +18,15 @@ from typing import Final
 from citus_analysis.errors import FormatError, RunnerError
 from citus_analysis.formats.clients.command_output import Heading, Reading
 from citus_analysis.redaction import redact
-from citus_analysis.runner.drivers.driver import Command, SetUp, Work
+from citus_analysis.runner.drivers.driver import Command, Driver, SetUp, Work
 from citus_analysis.runner.drivers.placeholder_values import (
     Toolbox,
     filled,
-    in_set_up,
     make_set_up,
-    of_load,
+    placeholder_values,
     write_templates,
 )
 from citus_analysis.runner.experiment_file.own_workloads import CommandDriver, CommandWorkload, placeholders, used_names
-from citus_analysis.runner.hosts.processes import Launched, Processes
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.client_status import newest_match
 from citus_analysis.runner.systems.system import ConnectionInfo
@@ -38,7 +36,7 @@ _HEADING_BYTES: Final = 2**20
 _ALL_NODES: Final = {"hosts", "addresses"}
 
 
-class CommandLine:
+class CommandLine(Driver):
     """Builds calls of a tool.
 
     Args:
@@ -53,7 +51,7 @@ class CommandLine:
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
         """One process of the tool; templates are written into `folder`, its working folder unless it needs another."""
         workload = self._workload(work.run)
-        values = of_load(work, connection, folder, self._toolbox)
+        values = placeholder_values(work.run, connection, folder, self._toolbox, work)
         values |= self._own_values(workload, values, connection, folder)
         arguments = [filled(argument, values) for argument in workload.run]
         own = replace(connection, nodes=[connection.nodes[work.part % len(connection.nodes)]])
@@ -68,7 +66,7 @@ class CommandLine:
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
         """The workload's steps."""
         workload = self._workload(run)
-        values = in_set_up(run, connection, folder, self._toolbox)
+        values = placeholder_values(run, connection, folder, self._toolbox)
         values |= self._own_values(workload, values, connection, folder)
         environment = self._environment(values, connection)
         found = make_set_up(workload, connection, values, self._toolbox, folder, environment)
@@ -90,14 +88,6 @@ class CommandLine:
             f"{noun_for(len(left_out), 'node')} {listed(left_out)}; set matrix.drivers: [{len(connection.nodes)}], or "
             "name {hosts} or {addresses} in its arguments"
         ]
-
-    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
-        """End the monitor client."""
-        processes.stop(monitor)
-
-    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
-        """The requested rate, because the limits of the tool are not known."""
-        return rate_ops_s
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line, if the experiment file describes that line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,6 +79,12 @@ class SetUp:
     key: str | None = None
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only the runner's account can read."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 class Driver(Protocol):
     """A load generator."""
 
@@ -90,7 +97,7 @@ class Driver(Protocol):
             folder: private folder for files that the command needs; removed after the run.
         """
 
-    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
+    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 - of some
         """The commands that make the tables of a workload of the experiment's own.
 
         Args:
@@ -98,14 +105,17 @@ class Driver(Protocol):
             connection: connection to the coordinator.
             folder: private folder for files that the commands need.
         """
+        return SetUp()
 
-    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
-        """The nodes that the run's load generators are to query, of those that they may connect to."""
+    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 - of some
+        """The nodes that the run's load generators are to query, of those that they may connect to; default: all."""
+        return connection
 
-    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
+    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 - of some
         """Remarks on nodes that `generators` load generators do not reach as requested; empty if they reach all."""
+        return []
 
-    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
+    def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 - of some
         """End a monitor client at once when its main clients are done, with a summary if it can still print one.
 
         Args:
@@ -113,9 +123,11 @@ class Driver(Protocol):
             monitor: the client.
             is_timed: it has the main clients' time limit, and will end by itself in a moment.
         """
+        processes.stop(monitor)
 
-    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:
+    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 - of some
         """The rate closest to the requested one that the client can keep with this number of threads."""
+        return rate_ops_s
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line of an output that is being written."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from citus_analysis.runner.drivers.balancing import spreads_connections
-from citus_analysis.runner.drivers.driver import Command, SetUp, Work
-from citus_analysis.runner.drivers.placeholder_values import Toolbox, in_set_up, make_set_up
+from citus_analysis.runner.drivers.driver import Command, Driver, SetUp, Work
+from citus_analysis.runner.drivers.placeholder_values import Toolbox, make_set_up, placeholder_values
 from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver
 from citus_analysis.runner.experiment_file.own_workloads import ScriptedWorkload
 from citus_analysis.runner.hosts.processes import Launched, Processes
@@ -29,7 +29,7 @@ _GRACE_S: Final = 5.0
 _OPEN_END_S: Final = 10**6
 
 
-class Pgbench:
+class Pgbench(Driver):
     """Builds pgbench calls.
 
     Args:
@@ -59,7 +59,11 @@ class Pgbench:
             *self._limit(work),
         ]
         own = self._settings.workloads.get(configuration.workload)
-        if rate := work.rate_ops_s or _share_of_rate(own, work):
+        rate = work.rate_ops_s
+        if not rate and own and own.rate_ops_s is not None:
+            # The rate of all load generators times the share of the threads.
+            rate = own.rate_ops_s * work.threads / configuration.threads
+        if rate:
             arguments.append(f"--rate={rate:.6f}")
         if self._settings.log_transactions and not work.monitor:
             arguments += ["--log", f"--log-prefix={folder / f'transactions-{work.part}'}"]
@@ -71,7 +75,7 @@ class Pgbench:
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
         """The steps of a workload of the experiment's own."""
         workload = self._settings.workloads[run.configuration.workload]
-        values = in_set_up(run, connection, folder, self._toolbox)
+        values = placeholder_values(run, connection, folder, self._toolbox)
         values |= {name: str(value) for name, value in workload.variables.items()}
         return make_set_up(workload, connection, values, self._toolbox, folder, {})
 
@@ -86,10 +90,6 @@ class Pgbench:
             path.write_text(script.text, encoding="ascii")
             arguments.append(f"--file={path}@{script.weight}")
         return arguments
-
-    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
-        """All nodes."""
-        return connection
 
     def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:
         """A remark if connections are not spread, with the nodes that get none."""
@@ -117,10 +117,6 @@ class Pgbench:
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:  # noqa: ARG002 (protocol)
         """Send SIGALRM, as pgbench does itself when its time is over: it stops and prints its summary."""
         processes.stop(monitor, first=signal.SIGALRM, grace_s=_GRACE_S)
-
-    def attainable_rate_ops_s(self, rate_ops_s: float, threads: int) -> float:  # noqa: ARG002 (of the protocol)
-        """The requested rate, because `--rate` is a schedule of the whole process."""
-        return rate_ops_s
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest progress line."""
@@ -159,10 +155,3 @@ def _own_scripts(workload: ScriptedWorkload) -> list[str]:
         f"--file={script.file}@{script.weight}" if script.file else f"--builtin={script.builtin}@{script.weight}"
         for script in workload.scripts
     ]
-
-
-def _share_of_rate(workload: ScriptedWorkload | None, work: Work) -> float | None:
-    """The rate of one load generator: the rate of all times its share of the threads."""
-    if workload is None or workload.rate_ops_s is None:
-        return None
-    return workload.rate_ops_s * work.threads / work.run.configuration.threads

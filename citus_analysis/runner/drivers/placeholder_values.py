@@ -13,7 +13,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from citus_analysis.errors import InputError, RunnerError
-from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, SetUp, Work
+from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, SetUp, Work, write_private
 from citus_analysis.runner.experiment_file.own_workloads import OwnWorkload, placeholders
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.systems.system import ConnectionInfo
@@ -65,36 +65,14 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{([a-z][a-z0-9_]*)\}", value, text) if placeholders(text) else text
 
 
-def of_load(work: Work, connection: ConnectionInfo, folder: Path, toolbox: Toolbox) -> dict[str, str]:
-    """Values of one load generator; load generators are assigned to the nodes in turn."""
-    own = connection.nodes[work.part % len(connection.nodes)]
-    values = {
-        **_of_run(work.run, connection, folder, toolbox),
-        "host": own.host,
-        "port": str(own.port),
-        "threads": str(work.threads),
-        "operations": str(work.operations),
-        "part": str(work.part),
-    }
-    return values | ({"duration_s": str(work.duration_s)} if work.duration_s else {})
-
-
-def in_set_up(run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: Toolbox) -> dict[str, str]:
-    """Values of a set-up's steps."""
-    first = connection.nodes[0]
-    return {
-        **_of_run(run, connection, folder, toolbox),
-        "host": first.host,
-        "port": str(first.port),
-        "threads": str(run.configuration.threads),
-        "operations": str(run.configuration.operations),
-        "part": "0",
-    }
-
-
-def _of_run(run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: Toolbox) -> dict[str, str]:
+def placeholder_values(
+    run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: Toolbox, work: Work | None = None
+) -> dict[str, str]:
+    """Values of one load generator, or of a set-up's steps; load generators are assigned to the nodes in turn."""
     is_citus = bool(run.configuration.workers) if toolbox.is_citus is None else toolbox.is_citus
-    return {
+    part = work.part if work else 0
+    own = connection.nodes[part % len(connection.nodes)]
+    values = {
         **toolbox.values(),
         "citus": str(int(is_citus)),
         "hosts": ",".join(node.host for node in connection.nodes),
@@ -105,7 +83,13 @@ def _of_run(run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: 
         "iteration": str(run.iteration),
         "workers": str(run.configuration.workers),
         "out": str(folder),
+        "host": own.host,
+        "port": str(own.port),
+        "threads": str((work or run.configuration).threads),
+        "operations": str((work or run.configuration).operations),
+        "part": str(part),
     }
+    return values | ({"duration_s": str(work.duration_s)} if work and work.duration_s else {})
 
 
 def write_templates(
@@ -128,9 +112,10 @@ def write_templates(
         place = folder / name / (LOGIN_FILE if "password" in placeholders(text) else path.name)
         place.parent.mkdir(exist_ok=True)
         known = {**values, "password": password or ""}
-        quoted = {key: escape(value, {'"': "&quot;"}) for key, value in known.items()} if _is_xml(path) else known
-        with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(filled(text, quoted))
+        quoted = (
+            {key: escape(value, {'"': "&quot;"}) for key, value in known.items()} if ".xml" in path.suffixes else known
+        )
+        write_private(place, filled(text, quoted))
         places[name] = str(place)
     return places
 
@@ -148,7 +133,7 @@ def make_set_up(
     Args:
         workload: its entry in the experiment file.
         connection: connection to the coordinator.
-        values: result of :func:`in_set_up`, with the workload's variables and templates.
+        values: result of :func:`placeholder_values`, with the workload's variables and templates.
         toolbox: facts of the driver.
         folder: working folder of the steps.
         environment: variables besides libpq's.
@@ -213,7 +198,3 @@ def _shard_count(toolbox: Toolbox, values: Mapping[str, str]) -> int | None:
     if toolbox.shards_per_worker:
         return toolbox.shards_per_worker * max(1, int(values["workers"]))  # without workers, the coordinator carries
     return toolbox.shard_count
-
-
-def _is_xml(path: Path) -> bool:
-    return ".xml" in path.suffixes

@@ -18,11 +18,10 @@ from typing import Final
 from zipfile import BadZipFile, ZipFile
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, SetUp, Work
+from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, Driver, Work, write_private
 from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
 from citus_analysis.runner.hosts.processes import Launched, Processes
 from citus_analysis.runner.planning.core_workloads import CORE_WORKLOADS, TABLE
-from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.client_status import newest_match
 from citus_analysis.runner.systems.system import ConnectionInfo
 
@@ -61,7 +60,7 @@ def missing_classes(settings: YcsbDriver) -> list[str]:
     return list(wanted.values())
 
 
-class Ycsb:
+class Ycsb(Driver):
     """Builds calls of YCSB's client.
 
     Args:
@@ -83,17 +82,21 @@ class Ycsb:
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
         """One Java process; on this machine, a properties file with the password is written into `folder`."""
-        private = f"db.passwd={_escaped(connection.password or '')}\n"
+        # A value of a Java properties file.
+        escaped = (connection.password or "").replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        private = f"db.passwd={escaped}\n"
         environment = {"LC_ALL": "C", "TZ": "UTC"}
         if not self._settings.hosts:
             secret = folder / LOGIN_FILE
-            _write_private(secret, private)
-            arguments = ["java", *self._arguments(work, connection, self._classpath(), secret)]
+            write_private(secret, private)
+            home = self._settings.home
+            classpath = [f"{home / 'conf'}", *(f"{folder / '*'}" for folder in _libraries(home))]
+            arguments = ["java", *self._arguments(work, connection, classpath, secret)]
             return Command(arguments, environment, folder)
         number = work.part % len(self._settings.hosts)
         host = self._settings.hosts[number]
-        home = host.home or str(self._settings.home)
-        classpath = [f"{home}/conf", f"{home}/lib/*", f"{home}/{_BINDING_LIBRARIES}"]
+        there = host.home or str(self._settings.home)
+        classpath = [f"{there}/conf", f"{there}/lib/*", f"{there}/{_BINDING_LIBRARIES}"]
         arguments = [host.java, *self._arguments(work, connection, classpath, _STANDARD_INPUT)]
         return Command(arguments, environment, host=number, private=private)
 
@@ -121,18 +124,6 @@ class Ycsb:
             arguments += ["-p", f"{name}={value}"]
         return arguments
 
-    def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:  # noqa: ARG002 (protocol)
-        """An empty set-up, because core workloads use the benchmark's table."""
-        return SetUp()
-
-    def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:  # noqa: ARG002 (protocol)
-        """All nodes."""
-        return connection
-
-    def remarks(self, connection: ConnectionInfo, generators: int) -> list[str]:  # noqa: ARG002 (of the protocol)
-        """No remarks, because every version of pgjdbc spreads connections."""
-        return []
-
     def finish(self, processes: Processes, monitor: Launched, *, is_timed: bool) -> None:
         """End the monitor client, whose operations without the load must not count; it prints no summary."""
         if is_timed:
@@ -151,9 +142,6 @@ class Ycsb:
         """Version from the name of the client library."""
         name = self._core.stem if self._core else "core-unknown"
         return {"driver": f"YCSB {name.removeprefix('core-')} ({self._settings.binding})"}
-
-    def _classpath(self) -> list[str]:
-        return [str(self._settings.home / "conf"), *(str(folder / "*") for folder in _libraries(self._settings.home))]
 
     def _properties(self, work: Work, connection: ConnectionInfo) -> Mapping[str, object]:
         configuration = work.run.configuration
@@ -241,13 +229,3 @@ def _own_key_properties(work: Work) -> dict[str, int]:
         "insertstart": 0,
         "insertcount": max(1, work.records - expected - 1),
     }
-
-
-def _write_private(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def _escaped(secret: str) -> str:
-    """A value of a Java properties file."""
-    return secret.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -93,15 +93,12 @@ class Course:
         self._durations.add(run, self._journal)
         failure = self._ledger.failed.get(run.run_id) or self._ledger.degraded.get(run.run_id, "")
         if failure:
-            self._count(failure)
+            cause = cause_of(failure)
+            self._causes[cause] += 1
+            if self._causes[cause] >= self._experiment.limits.max_failures:
+                self.stopped = f"{self._causes[cause]} runs failed for the same reason (limits.max_failures): {failure}"
         self._watch(self._event(run, "", self._ledger.verified.get(run.run_id), failure))
         self._run = None
-
-    def _count(self, failure: str) -> None:
-        cause = cause_of(failure)
-        self._causes[cause] += 1
-        if self._causes[cause] >= self._experiment.limits.max_failures:
-            self.stopped = f"{self._causes[cause]} runs failed for the same reason (limits.max_failures): {failure}"
 
     def _event(self, run: PlannedRun, phase: str, throughput_ops_s: float | None, failure: str) -> RunnerEvent:
         spent_s = time.monotonic() - self._since_s

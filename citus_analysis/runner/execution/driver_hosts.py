@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from citus_analysis.errors import RunnerError
@@ -94,11 +95,8 @@ def host_problem(host: DriverHost, home: Path) -> tuple[str | None, str]:
         RunnerError: it cannot be reached.
     """
     folder = host.home or os.fspath(home)
-    shell = SshShell(open_ssh(host.host, host.ssh_user, host.ssh_port), host.host)
-    try:
+    with closing(SshShell(open_ssh(host.host, host.ssh_user, host.ssh_port), host.host)) as shell:
         code, said = shell.ask(["/bin/sh", "-c", _LOOK, "look", host.java, folder])
-    finally:
-        shell.close()
     if code == _NO_JAVA:
         return f"{host.java} is not there", ""
     if code:

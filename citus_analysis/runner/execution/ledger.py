@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from citus_analysis.runner.execution.measure import Window
 from citus_analysis.runner.experiment_file.experiment import Experiment
@@ -50,7 +50,9 @@ class Ledger:
             elif entry.state in ("failed", "degraded"):
                 getattr(ledger, entry.state)[entry.subject] = entry.detail["reason"]
             elif entry.state == "measured":
-                ledger.windows[entry.subject] = Window.read(entry.detail.get("window"))
+                texts = entry.detail.get("window") or [None, None]
+                begin, end = (datetime.fromisoformat(text) if text else None for text in texts)
+                ledger.windows[entry.subject] = begin, end
                 ledger.seen[entry.subject] = entry.detail.get("seen", {})
             elif entry.state == "reopened":
                 ledger.reopen(entry.subject)
@@ -65,7 +67,13 @@ class Ledger:
 
     def is_done(self, run: PlannedRun) -> bool:
         """Whether the run ended, with success or not."""
-        return any(run.run_id in ended for ended in (self.verified, self.degraded, self.failed))
+        return self.state(run.run_id) is not None
+
+    def state(self, run_id: str) -> Literal["failed", "degraded", "verified"] | None:
+        """How a run ended; None if it has not."""
+        if run_id in self.verified:
+            return "verified"
+        return "failed" if run_id in self.failed else "degraded" if run_id in self.degraded else None
 
     def has_enough(self, run: PlannedRun, experiment: Experiment) -> bool:
         """Whether the stop rule finds this iteration unnecessary."""
@@ -86,25 +94,14 @@ class Ledger:
 
     def outcomes(self, resource: str) -> list[Outcome]:
         """The outcomes of the resource's iterations."""
-        ended = {
-            **dict.fromkeys(self.verified, ("verified", "")),
-            **{run_id: ("degraded", reason) for run_id, reason in self.degraded.items()},
-            **{run_id: ("failed", reason) for run_id, reason in self.failed.items()},
-        }
-        of_resource = {
-            int(run_id.rpartition("#")[2]): Outcome(int(run_id.rpartition("#")[2]), *how, *self._window(run_id))
-            for run_id, how in ended.items()
-            if run_id.rpartition("#")[0] == resource
-        }
-        return [of_resource[iteration] for iteration in sorted(of_resource)]
+        reasons = {**dict.fromkeys(self.verified, ""), **self.degraded, **self.failed}
+        of_resource = [(int(id_.rpartition("#")[2]), id_) for id_ in reasons if id_.rpartition("#")[0] == resource]
+        return [
+            Outcome(iteration, f"{self.state(id_)}", reasons[id_], *self.windows.get(id_, (None, None)))
+            for iteration, id_ in sorted(of_resource)
+        ]
 
     def measured(self, resource: str) -> dict[int, Seen]:
         """Iteration -> observations of it, for a resource."""
-        of_resource = {
-            int(run.rpartition("#")[2]): seen for run, seen in self.seen.items() if run.rpartition("#")[0] == resource
-        }
-        return {iteration: of_resource[iteration] for iteration in sorted(of_resource) if of_resource[iteration]}
-
-    def _window(self, run_id: str) -> tuple[datetime | None, datetime | None]:
-        window = self.windows.get(run_id, Window())
-        return window.begin, window.end
+        of_resource = [(run, seen) for run, seen in self.seen.items() if seen and run.rpartition("#")[0] == resource]
+        return dict(sorted((int(run.rpartition("#")[2]), seen) for run, seen in of_resource))

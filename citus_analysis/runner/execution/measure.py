@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Final, Self
+from typing import Final
 
 from citus_analysis.defaults import UNTIL_TIME_IS_UP
 from citus_analysis.errors import RunnerError
@@ -28,17 +28,11 @@ from citus_analysis.runner.observe.recording import ServerRecording
 from citus_analysis.runner.observe.samplers import Sampled, start_samplers
 from citus_analysis.runner.planning.keys import KeyRange, partition, share_threads
 from citus_analysis.runner.planning.plan import PlannedRun, keeps_table
-from citus_analysis.runner.records.artefacts import (
-    client_log,
-    inside,
-    plan_file,
-    sampler_output,
-    server_log,
-    snapshot_file,
-)
+from citus_analysis.runner.records.artefacts import client_log, inside
 from citus_analysis.runner.records.left_files import Leaving, collect_left
 from citus_analysis.runner.records.run_results import read_rates
 from citus_analysis.runner.systems.system import LogMark, Target
+from citus_analysis.study_tree import plan_file, sampler_output, server_log, snapshot_file
 
 _POLL_S: Final = 0.05  # so long the samplers may outlast the main clients
 _PROGRESS_S: Final = 0.5
@@ -48,26 +42,8 @@ _PROBE_INTERVALS: Final = 4
 _MOST_GROWTH: Final = 1.2
 
 
-@dataclass(frozen=True)
-class Window:
-    """The time in which all main clients of a run ran, by the runner's clock in UTC; None if there was none.
-
-    Example:
-        >>> Window.read(["2026-03-01T12:00:00+00:00", None]).begin.hour
-        12
-    """
-
-    begin: datetime | None = None
-    end: datetime | None = None
-
-    def as_texts(self) -> list[str | None]:
-        """The two times for the journal."""
-        return [time.isoformat() if time else None for time in (self.begin, self.end)]
-
-    @classmethod
-    def read(cls, texts: Sequence[str | None] | None) -> Self:
-        """From the result of :meth:`as_texts`."""
-        return cls(*(datetime.fromisoformat(text) if text else None for text in texts or ()))
+#: The time in which all main clients of a run ran, by the runner's clock in UTC; None if there was none.
+Window = tuple[datetime | None, datetime | None]
 
 
 @dataclass
@@ -89,7 +65,7 @@ class Measured:
     notes: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     reached: Reached = field(default_factory=Reached)
-    window: Window = field(default_factory=Window)
+    window: Window = (None, None)
 
 
 @dataclass(frozen=True)
@@ -111,10 +87,6 @@ class Measurement:
     kept_tables: Path
     entering: Callable[[str], None] = lambda _phase: None
     hosts: DriverHosts = field(default_factory=DriverHosts)
-
-    def prepare(self, run: PlannedRun) -> None:
-        """Bring the servers into the state that the run's configuration requires."""
-        self.target.prepare(run.configuration)
 
     def load(self, run: PlannedRun, folder: Path, known_ops_s: float | None = None) -> float | None:
         """Warm up, then fill the table.
@@ -164,8 +136,8 @@ class Measurement:
         marks = self.target.mark_logs()
         shells = self.target.shells(self.processes)
         samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
-        measured.notes += [*skipped, *self.target.remarks()]
-        measured.notes += self.driver.remarks(self.target.clients_connect(), run.configuration.drivers)
+        unreached = self.driver.remarks(self.target.clients_connect(), run.configuration.drivers)
+        measured.notes += [*skipped, *self.target.remarks(), *unreached]
         perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None
         recording = ServerRecording.start(self.experiment.samplers, self.target, folder)
         try:
@@ -174,10 +146,9 @@ class Measurement:
             self._stop_beside(None, samplers, perf)
             recording.stop()
             raise
-        begin = datetime.now(UTC)
         self.entering("measuring")
         try:
-            measured.window = Window(begin, self._wait(clients, measured))
+            measured.window = datetime.now(UTC), self._wait(clients, measured)
         finally:
             self.entering("collecting")
             measured.notes += self._stop_beside(monitor, samplers, perf)
@@ -186,8 +157,10 @@ class Measurement:
         if perf:
             measured.notes += perf.collect(run, measured.files)
         self._collect_clients(run, clients, monitor, measured)
-        measured.files.update({sampler_output(run, one.sampler, one.node): one.output for one in samplers})
-        measured.files.update({snapshot_file(run, one.view, one.node): one.output for one in recording.snapshots()})
+        resource, iteration = run.configuration.resource, run.iteration
+        taken = recording.snapshots()
+        measured.files |= {sampler_output(resource, one.sampler, one.node, iteration): one.output for one in samplers}
+        measured.files |= {snapshot_file(resource, one.view, one.node, iteration): one.output for one in taken}
         measured.skipped += recording.skipped()
         measured.reached = recording.reached(self.driver.queried(run, self.target.clients_connect()))
         self._collect_logs(run, folder, marks, measured)
@@ -202,14 +175,14 @@ class Measurement:
         node, timeout_s = self.target.nodes()[0], self.experiment.limits.timeout_s
         measured.skipped += record_plans(statements, node, self.target.connect, output, timeout_s=timeout_s)
         if output.exists():
-            measured.files[plan_file(run, node.name)] = output
+            measured.files[plan_file(run.configuration.resource, node.name, run.iteration)] = output
 
     def _collect_logs(self, run: PlannedRun, folder: Path, marks: Mapping[str, LogMark], measured: Measured) -> None:
         for node, mark in marks.items():
             log = folder / f"server-{node}.log"
             try:
                 self.target.copy_log(node, mark, log)
-                measured.files[server_log(run, node)] = log
+                measured.files[server_log(run.configuration.resource, node, run.iteration)] = log
                 measured.server_logs.append(log)
             except (RunnerError, OSError) as error:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
@@ -256,13 +229,16 @@ class Measurement:
         wanted_ops_s = monitor.rate_ops_s or (pace_ops_s * monitor.share if pace_ops_s else None)
         rate = self.driver.attainable_rate_ops_s(wanted_ops_s, threads) if wanted_ops_s else None
         operations = self._monitor_operations(run, is_paced=rate is not None)
+        # The monitor's own range of record numbers comes after all numbers that a main client may insert.
+        is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
+        first = configuration.records + (0 if is_whole_load else 2 * UNTIL_TIME_IS_UP)
         return Work(
             run=run,
             part=0,
             threads=threads,
             operations=operations,
             records=configuration.records,
-            inserts=KeyRange(self._monitor_start(run), operations),
+            inserts=KeyRange(first, operations),
             duration_s=self.experiment.limits.duration_s,
             rate_ops_s=rate,
             monitor=True,
@@ -291,12 +267,6 @@ class Measurement:
             return records <= self.target.count() <= records + self._monitor_rows(run)
         except RunnerError:
             return False  # there is no table yet
-
-    def _monitor_start(self, run: PlannedRun) -> int:
-        """First record number of the monitor's own range: after all numbers that a main client may insert."""
-        configuration = run.configuration
-        is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
-        return configuration.records + (0 if is_whole_load else 2 * UNTIL_TIME_IS_UP)
 
     def _warm_up(self, run: PlannedRun, folder: Path, seconds: int, *, until_steady: bool) -> float | None:
         """Load for `seconds`, or longer until the throughput rises no more; return the throughput at the end."""
@@ -365,15 +335,12 @@ class Measurement:
                 measured.problems.append(f"stopped after limits.timeout_s = {self.experiment.limits.timeout_s} s")
                 return ended
             if time.monotonic() - reported_s >= _PROGRESS_S:
-                self._tell(clients)
+                rates = [self.driver.current_ops_s(client.output) for client in clients if client.output]
+                known = [rate for rate in rates if rate is not None]
+                self.watch(sum(known) if known else None)
                 reported_s = time.monotonic()
             time.sleep(_POLL_S)
         return ended or datetime.now(UTC)
-
-    def _tell(self, clients: Sequence[Launched]) -> None:
-        rates = [self.driver.current_ops_s(client.output) for client in clients if client.output]
-        known = [rate for rate in rates if rate is not None]
-        self.watch(sum(known) if known else None)
 
     def _collect_clients(
         self, run: PlannedRun, clients: Sequence[Launched], monitor: Launched | None, measured: Measured
@@ -384,7 +351,8 @@ class Measurement:
                 measured.client_outputs.append(client.output)
             if client.exit_code:
                 measured.ended_badly = True
-                measured.problems.append(f"load generator {part} ended with {_ending(client.exit_code)}")
+                how = f"signal {-client.exit_code}" if client.exit_code < 0 else f"exit code {client.exit_code}"
+                measured.problems.append(f"load generator {part} ended with {how}")
             if isinstance(client, LaunchedHere) and client.private and client.leaves:
                 leaving = Leaving(part, client.private, client.leaves)
                 measured.problems += collect_left(run, leaving, measured.files)
@@ -415,10 +383,6 @@ def steady_rate(rates_ops_s: Sequence[float]) -> float | None:
     """
     last = rates_ops_s[-2:]
     return sum(last) / len(last) or None if last else None
-
-
-def _ending(exit_code: int) -> str:
-    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
 
 
 def publish(files: dict[PurePosixPath, Path], tree: Path) -> None:

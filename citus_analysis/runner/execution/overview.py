@@ -85,20 +85,12 @@ def read_overview(out: str | PathLike[str]) -> Overview:
 
 def _state(run: PlannedRun, ledger: Ledger, newest: Entry | None, unnecessary: bool) -> RunState:
     reached = newest.state if newest else ""
-    state: State = "open" if reached in ("", "reopened") else "begun"
-    if run.run_id in ledger.verified:
-        state = "verified"
-    elif run.run_id in ledger.failed:
-        state = "failed"
-    elif run.run_id in ledger.degraded:
-        state = "degraded"
-    elif unnecessary:
-        state = "not needed"
+    going_on: State = "open" if reached in ("", "reopened") else "begun"
     return RunState(
         run_id=run.run_id,
         resource=run.configuration.resource,
         iteration=run.iteration,
-        state=state,
+        state=ledger.state(run.run_id) or ("not needed" if unnecessary else going_on),
         reached=reached,
         throughput_ops_s=ledger.verified.get(run.run_id),
         reason=ledger.failed.get(run.run_id) or ledger.degraded.get(run.run_id, ""),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -65,7 +66,11 @@ def check_all(experiment: Experiment, out: Path | None) -> list[Check]:
         experiment: the experiment.
         out: folder of the artefact tree; None if it is not known yet.
     """
-    checks = [_disk(out or Path()), _programs(experiment), *_driver_hosts(experiment)]
+    folder = (out or Path()).absolute()
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    way_out = "logs of sampled runs may need more: make room, or choose another --out"
+    room = _room("disk space", shutil.disk_usage(there).free, str(there), way_out)
+    checks = [room, _programs(experiment), *_driver_hosts(experiment)]
     target = experiment.target
     if isinstance(target, ClusterTarget):
         checks += _cluster(experiment, target)
@@ -84,12 +89,6 @@ def refuse_unready(experiment: Experiment, out: Path) -> list[str]:
         found = "; ".join(f"{check.name}: {check.found} ({check.way_out})" for check in failed)
         raise NotReadyError(f"nothing was started: {found}", way_out="run --check shows every check")
     return [f"{check.name}: {check.found} ({check.way_out})" for check in checks if check.verdict == "warning"]
-
-
-def _disk(out: Path) -> Check:
-    there = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
-    way_out = "logs of sampled runs may need more: make room, or choose another --out"
-    return _room("disk space", shutil.disk_usage(there).free, str(there), way_out)
 
 
 def _programs(experiment: Experiment) -> Check:
@@ -157,7 +156,11 @@ def _cluster(experiment: Experiment, target: ClusterTarget) -> list[Check]:
     answered = Check("connection", "ok", f"{len(nodes)} nodes answer as {target.user} in {target.database}")
     checks = [answered, *_addresses(target, nodes), _worker_count(experiment, target, nodes)]
     for look in (_privileges, _table, _prefix, _log_level, _auto_explain):
-        checks += _looked(look, experiment, target, nodes)
+        try:
+            checks += list(look(experiment, target, nodes))
+        except CitusAnalysisError as error:  # a query that the server refuses is a result, too
+            name, problem = look.__name__.strip("_").replace("_", " "), f"could not be checked: {error.problem}"
+            checks.append(Check(name, "warning", problem, error.way_out or "ask the owner"))
     checks += _clocks(target, nodes)
     checks += _log_disks(target)
     return checks
@@ -195,18 +198,6 @@ def _connection(node: Node, target: ClusterTarget) -> Check | None:
             return None
     except RunnerError as error:
         return Check("connection", "failed", error.problem, error.way_out or "check the address")
-
-
-_Look = Callable[[Experiment, ClusterTarget, Sequence[Node]], Iterator[Check]]
-
-
-def _looked(look: _Look, experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> list[Check]:
-    """The results of a check; a query that the server refuses is a result, too."""
-    try:
-        return list(look(experiment, target, nodes))
-    except CitusAnalysisError as error:
-        name = look.__name__.strip("_").replace("_", " ")
-        return [Check(name, "warning", f"could not be checked: {error.problem}", error.way_out or "ask the owner")]
 
 
 def _worker_count(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Check:
@@ -332,11 +323,8 @@ def _log_disks(target: ClusterTarget) -> Iterator[Check]:
 def _free_bytes(address: NodeAddress, folder: str) -> int:
     if address.shell == "local":
         return shutil.disk_usage(folder).free
-    shell = SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
-    try:
+    with closing(SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)) as shell:
         code, output = shell.ask(["df", "-Pk", folder])
-    finally:
-        shell.close()
     if code:
         raise RunnerError(" ".join(output.split()))
     return int(output.splitlines()[-1].split()[3]) * 1024  # POSIX: the fourth column, in KiB

@@ -117,15 +117,12 @@ def carry_on(experiment: Experiment, ledger: Ledger, choice: Choice) -> Carried:
     more = {run.configuration.resource: choice.more for run in named} if choice.more else {}
     known = {run.run_id for run in named}
     plan = make_plan(experiment, ledger.more + Counter(more))
-    chosen = tuple(run for run in plan if run.run_id in known or _is_added(run, experiment, ledger, more))
+    before = {resource: last_iteration(experiment) + ledger.more[resource] for resource in more}
+    added = {run.run_id for run in plan if run.iteration > before.get(run.configuration.resource, run.iteration)}
+    chosen = tuple(run for run in plan if run.run_id in known | added)
     unfit = known & (ledger.failed.keys() | ledger.degraded.keys())
     reopened = tuple(unfit) if choice.retry_failed else ()
     return Carried(chosen, tuple(sorted(reopened)), more)
-
-
-def _is_added(run: PlannedRun, experiment: Experiment, before: Ledger, more: Mapping[str, int]) -> bool:
-    resource = run.configuration.resource
-    return resource in more and run.iteration > last_iteration(experiment) + before.more[resource]
 
 
 def _without_secrets(experiment: Experiment) -> dict[str, object]:

@@ -48,7 +48,7 @@ class RunLifecycle:
         self._undo(run)
         folder = self._new_attempt(run)
         self.journal.append(run.run_id, "begun")
-        self.measurement.prepare(run)
+        self.measurement.target.prepare(run.configuration)
         description = self._describe(run)
         self.journal.append(run.run_id, "prepared")
         earlier = self.ledger.throughputs().get(run.configuration.resource)
@@ -65,7 +65,7 @@ class RunLifecycle:
             "measured",
             problems=measured.problems,
             notes=measured.notes,
-            window=measured.window.as_texts(),
+            window=[time.isoformat() if time else None for time in measured.window],
             seen=self.ledger.seen[run.run_id],
         )
         self._write_description(run, description)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from citus_analysis.redaction import names_secret
 from citus_analysis.runner.experiment_file.fields import LocalPath, Part, Setting
 from citus_analysis.runner.experiment_file.own_workloads import ScriptedWorkload, check_workload_names
+
+
+def _without_secret(properties: dict[str, Setting]) -> dict[str, Setting]:
+    if any(names_secret(name) for name in properties):
+        raise ValueError("passwords do not belong in this file: set PGPASSWORD or PGPASSFILE")
+    return properties
 
 
 class PgbenchDriver(Part):
@@ -20,14 +26,9 @@ class PgbenchDriver(Part):
         None, description="key distribution of requests; default: the core workload's own"
     )
     log_transactions: bool = Field(False, description="log every transaction (--log)")
-    workloads: dict[str, ScriptedWorkload] = Field(
+    workloads: Annotated[dict[str, ScriptedWorkload], AfterValidator(check_workload_names)] = Field(
         default_factory=dict, description="own scripts by name, for matrix.workloads"
     )
-
-    @field_validator("workloads")
-    @classmethod
-    def _usable_names(cls, workloads: dict[str, ScriptedWorkload]) -> dict[str, ScriptedWorkload]:
-        return check_workload_names(workloads)
 
 
 class DriverHost(Part):
@@ -50,16 +51,11 @@ class YcsbDriver(Part):
         "load_balance_hosts",
         description="one URL with all nodes and loadBalanceHosts, or nodes assigned evenly over the load generators",
     )
-    properties: dict[str, Setting] = Field(default_factory=dict, description="further YCSB properties")
+    properties: Annotated[dict[str, Setting], AfterValidator(_without_secret)] = Field(
+        default_factory=dict, description="further YCSB properties"
+    )
     java_options: list[str] = Field(default_factory=list, description="options of the Java machine, such as -Xmx4g")
     hosts: list[DriverHost] = Field(
         default_factory=list,
         description="machines on which the load generators are started by ssh, in turn; default: this machine",
     )
-
-    @field_validator("properties")
-    @classmethod
-    def _no_secret(cls, properties: dict[str, Setting]) -> dict[str, Setting]:
-        if any(names_secret(name) for name in properties):
-            raise ValueError("passwords do not belong in this file: set PGPASSWORD or PGPASSFILE")
-        return properties

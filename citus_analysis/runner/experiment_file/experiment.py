@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from citus_analysis.core.shipped_files import shipped
@@ -36,10 +36,18 @@ from citus_analysis.texts.yaml_text import YAML_LIMIT_BYTES, parse_yaml
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
+def _usable_in_file_names(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("only letters, digits, `_` and `-`, beginning with a letter or digit")
+    return name
+
+
 class Experiment(Part):
     """One experiment file."""
 
-    name: str = Field(description="letters, digits, `_` and `-`; begins the names of the resources")
+    name: Annotated[str, AfterValidator(_usable_in_file_names)] = Field(
+        description="letters, digits, `_` and `-`; begins the names of the resources"
+    )
     description: str = Field("", description="for readers; kept with the results")
     set_up: str | None = Field(
         None, min_length=1, description="the set-up in words (`8 shards`), as reports call it; default: the name"
@@ -67,13 +75,6 @@ class Experiment(Part):
     stop: StopRule = Field(StopRule(), description="the number of iterations that is sufficient")
     monitor: Monitor = Field(Monitor(), description="the sampled client")
     samplers: Samplers = Field(Samplers(), description="the recordings during the load")
-
-    @field_validator("name")
-    @classmethod
-    def _usable_in_file_names(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
-            raise ValueError("only letters, digits, `_` and `-`, beginning with a letter or digit")
-        return name
 
     @field_validator("matrix")
     @classmethod
@@ -190,7 +191,9 @@ def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str
         if not path.exists() or Path(name_or_path).stem != str(name_or_path).removesuffix(".yml").split("/")[-1]:
             raise UnknownNameError("experiment file", str(name_or_path), [file.stem for file in folder.glob("*.yml")])
     try:
-        document = parse_yaml(_beginning(path))
+        # One byte more than allowed, so that too long files, and endless devices, are refused by their length.
+        with path.open("rb") as file:
+            document = parse_yaml(file.read(YAML_LIMIT_BYTES + 1))
     except OSError as error:
         raise InputError(f"cannot be read: {error}", path=path) from error
     except FormatError as error:
@@ -199,12 +202,6 @@ def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str
     if not isinstance(document, dict):
         raise InputError("is not a mapping of fields", path=path, way_out="see docs/experiments.md")
     return parse_experiment(changed_document(document, changes or {}), path=path)
-
-
-def _beginning(path: Path) -> bytes:
-    # One byte more than allowed, so that too long files, and endless devices, are refused by their length.
-    with path.open("rb") as file:
-        return file.read(YAML_LIMIT_BYTES + 1)
 
 
 def experiment_schema() -> dict[str, object]:

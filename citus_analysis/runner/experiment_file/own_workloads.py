@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from citus_analysis.errors import InputError, UnknownNameError
 from citus_analysis.formats import format_named
@@ -74,6 +74,45 @@ def _checked_interval(pattern: str) -> str:
     return pattern
 
 
+def _free_names(variables: dict[str, Value]) -> dict[str, Value]:
+    for name in variables:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise ValueError(f"{name!r}: only small letters, digits and `_`, beginning with a letter")
+        if name in PLACEHOLDERS:
+            raise ValueError(f"{name!r} is the name of a value that the runner sets")
+    return variables
+
+
+def _known_names(summary: dict[str, str]) -> dict[str, str]:
+    if unknown := summary.keys() - SUMMARY_NAMES:
+        raise ValueError(f"{min(unknown)!r} is not known; known: {', '.join(SUMMARY_NAMES)}")
+    computed = "operations_done" in summary and {"runtime_s", "runtime_ms"} & summary.keys()
+    if summary and not computed and not {"throughput_ops_s", "throughput_ops_min"} & summary.keys():
+        raise ValueError("contains no throughput: add throughput_ops_s, or operations_done and runtime_s")
+    return summary
+
+
+def _known_formats(files: dict[str, str | None]) -> dict[str, str | None]:
+    for pattern, name in files.items():
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            raise ValueError(f"{pattern!r} is outside the folder of the process")
+        if name is not None:
+            try:
+                known = format_named(name)
+            except UnknownNameError as error:
+                raise ValueError(str(error)) from error
+            if "clients" in known.tables:
+                raise ValueError(f"{pattern!r}: a client's report is what the command prints, not a file beside it")
+    return files
+
+
+def _known_in_environment(environment: dict[str, str]) -> dict[str, str]:
+    for text in environment.values():
+        if unknown := [name for name in placeholders(text) if name not in PLACEHOLDERS or name == "password"]:
+            raise ValueError(f"{{{unknown[0]}}} cannot be used here")
+    return environment
+
+
 Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 
 
@@ -88,19 +127,9 @@ class OwnWorkload(Part):
         "each_run",
         description="`each_size`: only if the tables were made with other workers, records, variables or steps",
     )
-    variables: dict[str, Value] = Field(
+    variables: Annotated[dict[str, Value], AfterValidator(_free_names)] = Field(
         default_factory=dict, description="values by name for SQL files, scripts and arguments"
     )
-
-    @field_validator("variables")
-    @classmethod
-    def _free_names(cls, variables: dict[str, Value]) -> dict[str, Value]:
-        for name in variables:
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"{name!r}: only small letters, digits and `_`, beginning with a letter")
-            if name in PLACEHOLDERS:
-                raise ValueError(f"{name!r} is the name of a value that the runner sets")
-        return variables
 
 
 class Script(Part):
@@ -147,7 +176,7 @@ class CommandWorkload(OwnWorkload):
         default_factory=dict,
         description="files in which placeholders are replaced too; `{NAME}` in arguments is the path of the result",
     )
-    summary: dict[str, Pattern] = Field(
+    summary: Annotated[dict[str, Pattern], AfterValidator(_known_names)] = Field(
         default_factory=dict,
         description="summary that the tool prints at the end: name -> regular expression with one group; without it, "
         "the output has a format that `ingest` recognises",
@@ -156,35 +185,10 @@ class CommandWorkload(OwnWorkload):
         None, description="its status line: a regular expression with groups `elapsed_s` and `throughput_ops_s`"
     )
     metrics: list[Metric] = Field(default_factory=list, description="further numbers of the output")
-    files: dict[str, str | None] = Field(
+    files: Annotated[dict[str, str | None], AfterValidator(_known_formats)] = Field(
         default_factory=dict,
         description="files that the tool writes: pattern -> format; null: `ingest` does not read them",
     )
-
-    @field_validator("summary")
-    @classmethod
-    def _known_names(cls, summary: dict[str, str]) -> dict[str, str]:
-        if unknown := summary.keys() - SUMMARY_NAMES:
-            raise ValueError(f"{min(unknown)!r} is not known; known: {', '.join(SUMMARY_NAMES)}")
-        computed = "operations_done" in summary and {"runtime_s", "runtime_ms"} & summary.keys()
-        if summary and not computed and not {"throughput_ops_s", "throughput_ops_min"} & summary.keys():
-            raise ValueError("contains no throughput: add throughput_ops_s, or operations_done and runtime_s")
-        return summary
-
-    @field_validator("files")
-    @classmethod
-    def _known_formats(cls, files: dict[str, str | None]) -> dict[str, str | None]:
-        for pattern, name in files.items():
-            if pattern.startswith("/") or ".." in pattern.split("/"):
-                raise ValueError(f"{pattern!r} is outside the folder of the process")
-            if name is not None:
-                try:
-                    known = format_named(name)
-                except UnknownNameError as error:
-                    raise ValueError(str(error)) from error
-                if "clients" in known.tables:
-                    raise ValueError(f"{pattern!r}: a client's report is what the command prints, not a file beside it")
-        return files
 
     @model_validator(mode="after")
     def _known_placeholders(self) -> CommandWorkload:
@@ -196,37 +200,6 @@ class CommandWorkload(OwnWorkload):
                 if name == "password":
                     raise ValueError(f"{text!r}: a password must not be an argument, which every user can read")
         return self
-
-
-class CommandDriver(Part):
-    """Commands of any tool, each a list of arguments."""
-
-    kind: Literal["command"] = "command"
-    tool: str = Field(min_length=1, description="name of the tool in the results")
-    home: LocalPath | None = Field(None, description="folder of the tool's installation")
-    work_in_home: bool = Field(False, description="whether the tool must run there, instead of in a separate folder")
-    workloads: Annotated[dict[str, CommandWorkload], Field(min_length=1)] = Field(
-        description="loads by name, for matrix.workloads"
-    )
-    environment: dict[str, str] = Field(
-        default_factory=dict, description="further environment variables; libpq's are set"
-    )
-    login_env: list[str] = Field(
-        default_factory=list, description="environment variables that contain the password, in addition to PGPASSWORD"
-    )
-
-    @field_validator("environment")
-    @classmethod
-    def _known_in_environment(cls, environment: dict[str, str]) -> dict[str, str]:
-        for text in environment.values():
-            if unknown := [name for name in placeholders(text) if name not in PLACEHOLDERS or name == "password"]:
-                raise ValueError(f"{{{unknown[0]}}} cannot be used here")
-        return environment
-
-    @field_validator("workloads")
-    @classmethod
-    def _usable_names(cls, workloads: dict[str, CommandWorkload]) -> dict[str, CommandWorkload]:
-        return check_workload_names(workloads)
 
 
 _Workload = TypeVar("_Workload", bound="OwnWorkload")
@@ -242,6 +215,24 @@ def check_workload_names(workloads: dict[str, _Workload]) -> dict[str, _Workload
         if not _NAME.fullmatch(name) or len(name) == 1 or name.startswith("load"):
             raise ValueError(f"{name!r}: small letters, digits and `-`, at least two, not beginning with `load`")
     return workloads
+
+
+class CommandDriver(Part):
+    """Commands of any tool, each a list of arguments."""
+
+    kind: Literal["command"] = "command"
+    tool: str = Field(min_length=1, description="name of the tool in the results")
+    home: LocalPath | None = Field(None, description="folder of the tool's installation")
+    work_in_home: bool = Field(False, description="whether the tool must run there, instead of in a separate folder")
+    workloads: Annotated[dict[str, CommandWorkload], Field(min_length=1), AfterValidator(check_workload_names)] = Field(
+        description="loads by name, for matrix.workloads"
+    )
+    environment: Annotated[dict[str, str], AfterValidator(_known_in_environment)] = Field(
+        default_factory=dict, description="further environment variables; libpq's are set"
+    )
+    login_env: list[str] = Field(
+        default_factory=list, description="environment variables that contain the password, in addition to PGPASSWORD"
+    )
 
 
 def used_names(workload: OwnWorkload) -> set[str]:

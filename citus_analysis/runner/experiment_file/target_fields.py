@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from citus_analysis.runner.experiment_file.capabilities import SystemName
 from citus_analysis.runner.experiment_file.fields import Part, Positive, Setting
@@ -15,11 +15,21 @@ from citus_analysis.texts.path_names import file_name_problem
 LOG_LINE_PREFIX = "%m [%p] [%v] : [%l-1] %q[app=%a] "
 
 
+def _absolute_folder(postgres: str) -> str:
+    return postgres if postgres in ("wheel", "system") else str(Path(postgres).resolve())
+
+
+def _usable_in_file_names(name: str) -> str:
+    if problem := file_name_problem(name):
+        raise ValueError(f"becomes part of file names, but {problem}")
+    return name
+
+
 class EmbeddedTarget(Part):
     """A server that is made, started, stopped and removed by the runner."""
 
     kind: Literal["embedded"] = "embedded"
-    postgres: str = Field(
+    postgres: Annotated[str, AfterValidator(_absolute_folder)] = Field(
         "wheel", description="`wheel` (PostgreSQL from the Python package), `system`, or a folder with its programs"
     )
     version: int | None = Field(None, description="major version; default: the newest that is installed")
@@ -28,11 +38,6 @@ class EmbeddedTarget(Part):
         description="server settings, added to the runner's own; fsync is on unless named here",
     )
 
-    @field_validator("postgres")
-    @classmethod
-    def _absolute_folder(cls, postgres: str) -> str:
-        return postgres if postgres in ("wheel", "system") else str(Path(postgres).resolve())
-
 
 class NodeAddress(Part):
     """Address of a node of a cluster, and access to its machine."""
@@ -40,20 +45,15 @@ class NodeAddress(Part):
     host: str = Field(description="name or address")
     port: int = Field(5432, gt=0, lt=65536, description="PostgreSQL's port")
     role: Literal["coordinator", "worker"] = Field("worker", description="role of the node in the cluster")
-    name: str | None = Field(None, description="name in file names; default: 0 for the coordinator, then 1, 2, ...")
+    name: Annotated[str, AfterValidator(_usable_in_file_names)] | None = Field(
+        None, description="name in file names; default: 0 for the coordinator, then 1, 2, ..."
+    )
     shell: Literal["none", "local", "ssh"] = Field(
         "none", description="how samplers run and logs are read: no samplers, logs over SQL; on this machine; by ssh"
     )
     ssh_user: str | None = Field(None, description="user for ssh; keys come from the agent or the ssh configuration")
     ssh_port: int = Field(22, gt=0, lt=65536, description="port of sshd")
     log_directory: str | None = Field(None, description="folder of the server logs, for `local` and `ssh`")
-
-    @field_validator("name")
-    @classmethod
-    def _usable_in_file_names(cls, name: str | None) -> str | None:
-        if name is not None and (problem := file_name_problem(name)):
-            raise ValueError(f"becomes part of file names, but {problem}")
-        return name
 
 
 class ClusterTarget(Part):

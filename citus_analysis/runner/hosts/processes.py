@@ -129,6 +129,9 @@ class Processes:
         Raises:
             OSError: the program cannot be started.
         """
+        stated = os.environ.get("PGPASSFILE")
+        # Absolute, so that it is valid in any working folder.
+        login = {"PGPASSFILE": os.path.abspath(stated)} if stated else {}  # noqa: PTH100 - links are kept
         with contextlib.ExitStack() as stack:
             if output:
                 output.write_bytes(heading)
@@ -138,7 +141,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **_absolute_password_file(), **(environment or {})},
+                env={**os.environ, **login, **(environment or {})},
                 cwd=folder,
                 user=user,
                 start_new_session=True,
@@ -157,10 +160,6 @@ class Processes:
                 return False
             time.sleep(_POLL_S)
         return True
-
-    def send(self, launched: Launched, what: signal.Signals) -> None:
-        """Send a signal to a process and its children without waiting for them."""
-        launched.send(what)
 
     def stop(self, *launched: Launched, first: signal.Signals = signal.SIGTERM, grace_s: float = _GRACE_S) -> None:
         """End processes with their children: send `first` to each, and SIGKILL to the rest after `grace_s` seconds."""
@@ -188,9 +187,3 @@ class Processes:
                     ended.append(entry.subject)
         self._register.path.unlink(missing_ok=True)
         return ended
-
-
-def _absolute_password_file() -> dict[str, str]:
-    """PGPASSFILE as an absolute path, which is valid in any working folder."""
-    stated = os.environ.get("PGPASSFILE")
-    return {"PGPASSFILE": os.path.abspath(stated)} if stated else {}  # noqa: PTH100 - links are kept

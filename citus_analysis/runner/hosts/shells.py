@@ -121,18 +121,13 @@ class _Copier:
     def __init__(self, channel: paramiko.Channel, output: Path, what: str) -> None:
         self._channel, self._output, self._what = channel, output, what
         self.problem: str | None = None
-        self._thread = threading.Thread(target=self._copy, daemon=True)
-        self._thread.start()
-
-    @property
-    def copying(self) -> bool:
-        """Whether more output may follow."""
-        return self._thread.is_alive()
+        self.thread = threading.Thread(target=self._copy, daemon=True)
+        self.thread.start()
 
     def join(self) -> None:
         """Wait until all output is in the file."""
-        self._thread.join(_JOIN_TIMEOUT_S)
-        if self._thread.is_alive():
+        self.thread.join(_JOIN_TIMEOUT_S)
+        if self.thread.is_alive():
             self.problem = f"{self._what}: its output did not end within {_JOIN_TIMEOUT_S} s"
 
     def _copy(self) -> None:
@@ -174,7 +169,7 @@ class RemoteProgram:
     @property
     def running(self) -> bool:
         """Whether it has not ended, or some of its output is still on the way."""
-        return self.copier.copying or not self.channel.exit_status_ready()
+        return self.copier.thread.is_alive() or not self.channel.exit_status_ready()
 
     @property
     def exit_code(self) -> int | None:

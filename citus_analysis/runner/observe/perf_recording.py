@@ -10,13 +10,13 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.hosts.processes import Launched, Processes
 from citus_analysis.runner.hosts.shells import Shell, SshShell
 from citus_analysis.runner.planning.plan import PlannedRun
-from citus_analysis.runner.records.artefacts import perf_report
+from citus_analysis.study_tree import perf_report
 
 _FREQUENCY_HZ: Final = 99  # not a round number, so that sampling does not keep step with timers
 _REPORTS: Final = {
@@ -29,68 +29,32 @@ _TIMEOUT_S: Final = 300
 _NOTHING: Final = "perf recorded nothing{place}: perf may require root or a lower kernel.perf_event_paranoid"
 
 
-class _Machine(Protocol):
-    """A machine on which perf runs."""
+@dataclass(frozen=True)
+class _Recording:
+    shell: Shell
+    node: str
+    data: str
+    recorder: Launched
 
     @property
     def suffix(self) -> str:
         """Suffix of the names of its reports."""
+        return _suffix(self.shell, self.node)
 
     @property
     def place(self) -> str:
         """Name of the machine for messages; empty for this machine."""
+        return f" on node {self.node}" if isinstance(self.shell, SshShell) else ""
 
-    def launch(self, name: str, arguments: Sequence[str], output: Path) -> Launched:
-        """Start perf."""
-
-    def remove(self, data: str) -> bool:
-        """Remove a recording; return whether there was one."""
-
-
-@dataclass(frozen=True)
-class _Here:
-    processes: Processes
-    suffix: str = ""
-    place: str = ""
-
-    def launch(self, name: str, arguments: Sequence[str], output: Path) -> Launched:
-        return self.processes.launch(name, arguments, output=output)
-
-    def remove(self, data: str) -> bool:
-        there = Path(data).exists()
-        Path(data).unlink(missing_ok=True)
+    def remove(self) -> bool:
+        """Remove the recording; return whether there was one."""
+        if isinstance(self.shell, SshShell):
+            there = self.shell.ask(["test", "-s", self.data])[0] == 0
+            self.shell.ask(["rm", "-rf", os.path.dirname(self.data)])  # noqa: PTH120 - of another machine
+        else:
+            there = Path(self.data).exists()
+            Path(self.data).unlink(missing_ok=True)
         return there
-
-
-@dataclass(frozen=True)
-class _There:
-    shell: SshShell
-    node: str
-
-    @property
-    def suffix(self) -> str:
-        return f"-{self.node}"
-
-    @property
-    def place(self) -> str:
-        return f" on node {self.node}"
-
-    def launch(self, name: str, arguments: Sequence[str], output: Path) -> Launched:
-        program = self.shell.launch(name, arguments, {"LC_ALL": "C"}, output)
-        program.go()
-        return program
-
-    def remove(self, data: str) -> bool:
-        there = self.shell.ask(["test", "-s", data])[0] == 0
-        self.shell.ask(["rm", "-rf", os.path.dirname(data)])  # noqa: PTH120 - of another machine
-        return there
-
-
-@dataclass(frozen=True)
-class _Recording:
-    machine: _Machine
-    data: str
-    recorder: Launched
 
 
 @dataclass(frozen=True)
@@ -118,12 +82,11 @@ class Perf:
         recordings: list[_Recording] = []
         missing = [] if shells else ["no node has a shell: no profile"]
         for node, shell in shells.items():
-            machine = _There(shell, node) if isinstance(shell, SshShell) else _Here(processes)
             try:
                 if not shell.has("perf"):
                     missing.append(f"perf is not installed on node {node}: no profile of it")
                     continue
-                recordings.append(_record(machine, node, shell, folder))
+                recordings.append(_record(processes, node, shell, folder))
             except RunnerError as error:
                 missing.append(f"no profile of node {node}: {error.problem}")
         return cls(tuple(recordings), processes, folder, tuple(missing))
@@ -131,7 +94,7 @@ class Perf:
     def stop(self) -> None:
         """End the recordings at this moment; `collect` waits for their files."""
         for one in self.recordings:
-            self.processes.send(one.recorder, signal.SIGINT)
+            one.recorder.send(signal.SIGINT)
 
     def collect(self, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
         """Write the reports of stopped recordings and add them to the run's files; return notes on missing profiles."""
@@ -140,7 +103,7 @@ class Perf:
             try:
                 notes += self._collect_one(one, run, files)
             except RunnerError as error:
-                notes.append(f"no profile{one.machine.place}: {error.problem}")
+                notes.append(f"no profile{one.place}: {error.problem}")
         return notes
 
     def _collect_one(self, one: _Recording, run: PlannedRun, files: dict[PurePosixPath, Path]) -> list[str]:
@@ -148,19 +111,19 @@ class Perf:
         self.processes.stop(one.recorder)
         reports: dict[PurePosixPath, Path] = {}
         for name, options in _REPORTS.items():
-            report = self.folder / f"{name}{one.machine.suffix}.txt"
+            report = self.folder / f"{name}{one.suffix}.txt"
             arguments = [*_WITHOUT_REMARKS, "perf", "report", "--stdio", "--comm", "postgres", *options, "-i", one.data]
-            reporter = one.machine.launch("perf report", arguments, report)
+            reporter = _launch(self.processes, one.shell, "perf report", arguments, report)
             self.processes.wait(reporter, timeout_s=_TIMEOUT_S)
             self.processes.stop(reporter)
-            reports[perf_report(run, f"{name}{one.machine.suffix}")] = report
-        if not one.machine.remove(one.data):
-            return [_NOTHING.format(place=one.machine.place)]
+            reports[perf_report(run.configuration.resource, f"{name}{one.suffix}", run.iteration)] = report
+        if not one.remove():
+            return [_NOTHING.format(place=one.place)]
         files.update(reports)
         return []
 
 
-def _record(machine: _Machine, node: str, shell: Shell, folder: Path) -> _Recording:
+def _record(processes: Processes, node: str, shell: Shell, folder: Path) -> _Recording:
     data = str(folder / "perf.data")
     if isinstance(shell, SshShell):
         code, output = shell.ask(["mktemp", "-d"])
@@ -168,4 +131,18 @@ def _record(machine: _Machine, node: str, shell: Shell, folder: Path) -> _Record
             raise RunnerError(f"mktemp on node {node}: {' '.join(output.split())}")
         data = f"{output.strip()}/perf.data"
     arguments = ["perf", "record", "--all-cpus", "-F", str(_FREQUENCY_HZ), "-g", "-o", data]
-    return _Recording(machine, data, machine.launch("perf", arguments, folder / f"perf{machine.suffix}.log"))
+    log = folder / f"perf{_suffix(shell, node)}.log"
+    return _Recording(shell, node, data, _launch(processes, shell, "perf", arguments, log))
+
+
+def _suffix(shell: Shell, node: str) -> str:
+    return f"-{node}" if isinstance(shell, SshShell) else ""
+
+
+def _launch(processes: Processes, shell: Shell, name: str, arguments: Sequence[str], output: Path) -> Launched:
+    """Start perf on the machine of a shell."""
+    if not isinstance(shell, SshShell):
+        return processes.launch(name, arguments, output=output)
+    program = shell.launch(name, arguments, {"LC_ALL": "C"}, output)
+    program.go()
+    return program

@@ -104,15 +104,14 @@ def count_sessions(snapshots: Sequence[Snapshot], user: str) -> dict[str, int]:
         snapshots: files of `pg_stat_activity`.
         user: role of the main clients.
     """
-    return {one.node: _sessions(read_client(one.output, "activity_samples"), user) for one in snapshots}
-
-
-def _sessions(samples: pl.DataFrame, user: str) -> int:
     text = {name: pl.col(name).cast(pl.String).fill_null("") for name in ("backend_type", "user", "application")}
-    mine = samples.filter(
-        text["backend_type"] == "client backend", text["user"] == user, ~text["application"].str.contains(_NO_CLIENT)
-    )
-    seen = mine.group_by("pid", "backend_start").agg(pl.len())
-    # A client may first open a short session to inspect the table, which carries no load.
-    lasting = seen.filter(pl.col("len") > 1)
-    return lasting.height or seen.height
+    is_client = text["backend_type"] == "client backend", text["user"] == user
+    counts = {}
+    for one in snapshots:
+        mine = read_client(one.output, "activity_samples").filter(
+            *is_client, ~text["application"].str.contains(_NO_CLIENT)
+        )
+        seen = mine.group_by("pid", "backend_start").agg(pl.len())
+        # A client may first open a short session to inspect the table, which carries no load.
+        counts[one.node] = seen.filter(pl.col("len") > 1).height or seen.height
+    return counts

@@ -9,7 +9,7 @@ from typing import Self
 
 from citus_analysis.runner.experiment_file.measuring import Samplers
 from citus_analysis.runner.observe.reached_nodes import Reached, count_sessions
-from citus_analysis.runner.observe.snapshots import ActivitySampling, Counters, Snapshot, snapshot_costs, start_activity
+from citus_analysis.runner.observe.snapshots import ActivitySampling, Counters, Snapshot, start_activity
 from citus_analysis.runner.systems.system import ConnectionInfo, Target
 
 
@@ -60,5 +60,9 @@ class ServerRecording:
             asked,
             count_sessions(seen, connection.user),
             executed if executed.keys() >= set(asked) else {},
-            snapshot_costs(self.activity),
+            {
+                one.snapshot.node: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each"
+                for one in self.activity
+                if one.taken
+            },
         )

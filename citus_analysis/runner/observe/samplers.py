@@ -1,8 +1,8 @@
 """Samplers during the load on every node with a shell: iostat, vmstat, and the kernel's own counters.
 
 Example:
-    >>> sampler_arguments("iostat", interval_s=1)
-    ['iostat', '-x', '-t', '1']
+    >>> start_samplers(Samplers(), {}, Path())  # without a node that has a shell
+    ([], [])
 """
 
 from __future__ import annotations
@@ -57,16 +57,6 @@ class Sampled:
     sampling: Sampling
 
 
-def chosen_samplers(samplers: Samplers) -> list[str]:
-    """Names of the samplers that an experiment requests."""
-    return [name for name in _ARGUMENTS if getattr(samplers, name)]
-
-
-def sampler_arguments(name: str, *, interval_s: int) -> list[str]:
-    """Program and arguments of a sampler."""
-    return [*_ARGUMENTS[name], str(interval_s)]
-
-
 def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path) -> tuple[list[Sampled], list[str]]:
     """Start the samplers on all nodes.
 
@@ -76,8 +66,8 @@ def start_samplers(samplers: Samplers, shells: Mapping[str, Shell], folder: Path
     started: list[Sampled] = []
     skipped: list[str] = []
     for node, shell in shells.items():
-        for name in chosen_samplers(samplers):
-            arguments = sampler_arguments(name, interval_s=samplers.interval_s)
+        for name in (name for name in _ARGUMENTS if getattr(samplers, name)):
+            arguments = [*_ARGUMENTS[name], str(samplers.interval_s)]
             if not shell.has(arguments[0]):
                 skipped.append(f"{arguments[0]} is not installed on node {node}: no samples of {name}")
                 continue

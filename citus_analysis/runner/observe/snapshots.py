@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -153,7 +153,10 @@ class Counters:
         for view in sorted(there):
             self._take_view(node, connection, view)
         if (view := "pg_stat_statements", node.name) in self.snapshots:
-            self.statements.setdefault(node.name, []).append(_executed(connection))
+            # On the benchmark's table so far, except on its shards, which nodes send to each other.
+            text = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query ~ %s AND query !~ %s"
+            calls = query(connection, text, rf"\m{TABLE}\M", rf"\m{TABLE}_[0-9]")[0][0]
+            self.statements.setdefault(node.name, []).append(int(calls))
 
     def _take_view(self, node: Node, connection: Connection, view: str) -> None:
         known = self.snapshots.get((view, node.name))
@@ -208,22 +211,7 @@ def _listed(columns: Collection[str], source: str) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(source, column) for column in columns)
 
 
-def _executed(connection: Connection) -> int:
-    """Number of statements on the benchmark's table so far, except on its shards, which nodes send to each other."""
-    text = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query ~ %s AND query !~ %s"
-    return int(query(connection, text, rf"\m{TABLE}\M", rf"\m{TABLE}_[0-9]")[0][0])
-
-
 def _copied(connection: Connection, rows: sql.Composed, *, header: bool) -> bytes:
     options = sql.SQL("FORMAT csv, HEADER" if header else "FORMAT csv")
     with connection.cursor().copy(sql.SQL("COPY ({}) TO STDOUT ({})").format(rows, options)) as copy:
         return b"".join(bytes(piece) for piece in copy)
-
-
-def snapshot_costs(samplings: Sequence[ActivitySampling]) -> Mapping[str, str]:
-    """Node -> number and mean cost of its snapshots, in words."""
-    return {
-        one.snapshot.node: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each"
-        for one in samplings
-        if one.taken
-    }

@@ -81,7 +81,8 @@ class Durations:
             limit_s = self._limits.duration_s or self._limits.timeout_s
             return self._warmup_s + limit_s
         around_s = fmean(spent.total_s - spent.measuring_s for spent in ended)
-        return around_s + (self._limits.duration_s or self._operations_s(run, ended))
+        operations_per_s = sum(spent.operations for spent in ended) / sum(spent.measuring_s for spent in ended)
+        return around_s + (self._limits.duration_s or run.configuration.operations / operations_per_s)
 
     def left(self, runs: Sequence[PlannedRun]) -> Estimate:
         """The time that runs will take, one after the other."""
@@ -90,11 +91,6 @@ class Durations:
 
     def _ended(self) -> list[_Spent]:
         return [spent for several in self._spent.values() for spent in several]
-
-    @staticmethod
-    def _operations_s(run: PlannedRun, ended: Sequence[_Spent]) -> float:
-        operations_per_s = sum(spent.operations for spent in ended) / sum(spent.measuring_s for spent in ended)
-        return run.configuration.operations / operations_per_s
 
 
 def _spent(run: PlannedRun, entries: Sequence[Entry]) -> _Spent | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
@@ -99,7 +99,7 @@ def configurations(experiment: Experiment) -> list[Configuration]:
     used = {workload: _used_names(experiment, workload) for workload in matrix.workloads}
     combined = (
         Configuration(
-            resource=_resource(experiment, *combination, settings),
+            resource=_resource(experiment, combination, settings),
             set_up=_set_up(experiment, protocol, settings),
             phase="load" if workload.startswith("load") else "run",
             workload=_workload_name(experiment, workload),
@@ -174,8 +174,14 @@ def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> 
         return [PlannedRun(one, i) for one in chosen for i in range(1, last[one.resource] + 1)]
     if experiment.order == "study":
         return _by_size(chosen, last)
-    blocks = (_shuffled_block(chosen, i, experiment.seed) for i in range(1, max(last.values()) + 1))
-    return [run for block in blocks for run in block if run.iteration <= last[run.configuration.resource]]
+    # A block's order depends on seed and iteration alone, so that more iterations do not change the earlier blocks.
+    # The seed is a string because seeding by text is documented to be stable between Python versions.
+    return [
+        PlannedRun(one, i)
+        for i in range(1, max(last.values()) + 1)
+        for one in random.Random(f"{experiment.seed}/{i}").sample(chosen, k=len(chosen))  # noqa: S311 (no secret)
+        if i <= last[one.resource]
+    ]
 
 
 def keeps_table(experiment: Experiment, configuration: Configuration) -> bool:
@@ -198,6 +204,8 @@ def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str
         >>> [(run.configuration.resource[8:], table) for run, table in zip(plan, table_before(study, plan))]
         [('load', 'emptied'), ('a', 'kept'), ('d', 'kept'), ('loade', 'emptied'), ('e', 'kept')]
     """
+    # Shards are moved to the workers of the next run, without making the table again.
+    is_rebalanced = isinstance(experiment.target, ClusterTarget) and experiment.target.growth == "rebalance"
     actions: list[str] = []
     held: Configuration | None = None  # whose records are in the table
     before: Configuration | None = None
@@ -206,7 +214,7 @@ def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str
         if now.own_tables:
             actions.append("own")
             continue
-        moves = before is not None and _grows(experiment, before, now)
+        moves = before is not None and is_rebalanced and 0 < before.workers < now.workers
         fits = held is not None and (held.size == now.size or (moves and held.records == now.records))
         action = "emptied" if now.phase == "load" else "kept" if keeps_table(experiment, now) and fits else "filled"
         actions.append(f"moved, {action}" if moves else action)
@@ -214,17 +222,15 @@ def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str
     return actions
 
 
-def _grows(experiment: Experiment, before: Configuration, now: Configuration) -> bool:
-    """Whether the shards are moved to the workers of the next run, without making the table again."""
-    is_rebalanced = isinstance(experiment.target, ClusterTarget) and experiment.target.growth == "rebalance"
-    return is_rebalanced and 0 < before.workers < now.workers
-
-
 def _by_size(chosen: Sequence[Configuration], last: Mapping[str, int]) -> list[PlannedRun]:
     """All iterations of one size before the next; within an iteration, workloads in the order of the study."""
     sizes = dict.fromkeys(configuration.size for configuration in chosen)
     of_size = ([one for one in chosen if one.size == size] for size in sizes)
-    ordered = (sorted(several, key=_place_in_study) for several in of_size)
+    # Workloads of the experiment's own come last, in the matrix' order: the study had none.
+    ordered = (
+        sorted(several, key=lambda one: _STUDY_ORDER.get((one.phase, one.workload), len(_STUDY_ORDER)))
+        for several in of_size
+    )
     return [
         PlannedRun(one, iteration)
         for several in ordered
@@ -234,47 +240,28 @@ def _by_size(chosen: Sequence[Configuration], last: Mapping[str, int]) -> list[P
     ]
 
 
-def _place_in_study(configuration: Configuration) -> int:
-    # Workloads of the experiment's own come last, in the matrix' order: the study had none.
-    place = (configuration.phase, configuration.workload)
-    return _STUDY_ORDER.index(place) if place in _STUDY_ORDER else len(_STUDY_ORDER)
-
-
-def _shuffled_block(chosen: list[Configuration], iteration: int, seed: int) -> Iterator[PlannedRun]:
-    # A block's order depends on seed and iteration alone, so that more iterations do not change the earlier blocks.
-    # The seed is a string because seeding by text is documented to be stable between Python versions.
-    order = random.Random(f"{seed}/{iteration}").sample(chosen, k=len(chosen))  # noqa: S311 (no secret)
-    return (PlannedRun(configuration, iteration) for configuration in order)
-
-
 #: The load phases insert the tables of core workloads; a to d and f share a table.
 _WORKLOAD_LETTER: Final = {"load": "A", "load-e": "E"}
 
 _INSERTING: Final = ("D", "E")
 
 #: Loads come before the workloads that need their table; D and E insert records, so they come last.
-_STUDY_ORDER: Final = (
-    ("load", "A"),
-    *(("run", letter) for letter in "ABCFD"),
-    ("load", "E"),
-    ("run", "E"),
-)
+_STUDY_ORDER: Final = {
+    place: number
+    for number, place in enumerate(
+        [("load", "A"), *(("run", letter) for letter in "ABCFD"), ("load", "E"), ("run", "E")]
+    )
+}
 
 
 def _resource(
     experiment: Experiment,
-    workers: int,
-    threads: int,
-    workload: str,
-    records: int,
-    operations: int,
-    drivers: int,
-    protocol: str | None,
-    monitored: bool,
+    combination: tuple[int, int, str, int, int, int, str | None, bool],
     settings: tuple[tuple[str, Setting], ...],
 ) -> str:
     """The resource's name: always with workers, threads and workload, and with the values of other axes that vary."""
     matrix = experiment.matrix
+    workers, threads, workload, records, operations, drivers, protocol, monitored = combination
     optional = [
         (len(matrix.records) > 1, f"r{records}"),
         (len(matrix.operations) > 1 and not workload.startswith("load"), f"o{operations}"),

@@ -6,15 +6,12 @@ Example:
     >>> plan = make_plan(parse_experiment({"name": "x", "matrix": {"workloads": ["c"], "threads": [4]}}))
     >>> client_log(plan[0], part=0).as_posix()
     'x-w0-t4-c/YCSB/raw/run_C_4_10000_10000_1_0_x-w0-t4-c_1_0.log'
-    >>> server_log(plan[0], "1").as_posix()
-    'x-w0-t4-c/pglogs/PGLOG-1-1.log'
 """
 
 from __future__ import annotations
 
 from pathlib import Path, PurePath, PurePosixPath
 
-from citus_analysis import study_tree
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.study_tree import ClientName
@@ -39,11 +36,6 @@ that names it)
     return path
 
 
-def resource_folder(run: PlannedRun) -> PurePosixPath:
-    """Folder of the run's resource, relative to the tree."""
-    return PurePosixPath(run.configuration.resource)
-
-
 def client_log(run: PlannedRun, *, part: int, monitor: bool = False) -> PurePosixPath:
     """Output of one load generator."""
     configuration = run.configuration
@@ -60,28 +52,3 @@ def client_log(run: PlannedRun, *, part: int, monitor: bool = False) -> PurePosi
         drivers=configuration.drivers,
         part=part,
     ).path
-
-
-def server_log(run: PlannedRun, node: str) -> PurePosixPath:
-    """Server log of one node."""
-    return study_tree.server_log(run.configuration.resource, node, run.iteration)
-
-
-def sampler_output(run: PlannedRun, sampler: str, node: str) -> PurePosixPath:
-    """Output of a sampler on one node."""
-    return study_tree.sampler_output(run.configuration.resource, sampler, node, run.iteration)
-
-
-def perf_report(run: PlannedRun, report: str) -> PurePosixPath:
-    """A report of perf."""
-    return study_tree.perf_report(run.configuration.resource, report, run.iteration)
-
-
-def plan_file(run: PlannedRun, node: str) -> PurePosixPath:
-    """Plans recorded on one node."""
-    return study_tree.plan_file(run.configuration.resource, node, run.iteration)
-
-
-def snapshot_file(run: PlannedRun, view: str, node: str) -> PurePosixPath:
-    """Snapshots of a view of one node."""
-    return study_tree.snapshot_file(run.configuration.resource, view, node, run.iteration)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 
 import yaml
@@ -16,7 +14,8 @@ from citus_analysis.errors import EnvironmentChangedError
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.experiment_file.fields import setting_text
 from citus_analysis.runner.planning.plan import Configuration
-from citus_analysis.runner.systems.state.shards import PLACEMENT_COLUMNS, placement_rows
+from citus_analysis.runner.records.outcomes import write_csv
+from citus_analysis.runner.systems.state.shards import PLACEMENT_COLUMNS
 from citus_analysis.runner.systems.system import Description, Node, Placement
 from citus_analysis.study_tree import CONFIG_NAMES
 
@@ -48,7 +47,7 @@ def write_description(
         **description.facts,
         "nodes": {node.nodeid: _node(node) for node in nodes if node.nodeid is not None},
         "shard_count": _shard_count(description.shards),
-        "settings": _settings(configuration) | dict(description.settings),
+        "settings": {name: setting_text(value) for name, value in configuration.settings} | dict(description.settings),
         "settings_by_node": {node: dict(read) for node, read in description.settings_by_node.items()},
         "growth": asdict(description.growth) if description.growth else None,
         "task_level": description.task_level,
@@ -56,12 +55,13 @@ def write_description(
         "skipped": list(description.skipped),
         "measured": {iteration: dict(seen) for iteration, seen in (measured or {}).items()},
     }
-    _write(folder / CONFIG_NAMES[0], yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    with open_output(folder / CONFIG_NAMES[0]) as out:
+        out.write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
     if any(node.nodeid is not None for node in nodes):
         rows = [(node.nodeid, node.groupid, node.host, node.port, "primary") for node in nodes]
-        _write_csv(folder / "pg_dist_node.csv", _NODE_COLUMNS, rows)
+        write_csv(folder / "pg_dist_node.csv", _NODE_COLUMNS, rows)
     if description.shards:
-        _write_csv(folder / "pg_dist_shard.csv", PLACEMENT_COLUMNS, placement_rows(description.shards))
+        write_csv(folder / "pg_dist_shard.csv", PLACEMENT_COLUMNS, [astuple(one) for one in description.shards])
 
 
 def _shard_count(placements: Sequence[Placement]) -> int | None:
@@ -120,21 +120,6 @@ was '2 cores', is '4 cores' (restore it, or start again with another --out)
         )
 
 
-def _settings(configuration: Configuration) -> dict[str, str]:
-    return {name: setting_text(value) for name, value in configuration.settings}
-
-
 def _node(node: Node) -> dict[str, object]:
     known = {"node": f"{node.host}:{node.port}", "groupid": node.groupid, "pglog_number": node.name}
     return {name: value for name, value in known.items() if value is not None}
-
-
-def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    _write(path, text.getvalue())
-
-
-def _write(path: Path, text: str) -> None:
-    with open_output(path) as out:
-        out.write(text.encode())

@@ -14,7 +14,6 @@ from typing import Final
 from citus_analysis.errors import InputError
 from citus_analysis.formats import Content, detect_format
 from citus_analysis.runner.planning.plan import PlannedRun
-from citus_analysis.runner.records.artefacts import resource_folder
 
 _IDENTITY: Final = 'files:\n  - pattern: "{iteration}/{part}/**"\n    meta: {role: main}\n'
 
@@ -51,7 +50,7 @@ def collect_left(run: PlannedRun, leaving: Leaving, files: dict[PurePosixPath, P
             if name and (problem := _format_problem(path, name)):
                 problems.append(f"load generator {leaving.part} left {path.name}, {problem}")
                 continue
-            below = resource_folder(run) / ("left" if name else ".left")
+            below = PurePosixPath(run.configuration.resource, "left" if name else ".left")
             files[below / str(run.iteration) / str(leaving.part) / path.relative_to(leaving.folder).as_posix()] = path
             if name:
                 identity = leaving.folder.with_name(f"{leaving.folder.name}.yml")

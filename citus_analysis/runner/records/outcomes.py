@@ -39,11 +39,15 @@ class Outcome:
 
 def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """Write the whole file; it appears only when it is complete."""
+    names = [field.name for field in fields(Outcome)]
+    write_csv(folder / FILE_NAME, names, [[_cell(value) for value in astuple(outcome)] for outcome in outcomes])
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write a table whole or not at all."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Outcome)])
-    writer.writerows([_cell(value) for value in astuple(outcome)] for outcome in outcomes)
-    with open_output(folder / FILE_NAME) as out:
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    with open_output(path) as out:
         out.write(text.getvalue().encode())
 
 

@@ -89,7 +89,7 @@ class Cluster:
         self._relation = None if configuration.own_tables else TABLE
         self._emptied = None
         self._monitored = configuration.monitored
-        with self._connection() as connection:
+        with self.connect() as connection:
             if configuration.own_tables:
                 if self.system == "citus":
                     self._spread.let_workers_have_shards(connection, self._all, configuration.workers)
@@ -114,20 +114,20 @@ class Cluster:
         role = user or self._target.user
         return ConnectionInfo(chosen, self._target.database, role, self._password(role, chosen))
 
-    def connect(self, node: Node) -> sql.Connecting:
+    def connect(self, node: Node | None = None) -> sql.Connecting:
         """A session as the user of the experiment."""
-        return self._connection(node)
+        return sql.connect(node or self._all[0], database=self._target.database, user=self._target.user)
 
     def describe(self) -> Description:
         """Versions and settings of the first node, the matrix' settings of every node, and the table's placements."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             version = str(sql.query(connection, "SELECT version()")[0][0])
             settings = sql.read_settings(connection) if self._can.settings else {}
             citus = sql.query(connection, "SELECT citus_version()") if self.system == "citus" else []
             shards = read_placements(connection, self._relation) if self.system == "citus" else []
             is_probed = self._monitored and self.system == "citus"
             self._task_level = probe_task_level(connection, self._relation) if is_probed else None
-        by_node = read_by_node(self._all, self._asked, self._connection)
+        by_node = read_by_node(self._all, self._asked, self.connect)
         facts: dict[str, object] = {"system": self.system, "postgres_version": version}
         if citus:
             facts["citus_version"] = str(citus[0][0])
@@ -135,7 +135,7 @@ class Cluster:
         return Description(
             {**facts, **{name: value for name, value in stated.items() if value is not None}},
             {**settings, **common_settings(by_node)},
-            self._skipped(),
+            (*(f"{self.system} has no {phrase}" for phrase in self._can.missing()), *self._logs.skipped()),
             settings_by_node=by_node,
             shards=shards,
             growth=self._spread.growth(),
@@ -144,11 +144,11 @@ class Cluster:
 
     def settle(self, steps: Sequence[str]) -> None:
         """VACUUM the table, which Citus propagates to its workers, and CHECKPOINT every node in use."""
-        sql.settle(self._connection, self.nodes(), steps)
+        sql.settle(self.connect, self.nodes(), steps)
 
     def fill(self, records: int) -> None:
         """COPY the records into the emptied table."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             self._emptied = empty_table(connection, truncate=self._can.truncate)
             sql.fill_table(connection, records, maintain=self._can.truncate)
 
@@ -158,13 +158,13 @@ class Cluster:
 
     def count(self) -> int:
         """Rows of the table."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             return sql.count_rows(connection)
 
     def set_monitor(self, monitor: Monitor) -> None:
         """Create the monitor role and its log settings; Citus propagates both to its workers."""
         if self._can.roles:
-            with self._connection() as connection:
+            with self.connect() as connection:
                 level = level_of(monitor, self._task_level) if self.system == "citus" else None
                 password = monitor_password(monitor)
                 sql.make_monitor_role(connection, monitor, password, level=level, relation=self._relation)
@@ -209,16 +209,13 @@ class Cluster:
     def _workers(self) -> list[Node]:
         return [node for node in self._all if node.role == "worker"]
 
-    def _connection(self, node: Node | None = None) -> sql.Connecting:
-        return sql.connect(node or self._all[0], database=self._target.database, user=self._target.user)
-
     def _add_workers(self, workers: int) -> None:
         """Add the workers that the run needs and the cluster lacks, if the experiment may add nodes."""
         self._spread.begin()
         lacking = workers - len(self._workers())
         if lacking <= 0 or not self._target.add_nodes:
             return
-        with self._connection() as connection:
+        with self.connect() as connection:
             self._spread.add_workers(connection, lacking)
         self._all = discover_nodes(self._target)
         self._logs.add(self._all)
@@ -230,17 +227,14 @@ class Cluster:
                 way_out="set target.reload_with: alter_system, or vary them between experiments",
             )
         for node in self._all if settings else ():
-            with self._connection(node) as connection:
+            with self.connect(node) as connection:
                 check_settable(connection, node, settings)
 
     def _set(self, settings: Mapping[str, str]) -> None:
         self._asked = dict(settings)
         for node in self._all if settings else ():
             self._found.note_settings(node, settings)
-            with self._connection(node) as connection:
+            with self.connect(node) as connection:
                 alter_system(connection, settings)
-            with self._connection(node) as connection:
+            with self.connect(node) as connection:
                 check_in_force(connection, node, settings)
-
-    def _skipped(self) -> tuple[str, ...]:
-        return (*(f"{self.system} has no {phrase}" for phrase in self._can.missing()), *self._logs.skipped())

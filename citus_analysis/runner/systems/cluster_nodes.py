@@ -18,7 +18,10 @@ def discover_nodes(target: ClusterTarget) -> list[Node]:
     Raises:
         RunnerError: the first node does not answer, or pg_dist_node does not list the coordinator.
     """
-    listed = [_as_node(address, number) for number, address in enumerate(_coordinator_first(target.nodes))]
+    listed = []
+    for number, one in enumerate(sorted(target.nodes, key=lambda address: address.role != "coordinator")):
+        first_worker = 0 if one.role == "coordinator" else 1
+        listed.append(Node(one.name or str(max(number, first_worker)), one.host, one.port, one.role))
     if target.system != "citus" or not target.discover:
         return listed
     coordinator = listed[0]
@@ -65,26 +68,13 @@ class NodeShells:
             address = address_of(node, self._target)
             if address is None or address.shell == "none" or (address.host, address.shell) in self._shells:
                 continue
-            self._shells[address.host, address.shell] = node.name, _open_shell(address, processes)
+            shell: Shell = LocalShell(processes)
+            if address.shell == "ssh":
+                shell = SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
+            self._shells[address.host, address.shell] = node.name, shell
         return dict(self._shells.values())
 
     def close(self) -> None:
         """Close every connection."""
         for _node, shell in self._shells.values():
             shell.close()
-
-
-def _open_shell(address: NodeAddress, processes: Processes) -> Shell:
-    if address.shell == "local":
-        return LocalShell(processes)
-    return SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)
-
-
-def _coordinator_first(addresses: list[NodeAddress]) -> list[NodeAddress]:
-    return sorted(addresses, key=lambda address: address.role != "coordinator")
-
-
-def _as_node(address: NodeAddress, number: int) -> Node:
-    first_worker = 0 if address.role == "coordinator" else 1
-    name = address.name or str(max(number, first_worker))
-    return Node(name, address.host, address.port, address.role)

@@ -12,6 +12,7 @@ from typing import Final, LiteralString
 
 import psycopg
 from psycopg import sql
+from psycopg.errors import Diagnostic
 from psycopg.rows import TupleRow
 
 from citus_analysis.errors import RunnerError
@@ -86,6 +87,21 @@ def query(connection: Connection, text: LiteralString | sql.Composed, *values: o
     """Execute a statement; return its rows, if it has any."""
     cursor = connection.execute(text, values or None)
     return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def notices(connection: Connection) -> Iterator[list[str]]:
+    """The server's notices while the context lasts."""
+    heard: list[str] = []
+
+    def hear(message: Diagnostic) -> None:
+        heard.append(message.message_primary or "")
+
+    connection.add_notice_handler(hear)
+    try:
+        yield heard
+    finally:
+        connection.remove_notice_handler(hear)
 
 
 def read_settings(connection: Connection, names: Collection[str] = SETTINGS_DESCRIBED) -> dict[str, str]:

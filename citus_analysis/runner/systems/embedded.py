@@ -76,7 +76,8 @@ class Embedded:
 
     def prepare(self, configuration: Configuration) -> None:
         """Start servers with the configuration's number of workers and settings."""
-        settings = {**self._target.settings, **dict(configuration.settings)}
+        of_citus = _CITUS_SETTINGS if configuration.workers else {}
+        settings = {**of_citus, **self._target.settings, **dict(configuration.settings)}
         if configuration.workers and not self.programs.has_extension("citus"):
             raise RunnerError(
                 f"{configuration.workers} workers need the citus extension, which PostgreSQL {self.programs.version} "
@@ -111,17 +112,17 @@ class Embedded:
         nodes = self.nodes()
         return ConnectionInfo(nodes[1:] or nodes, SUPERUSER, user or SUPERUSER)
 
-    def connect(self, node: Node) -> sql.Connecting:
+    def connect(self, node: Node | None = None) -> sql.Connecting:
         """A session as the superuser."""
-        return self._connection(node)
+        return sql.connect(node or self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
 
     def describe(self) -> Description:
         """Versions, settings and this machine's size."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             version = str(sql.query(connection, "SELECT version()")[0][0])
             settings = sql.read_settings(connection)
             shards = read_placements(connection, self._relation) if self.system == "citus" else []
-        by_node = read_by_node(self.nodes(), self._asked, self._connection)
+        by_node = read_by_node(self.nodes(), self._asked, self.connect)
         memory_gib = round(psutil.virtual_memory().total / 2**30)
         return Description(
             {
@@ -138,11 +139,11 @@ class Embedded:
 
     def settle(self, steps: Sequence[str]) -> None:
         """VACUUM of the table, CHECKPOINT of every server."""
-        sql.settle(self._connection, self.nodes(), steps)
+        sql.settle(self.connect, self.nodes(), steps)
 
     def fill(self, records: int) -> None:
         """COPY the records in."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             empty_table(connection)
             sql.fill_table(connection, records)
 
@@ -152,12 +153,12 @@ class Embedded:
 
     def count(self) -> int:
         """Rows of the table."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             return sql.count_rows(connection)
 
     def set_monitor(self, monitor: Monitor) -> None:
         """Create the role with logging, on every node."""
-        with self._connection() as connection:
+        with self.connect() as connection:
             level = level_of(monitor, probe_task_level(connection, self._relation)) if self.system == "citus" else None
             sql.make_monitor_role(connection, monitor, level=level, relation=self._relation)
 
@@ -193,12 +194,12 @@ class Embedded:
         else:
             for server in self._servers:
                 server.stop()
-                server.configure(self._settings(settings, workers=workers))
+                server.configure(settings)
                 server.start()
         self._prepared = (workers, settings)
 
     def _make_table(self) -> None:
-        with self._connection() as connection:
+        with self.connect() as connection:
             if self.system == "citus":
                 workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
                 make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
@@ -211,32 +212,26 @@ class Embedded:
         self._servers = []
         for number in range(workers + 1):
             server = OwnServer(self.programs, self._folder / f"node-{number}", free_port())
-            server.initialise(self._settings(settings, workers=workers))
+            server.initialise(settings)
             server.start()
             self._servers.append(server)
         if workers:
             self._join()
 
-    def _settings(self, settings: dict[str, Setting], *, workers: int) -> dict[str, Setting]:
-        return {**_CITUS_SETTINGS, **settings} if workers else settings
-
     def _join(self) -> None:
         for node in self.nodes():
-            with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+            with self.connect(node) as connection:
                 sql.query(connection, "CREATE EXTENSION citus")
         coordinator, *workers = self.nodes()
-        with self._connection() as connection:
+        with self.connect() as connection:
             sql.query(connection, "SELECT citus_set_coordinator_host(%s, %s)", coordinator.host, coordinator.port)
             for worker in workers:
                 sql.query(connection, "SELECT citus_add_node(%s, %s)", worker.host, worker.port)
 
-    def _connection(self, node: Node | None = None) -> sql.Connecting:
-        return sql.connect(node or self.nodes()[0], database=SUPERUSER, user=SUPERUSER)
-
     def _answer(self) -> bool:
         try:
             for node in self.nodes():
-                with sql.connect(node, database=SUPERUSER, user=SUPERUSER) as connection:
+                with self.connect(node) as connection:
                     sql.query(connection, "SELECT 1")
         except RunnerError:
             # A server that died in the run before is made again.
@@ -258,19 +253,16 @@ def _reachable(folder: Path) -> Path:
 
 def _remove_servers(programs: ServerPrograms, folder: Path) -> None:
     """Stop and remove the servers in the folder, of this runner or of a killed one before it."""
-    for place in [*_elsewhere(folder), folder]:
+    places, pointer = [folder], folder / _ELSEWHERE
+    if pointer.exists():
+        # The recorded temporary folder, if its name is one of ours, because the tree may have another origin.
+        recorded = Path(pointer.read_text(encoding="utf-8"))
+        if recorded.name.startswith(_TEMPORARY) and ".." not in recorded.parts:
+            places.insert(0, recorded)
+    for place in places:
         for node in place.glob("node-*"):
             OwnServer(programs, node, port=0).remove()
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _elsewhere(folder: Path) -> list[Path]:
-    """The recorded temporary folder, if its name is one of ours, because the tree may have another origin."""
-    pointer = folder / _ELSEWHERE
-    if not pointer.exists():
-        return []
-    place = Path(pointer.read_text(encoding="utf-8"))
-    return [place] if place.name.startswith(_TEMPORARY) and ".." not in place.parts else []
 
 
 def _filesystem(folder: Path) -> str:

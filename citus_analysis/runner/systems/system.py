@@ -185,8 +185,8 @@ class Target(Protocol):
     def clients_connect(self, user: str | None = None) -> ConnectionInfo:
         """The connection of load generators."""
 
-    def connect(self, node: Node) -> AbstractContextManager[Connection[TupleRow]]:
-        """A session of the runner's own on a node."""
+    def connect(self, node: Node | None = None) -> AbstractContextManager[Connection[TupleRow]]:
+        """A session of the runner's own on a node; default: the first."""
 
     def describe(self) -> Description:
         """Versions, settings, hardware."""

@@ -54,7 +54,9 @@ def time_histogram(
     end: float = (
         frame.group_by(by).agg(pl.col(column).quantile(until_percentile / 100, "higher"))[column].to_numpy().max()
     )
-    width = _round_width(end / bins)
+    # The next larger width that reads well on an axis.
+    power = 10.0 ** math.floor(math.log10(max(end / bins, 1e-6)))
+    width = next(factor * power for factor in _ROUND if factor * power >= end / bins)
     last = int(end // width) + 1
     number = (pl.col(column) / width).floor().cast(pl.Int64)
     whole = frame.group_by(by, maintain_order=True).agg(
@@ -65,20 +67,7 @@ def time_histogram(
     return (
         grid.join(counts, on=[by, "bin"], how="left", maintain_order="left")
         .with_columns(pl.col("count").fill_null(0))
-        .select(
-            by,
-            low_ms=pl.col("bin") * width,
-            high_ms=(pl.col("bin") + 1) * width,
-            count="count",
-            share_percent=100 * pl.col("count") / pl.col("n"),
-            n="n",
-            beyond="beyond",
-            largest_ms="largest_ms",
-        )
+        .with_columns(low_ms=pl.col("bin") * width, high_ms=(pl.col("bin") + 1) * width)
+        .with_columns(share_percent=100 * pl.col("count") / pl.col("n"))
+        .select(by, *_COLUMNS)
     )
-
-
-def _round_width(width: float) -> float:
-    """The next larger width that reads well on an axis."""
-    power = 10.0 ** math.floor(math.log10(max(width, 1e-6)))
-    return next(factor * power for factor in _ROUND if factor * power >= width)

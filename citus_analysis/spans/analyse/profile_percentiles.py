@@ -42,8 +42,6 @@ def profile_percentiles(
     *,
     by: Sequence[str] = ("statement_kind", "executed"),
     quantities: Sequence[str] = tuple(QUANTITIES),
-    percentiles: Sequence[float] = PERCENTILES,
-    skip_first: int = 0,
     level: float = LEVEL,
 ) -> pl.DataFrame:
     """Percentiles of T, P, W, C and L with intervals, of the statements that :func:`coarse_profile` averages.
@@ -63,29 +61,21 @@ def profile_percentiles(
     given = as_polars(statements)
     in_order = [name for name in IN_ORDER if name in given.columns]
     needed = [*by, *_RUN, *in_order, *(QUANTITIES[symbol] for symbol in quantities)]
-    kept = after_warm_up(given, skip_first, needed)
+    kept = after_warm_up(given, 0, needed)
     rows: list[dict[str, object]] = []
     # Only places are sorted and divided: copies of all columns would be most of the memory of a report.
     places = kept.select(*by, place=pl.int_range(pl.len(), dtype=pl.UInt32))
-    for key, part in strata_of(places[_time_order(kept, in_order)], by):
+    if in_order:
+        places = places[kept.select(pl.arg_sort_by(in_order, nulls_last=True)).to_series()]
+    for key, part in strata_of(places, by):
         for symbol in quantities:
             values = kept.select(*_RUN, QUANTITIES[symbol])[part["place"]].drop_nulls(QUANTITIES[symbol])
-            runs = _runs(values, QUANTITIES[symbol])
-            rows += [{**key, "quantity": symbol, **percentile_columns(runs, q, level)} for q in percentiles if runs]
+            of_runs = (one for _, one in values.group_by(_RUN, maintain_order=True))
+            runs = [RunValues(values_of(one, QUANTITIES[symbol])) for one in of_runs]
+            rows += [{**key, "quantity": symbol, **percentile_columns(runs, q, level)} for q in PERCENTILES if runs]
     names = {name: kept.schema[name] for name in by}
     schema = {**names, "quantity": pl.Enum(list(QUANTITIES)), "percentile": pl.Float64(), **ESTIMATES}
     return pl.DataFrame(rows, schema=schema)
-
-
-def _time_order(statements: pl.DataFrame, in_order: Sequence[str]) -> pl.Series:
-    """The places of the statements in the order of time."""
-    if not in_order:
-        return pl.int_range(statements.height, dtype=pl.UInt32, eager=True)
-    return statements.select(pl.arg_sort_by(in_order, nulls_last=True)).to_series()
-
-
-def _runs(part: pl.DataFrame, column: str) -> list[RunValues]:
-    return [RunValues(values_of(one, column)) for _, one in part.group_by(_RUN, maintain_order=True)]
 
 
 def percentile_columns(runs: Sequence[RunValues], q: float, level: float) -> dict[str, object]:
@@ -108,9 +98,7 @@ def _columns(interval: Interval) -> dict[str, object]:
     }
 
 
-def client_percentiles(
-    latencies: pl.DataFrame, by: Sequence[str], percentiles: Sequence[float] = PERCENTILES, *, level: float = LEVEL
-) -> pl.DataFrame:
+def client_percentiles(latencies: pl.DataFrame, by: Sequence[str], *, level: float = LEVEL) -> pl.DataFrame:
     """Means of the percentiles that clients report for each run, with intervals over the runs.
 
     Args:
@@ -124,7 +112,7 @@ def client_percentiles(
     """
     rows: list[dict[str, object]] = []
     for key, part in strata_of(latencies, by):
-        for q in percentiles:
+        for q in PERCENTILES:
             known = part.drop_nulls(f"p{q:g}_us")
             if known.height:
                 values = values_of(known, f"p{q:g}_us")

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
+from citus_analysis.stats.compare.families import holm
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.number_text import percent
 
@@ -176,7 +176,7 @@ def _factor_table(marked: pl.DataFrame) -> pl.DataFrame:
         tail_share=tail_share,
         rest_share=rest_share,
         lift=tail_share / rest_share,
-        p_value=pl.Series(_holm(np.array(p_values)), dtype=pl.Float64),
+        p_value=pl.Series(holm(p_values), dtype=pl.Float64),
     )
     return table.select(pl.exclude("exemplars"), "exemplars").sort("p_value", "factor", "level")
 
@@ -191,14 +191,6 @@ def _levels(marked: pl.DataFrame, column: str) -> pl.DataFrame:
         .agg(in_tail=pl.col("tail").sum(), in_rest=(~pl.col("tail")).sum(), exemplars=slowest)
         .select(pl.lit(column.removeprefix("factor:")).alias("factor"), "level", "in_tail", "in_rest", "exemplars")
     )
-
-
-def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    order = np.argsort(p_values)
-    scaled = p_values[order] * (len(p_values) - np.arange(len(p_values)))
-    corrected = np.empty_like(p_values)
-    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return corrected
 
 
 def autovacuum_seconds() -> pl.Expr:

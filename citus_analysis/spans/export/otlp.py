@@ -12,9 +12,9 @@ file has one `TracesData` object per line, as the OpenTelemetry file exporter wr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import polars as pl
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
@@ -70,11 +70,6 @@ _ATTRIBUTES: Final = {
     "citus.log.source_id": ("source_id", "stringValue"),
     "citus.log.byte_offset": ("byte_offset", "intValue"),
 }
-
-_FACTS: Final = (
-    *("traceId", "spanId", "parentSpanId"),
-    *("name", "code", "startTimeUnixNano", "endTimeUnixNano", "error"),
-)
 
 _FIELDS: Final = {
     "stringValue": "string_value",
@@ -253,45 +248,29 @@ def _resource_facts(node: str) -> dict[str, str]:
     return {"service.name": "citus", "service.instance.id": node}
 
 
-class _Facts(NamedTuple):
-    """A span without its attributes; the fields are the columns of `_FACTS`, in order."""
-
-    trace_id: str
-    span_id: str
-    parent_span_id: str
-    name: str
-    code: Span.SpanKind.ValueType
-    start_unix_ns: str
-    end_unix_ns: str
-    error: str | None
-
-
 def _protobuf(node: str, chunk: pl.DataFrame) -> bytes:
-    facts = map(_Facts._make, chunk.select(_FACTS).iter_rows())
-    values = chunk.select(column for column, _ in _ATTRIBUTES.values()).iter_rows()
-    spans = [_span(*described) for described in zip(facts, values, strict=True)]
+    spans = [
+        Span(
+            trace_id=bytes.fromhex(row["traceId"]),
+            span_id=bytes.fromhex(row["spanId"]),
+            parent_span_id=bytes.fromhex(row["parentSpanId"]),
+            name=row["name"],
+            kind=row["code"],
+            start_time_unix_nano=int(row["startTimeUnixNano"]),
+            end_time_unix_nano=int(row["endTimeUnixNano"]),
+            attributes=[
+                KeyValue(key=key, value=_value(field, row[column]))
+                for key, (column, field) in _ATTRIBUTES.items()
+                if row[column] is not None
+            ],
+            status=Status(code=Status.STATUS_CODE_ERROR) if row["error"] is not None else None,
+        )
+        for row in chunk.iter_rows(named=True)
+    ]
     scope = ScopeSpans(scope=InstrumentationScope(name=_SCOPE), spans=spans, schema_url=SCHEMA_URL)
     of_node = [KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in _resource_facts(node).items()]
     resource = ResourceSpans(resource=Resource(attributes=of_node), scope_spans=[scope], schema_url=SCHEMA_URL)
     return bytes(TracesData(resource_spans=[resource]).SerializeToString())
-
-
-def _span(facts: _Facts, values: Sequence[object]) -> Span:
-    return Span(
-        trace_id=bytes.fromhex(facts.trace_id),
-        span_id=bytes.fromhex(facts.span_id),
-        parent_span_id=bytes.fromhex(facts.parent_span_id),
-        name=facts.name,
-        kind=facts.code,
-        start_time_unix_nano=int(facts.start_unix_ns),
-        end_time_unix_nano=int(facts.end_unix_ns),
-        attributes=[
-            KeyValue(key=key, value=_value(field, value))
-            for (key, (_, field)), value in zip(_ATTRIBUTES.items(), values, strict=True)
-            if value is not None
-        ],
-        status=Status(code=Status.STATUS_CODE_ERROR) if facts.error is not None else None,
-    )
 
 
 def _value(field: str, value: object) -> AnyValue:

@@ -62,8 +62,11 @@ def write_json(
         timed = _timed(placed, statements, numbered, origin)
         written += _write(out, written, _slices(timed))
         tails.append(_tails(timed, linked))
-        tips.append(_tips(timed))
-        del spans, statements, placed, timed  # Before the next ones are read.
+        # Remote executions at which arrows end. An arrow takes time and must end within the slice.
+        end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
+        remotes = timed.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null())
+        tips.append(remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id"))
+        del spans, statements, placed, timed, remotes  # Before the next ones are read.
     written += _write(out, written, [_names(numbered)])
     if tails:
         written += _write(out, written, _arrows(pl.concat(tails), pl.concat(tips)))
@@ -74,18 +77,12 @@ def write_json(
 def _write(out: Sink, before: int, parts: Iterable[pl.DataFrame]) -> int:
     """Write events, separated by commas from those before; return their number."""
     written = 0
-    for lines in _chunks(parts):
+    for chunk in (chunk for part in parts for chunk in part.iter_slices(_CHUNK)):
+        lines = chunk.select(event=pl.struct(pl.all()).struct.json_encode())["event"]
         out.write(b",\n" if before + written else b"\n")
         out.write(",\n".join(lines.to_list()).encode())
         written += len(lines)
     return written
-
-
-def _chunks(parts: Iterable[pl.DataFrame]) -> Iterator[pl.Series]:
-    """Each event as one JSON object, a bounded number at a time."""
-    for part in parts:
-        for chunk in part.iter_slices(_CHUNK):
-            yield chunk.select(event=pl.struct(pl.all()).struct.json_encode())["event"]
 
 
 def _names(numbered: pl.DataFrame) -> pl.DataFrame:
@@ -166,14 +163,6 @@ def _tails(timed: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
     return (
         tasks.select("span_id", "trace_id", *_BASE, "id").join(statements, on="trace_id", how="left").drop("trace_id")
     )
-
-
-def _tips(timed: pl.DataFrame) -> pl.DataFrame:
-    """Remote executions at which arrows end."""
-    # An arrow takes time and must end within the slice.
-    end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
-    remotes = timed.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null())
-    return remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id")
 
 
 def _arrows(tails: pl.DataFrame, tips: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -115,7 +115,7 @@ def write_packets(
     out.write(texts.packet(_FIRST))
     out.write(b"".join(_descriptors(numbered)))
     written = left_out = 0
-    lanes = dict[int, None]()
+    lanes = set[int]()
     for spans, statements in groups:
         placed = lay_out(with_a_time(spans))
         left_out += spans.height - placed.height
@@ -123,8 +123,10 @@ def write_packets(
         del spans, statements, placed
         for lane in events.filter(pl.col("lane") > 0)["uuid"].unique().sort().to_list():
             if lane not in lanes:
-                lanes[lane] = None
-                out.write(_lane(lane))
+                lanes.add(lane)
+                # The track of the n-th tasks of a backend's statements.
+                name = wire.field(2, f"task {lane % _LANES}".encode())
+                out.write(_described(wire.field(1, lane) + name + wire.field(5, lane - lane % _LANES)))
         written += _write(out, events, texts, keys)
         del events  # Before the next spans are read.
     return written, left_out
@@ -155,13 +157,6 @@ def _descriptors(numbered: pl.DataFrame) -> Iterator[bytes]:
         name = f"{'child of ' + str(row['gpid']) if row['child'] else 'session'} [{row['pid']}]"
         thread = wire.field(1, row["process"]) + wire.field(2, row["thread"]) + wire.field(5, name.encode())
         yield _described(wire.field(1, row["thread"] * _LANES) + wire.field(4, thread))
-
-
-def _lane(uuid: int) -> bytes:
-    """The track of the n-th tasks of a backend's statements."""
-    parent = uuid - uuid % _LANES
-    name = wire.field(2, f"task {uuid % _LANES}".encode())
-    return _described(wire.field(1, uuid) + name + wire.field(5, parent))
 
 
 def _described(descriptor: bytes) -> bytes:
@@ -252,31 +247,15 @@ def _fixed(numbers: npt.NDArray[np.uint64] | npt.NDArray[np.float64]) -> wire.By
     return ordered.view(np.uint8).reshape(len(numbers), 8)
 
 
-def _number(values: pl.Series, _: _Texts) -> list[wire.Piece]:
-    return wire.repeated_field(4, values.cast(pl.Int64).to_numpy().view(np.uint64), _NUMBER_BYTES)
-
-
-def _real(values: pl.Series, _: _Texts) -> list[wire.Piece]:
-    return [wire.tag(5, wire.FIXED64), _fixed(values.to_numpy())]
-
-
-def _flag(values: pl.Series, _: _Texts) -> list[wire.Piece]:
-    return wire.repeated_field(2, values.cast(pl.UInt64).to_numpy(), 1)
-
-
-def _text(values: pl.Series, texts: _Texts) -> list[wire.Piece]:
-    return wire.repeated_field(17, texts.numbers(_TEXTS, values), _ID_BYTES)
-
-
 def _digits(values: pl.Series, _: _Texts) -> list[wire.Piece]:
     data = np.frombuffer("".join(values.to_list()).encode("ascii"), np.uint8)
     return wire.length_delimited(6, [data.reshape(len(values), -1)])
 
 
 _VALUES: Final[dict[str, Callable[[pl.Series, _Texts], list[wire.Piece]]]] = {
-    "number": _number,
-    "real": _real,
-    "flag": _flag,
-    "text": _text,
+    "number": lambda values, _: wire.repeated_field(4, values.cast(pl.Int64).to_numpy().view(np.uint64), _NUMBER_BYTES),
+    "real": lambda values, _: [wire.tag(5, wire.FIXED64), _fixed(values.to_numpy())],
+    "flag": lambda values, _: wire.repeated_field(2, values.cast(pl.UInt64).to_numpy(), 1),
+    "text": lambda values, texts: wire.repeated_field(17, texts.numbers(_TEXTS, values), _ID_BYTES),
     "digits": _digits,
 }

@@ -50,28 +50,17 @@ def export_traces(
     if kind not in EXPORTS:
         raise UnknownNameError("trace export", kind, EXPORTS)
     try:
-        return _write(spans, statements, Path(out_path), kind, nodes, log_events)
+        # Protobuf takes a while to import.
+        if kind == "otlp":
+            from citus_analysis.spans.export.otlp import export_otlp
+
+            return export_otlp(spans, statements, out_path, nodes=nodes, log_events=log_events)
+        from citus_analysis.spans.export.perfetto import export_perfetto
+
+        return export_perfetto(spans, statements, out_path)
     except BrokenPipeError:
         raise
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         way_out = "make room, or choose another file"
         raise UsageError(f"cannot be written: {reason}", path=out_path, way_out=way_out) from error
-
-
-def _write(
-    spans: pl.DataFrame | pl.LazyFrame,
-    statements: pl.DataFrame | pl.LazyFrame,
-    path: Path,
-    kind: str,
-    nodes: pl.DataFrame | None,
-    log_events: pl.LazyFrame | None,
-) -> ExportCount:
-    # Protobuf takes a while to import.
-    if kind == "otlp":
-        from citus_analysis.spans.export.otlp import export_otlp
-
-        return export_otlp(spans, statements, path, nodes=nodes, log_events=log_events)
-    from citus_analysis.spans.export.perfetto import export_perfetto
-
-    return export_perfetto(spans, statements, path)

@@ -60,16 +60,13 @@ class Bounds:
     @classmethod
     def joined(cls, parts: Sequence[Bounds]) -> Bounds:
         """All bounds of several parts (at least one)."""
-        return cls(*(np.concatenate(arrays) for arrays in zip(*(part._arrays() for part in parts), strict=True)))
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("time", "low", "high")))
 
     def beyond(self, line: ClockLine) -> Bounds:
         """Bounds on the offset to a third clock, given the line from the child's clock to it."""
         further = line.at(self.time + (self.low + self.high) / 2)
         low, high = line.offset_low - line.offset, line.offset_high - line.offset
         return Bounds(self.time, self.low + further + low, self.high + further + high)
-
-    def _arrays(self) -> tuple[Floats, Floats, Floats]:
-        return self.time, self.low, self.high
 
     def take(self, chosen: NDArray[np.bool_] | Integers) -> Bounds:
         """The bounds of some pairs."""
@@ -78,7 +75,8 @@ class Bounds:
     def parts(self) -> Iterator[Bounds]:
         """The bounds in parts that fit into the processor's cache."""
         for begin in range(0, len(self), _AT_ONCE):
-            yield Bounds(*(values[begin : begin + _AT_ONCE] for values in self._arrays()))
+            chosen = slice(begin, begin + _AT_ONCE)
+            yield Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
 
     def where(self, chosen: NDArray[np.bool_]) -> Bounds:
         """The bounds of some pairs; not copied if all are chosen."""
@@ -246,9 +244,13 @@ def fit_clock(bounds: Bounds) -> ClockLine:
     agreeing = near.where(first.violation(near) <= 1e-6)
     offset_low, offset_high, drift_low, drift_high = _extent(_tightest(_without_delayed(agreeing, first)), first)
     drift = (drift_low + drift_high) / 2
+    # The offset if delays were equal both ways, from the quarter of pairs with the least delay.
+    width = agreeing.high - agreeing.low
+    quick = agreeing.take(width <= np.quantile(width, 0.25))
+    symmetric = float(((quick.low + quick.high) / 2 - drift * (quick.time - reference)).mean())
     return ClockLine(
         reference=reference,
-        offset=min(max(_symmetric(agreeing, reference, drift), offset_low), offset_high),
+        offset=min(max(symmetric, offset_low), offset_high),
         offset_low=offset_low,
         offset_high=offset_high,
         drift=drift,
@@ -266,14 +268,6 @@ def _without_delayed(bounds: Bounds, line: ClockLine) -> Bounds:
     delayed = room < limit
     delayed[np.flatnonzero(room == limit)[: count - int(delayed.sum())]] = True
     return Bounds(bounds.time, bounds.low, np.where(delayed, np.inf, bounds.high))
-
-
-def _symmetric(bounds: Bounds, reference: float, drift: float) -> float:
-    """The offset at the reference if delays were equal both ways, from the quarter of pairs with the least delay."""
-    width = bounds.high - bounds.low
-    quick = bounds.take(width <= np.quantile(width, 0.25))
-    middle = (quick.low + quick.high) / 2 - drift * (quick.time - reference)
-    return float(middle.mean())
 
 
 def _agreeing(bounds: Bounds, reference: float) -> Bounds:

@@ -17,6 +17,7 @@ import polars as pl
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.clocks import TOLERANCE_US
 from citus_analysis.spans.match.matching import Clocks, Matching
+from citus_analysis.spans.match.pairing import microseconds
 from citus_analysis.spans.read.sessions import Sessions, place
 
 #: Columns of the links of statements with children without a task.
@@ -43,8 +44,8 @@ def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
         "gpid",
         "execution",
         parent_node="node",
-        begin=_microseconds(pl.coalesce("start_time", "opener_time")),
-        end=_microseconds(pl.col("end_time")),
+        begin=microseconds(pl.coalesce("start_time", "opener_time")),
+        end=microseconds(pl.col("end_time")),
         number=pl.int_range(pl.len()).over("gpid"),
     )
     children = failed.filter(pl.col("is_child") & pl.col("shard_id").is_not_null()).select(
@@ -53,14 +54,20 @@ def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
         child="execution",
         child_node="node",
         place=place("opener_offset"),
-        child_begin=_microseconds(pl.col("opener_time")),
-        child_end=_microseconds(pl.col("end_time")),
+        child_begin=microseconds(pl.col("opener_time")),
+        child_end=microseconds(pl.col("end_time")),
     )
     if statements.is_empty() or children.is_empty():
         return _no_links()
     by_time = _by_time(statements, children, clocks)
-    rest = children.join(by_time, on="child", how="anti").join(_known_nodes(clocks), on="child_node", how="anti")
-    links = pl.concat([by_time, _by_order(statements, rest)])
+    nodes = sorted({child for _, child in (*clocks.exact, *clocks.guessed)})
+    known = pl.DataFrame({"child_node": nodes}, schema={"child_node": pl.Categorical})
+    rest = children.join(by_time, on="child", how="anti").join(known, on="child_node", how="anti")
+    # Without a known offset, statements and children of one node are paired in order if they are equally many.
+    alone = rest.filter(pl.col("child_node").n_unique().over("gpid") == 1).sort("gpid", "place")
+    numbered = alone.with_columns(number=pl.int_range(pl.len()).over("gpid"), count=pl.len().over("gpid"))
+    by_order = statements.with_columns(count=pl.len().over("gpid")).join(numbered, on=["gpid", "number", "count"])
+    links = pl.concat([by_time, by_order.select("execution", "child", "shard_id")])
     # A statement that two children claim is claimed by neither.
     sure = links.filter(pl.len().over("execution") == 1, pl.len().over("child") == 1).sort("execution")
     return pl.concat([_no_links(), sure.with_columns(match=pl.lit("inferred", LINK["match"]))], how="diagonal")
@@ -80,15 +87,6 @@ def _no_links() -> pl.DataFrame:
     return pl.DataFrame(schema=LINK)
 
 
-def _microseconds(time: pl.Expr) -> pl.Expr:
-    return time.cast(pl.Datetime("us", "UTC")).to_physical().cast(pl.Float64)
-
-
-def _known_nodes(clocks: Clocks) -> pl.DataFrame:
-    known = {child for _, child in (*clocks.exact, *clocks.guessed)}
-    return pl.DataFrame({"child_node": sorted(known)}, schema={"child_node": pl.Categorical})
-
-
 def _by_time(statements: pl.DataFrame, children: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
     lines = {**clocks.guessed, **clocks.exact}
     offsets = pl.DataFrame(
@@ -103,10 +101,3 @@ def _by_time(statements: pl.DataFrame, children: pl.DataFrame, clocks: Clocks) -
         pl.col("child_end") - pl.col("offset") <= pl.col("end") + TOLERANCE_US
     )
     return both.filter(inside).select("execution", "child", "shard_id")
-
-
-def _by_order(statements: pl.DataFrame, children: pl.DataFrame) -> pl.DataFrame:
-    alone = children.filter(pl.col("child_node").n_unique().over("gpid") == 1).sort("gpid", "place")
-    numbered = alone.with_columns(number=pl.int_range(pl.len()).over("gpid"), count=pl.len().over("gpid"))
-    counted = statements.with_columns(count=pl.len().over("gpid"))
-    return counted.join(numbered, on=["gpid", "number", "count"], how="inner").select("execution", "child", "shard_id")

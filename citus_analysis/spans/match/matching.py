@@ -279,20 +279,15 @@ def _without_doubt(
             continue
         chosen = [one.by_nodes.get(key, _NO_ROWS) for one in claims]
         chosen = [rows[flags[rows]] for rows, flags in zip(chosen, proven, strict=True)]
-        if sum(map(len, chosen)) < _LEAST_DOUBTED or _attested(claims, chosen):
+        # Contents may show that the order is not shifted.
+        own = zip(claims, chosen, strict=True)
+        once = sum(int(occur_once(one.stream_of(rows), one.values[rows]).sum()) for one, rows in own)
+        if sum(map(len, chosen)) < _LEAST_DOUBTED or once >= _WITNESSES:
             continue
         for one, rows, flags in zip(claims, chosen, doubtful, strict=True):
             flags[rows] = _may_be_shifted(one, rows, line, logs[key[1]].begins)
     known = zip(claims, proven, doubtful, strict=True)
     return [Verdict(own & ~doubts, doubts, one.alike, one.contradicted) for one, own, doubts in known]
-
-
-def _attested(claims: Sequence[Claims], chosen: Sequence[Integers]) -> bool:
-    """Whether contents show that the order of some pairs is not shifted."""
-    once = (
-        int(occur_once(one.stream_of(rows), one.values[rows]).sum()) for one, rows in zip(claims, chosen, strict=True)
-    )
-    return sum(once) >= _WITNESSES
 
 
 def _may_be_shifted(claims: Claims, rows: Integers, line: ClockLine, child_begins: float) -> Flags:

@@ -38,7 +38,6 @@ from citus_analysis.spans.read.ordered_arrays import (
 from citus_analysis.spans.read.sessions import Sessions, place
 
 _STREAM: Final = ("gpid", "child_node", "stream_shard")
-_NODES: Final = ("parent_node", "child_node")
 
 
 #: Parent node and child node.
@@ -394,9 +393,10 @@ def _side(
     return Side(frame, row, stream, complete, begins, ends, length, values, first, is_shared)
 
 
-def microseconds(column: str) -> pl.Expr:
+def microseconds(time: pl.Expr | str) -> pl.Expr:
     """A time as a number, microseconds since 1970."""
-    return pl.col(column).cast(pl.Datetime("us", "UTC")).to_physical().cast(pl.Float64)
+    at = pl.col(time) if isinstance(time, str) else time
+    return at.cast(pl.Datetime("us", "UTC")).to_physical().cast(pl.Float64)
 
 
 def _in_order(tasks: Side, children: Side) -> Ordered:

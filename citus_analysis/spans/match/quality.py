@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Final
@@ -89,12 +90,9 @@ def match_quality(
         identity: `resource`, `run_id` and `iteration`.
         coverage: the extent of its logs; see :attr:`~citus_analysis.spans.read.sessions.Sessions.coverage`.
     """
-    joined: Counts = {}
-    for part in counts:
-        for nodes, numbers in part.items():
-            known = joined.setdefault(nodes, dict.fromkeys(_COUNTED, 0))
-            for name, number in numbers.items():
-                known[name] += number
+    joined: dict[Nodes, Counter[str]] = defaultdict(lambda: Counter(dict.fromkeys(_COUNTED, 0)))
+    for nodes, numbers in (item for part in counts for item in part.items()):
+        joined[nodes].update(numbers)
     copies = [
         (node, number) for node, number in sorted(zip(coverage["node"], coverage["copies"], strict=True)) if number
     ]
@@ -109,11 +107,7 @@ def match_quality(
         }
         for nodes, own in sorted(joined.items(), key=lambda one: [(name is not None, name or "") for name in one[0]])
     ]
-    return _frame("match_quality", rows)
-
-
-def _frame(name: str, rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=TABLES[name].polars_schema()) if rows else TABLES[name].empty()
+    return pl.DataFrame(rows, schema=TABLES["match_quality"].polars_schema())
 
 
 def _warning(nodes: Nodes, own: Mapping[str, int], clocks: Clocks, copies: Sequence[tuple[str, int]]) -> str | None:
@@ -158,32 +152,28 @@ def clock_offsets(clocks: Clocks, identity: Mapping[str, object]) -> pl.DataFram
         clocks: offsets of the clocks of its nodes.
         identity: `resource`, `run_id` and `iteration`.
     """
-    rows = [row for key, line in clocks.exact.items() if line.pairs for row in _offset_rows(*key, line, "exact")]
-    rows += [row for key, line in clocks.guessed.items() if line.pairs for row in _offset_rows(*key, line, "inferred")]
+    found = (("exact", clocks.exact), ("inferred", clocks.guessed))
+    lines = [(key, line, match) for match, known in found for key, line in known.items() if line.pairs]
+    rows = [row for key, line, match in lines for row in _offset_rows(*key, line, match)]
     rows.sort(key=itemgetter("parent_node", "child_node", "reference_time"))
-    return _frame("clock_offsets", [{**identity, **row} for row in rows])
+    return pl.DataFrame([{**identity, **row} for row in rows], schema=TABLES["clock_offsets"].polars_schema())
 
 
-def _offset_rows(parent: str, child: str, line: ClockLine, match: str) -> list[dict[str, object]]:
+def _offset_rows(parent: str, child: str, line: ClockLine, match: str) -> Iterator[dict[str, object]]:
     count = len(line.pieces)
-    return [
-        _offset_row(parent, child, piece, match, f"; between steps: {number} of {count}" if count > 1 else "")
-        for number, piece in enumerate(line.pieces, 1)
-    ]
-
-
-def _offset_row(parent: str, child: str, line: ClockLine, match: str, which: str) -> dict[str, object]:
-    left_out = f"; {line.contradicting} contradicting pairs left out" if line.contradicting else ""
-    return {
-        "parent_node": parent,
-        "child_node": child,
-        "pairs": line.pairs,
-        "offset_us": line.offset,
-        "offset_low_us": line.offset_low,
-        "offset_high_us": line.offset_high,
-        "drift_ppm": line.drift * 1e6,
-        "drift_low_ppm": line.drift_low * 1e6,
-        "drift_high_ppm": line.drift_high * 1e6,
-        "reference_time": _EPOCH + timedelta(microseconds=round(line.reference)),
-        "method": f"linear programme over causality bounds of {match} pairs{left_out}{which}",
-    }
+    for number, piece in enumerate(line.pieces, 1):
+        left_out = f"; {piece.contradicting} contradicting pairs left out" if piece.contradicting else ""
+        which = f"; between steps: {number} of {count}" if count > 1 else ""
+        yield {
+            "parent_node": parent,
+            "child_node": child,
+            "pairs": piece.pairs,
+            "offset_us": piece.offset,
+            "offset_low_us": piece.offset_low,
+            "offset_high_us": piece.offset_high,
+            "drift_ppm": piece.drift * 1e6,
+            "drift_low_ppm": piece.drift_low * 1e6,
+            "drift_high_ppm": piece.drift_high * 1e6,
+            "reference_time": _EPOCH + timedelta(microseconds=round(piece.reference)),
+            "method": f"linear programme over causality bounds of {match} pairs{left_out}{which}",
+        }

@@ -22,13 +22,10 @@ from citus_analysis.spans.match.clocks import (
     most_agreed_offset,
 )
 from citus_analysis.spans.match.contents import are_alike, occur_once
-from citus_analysis.spans.read.ordered_arrays import Flags, Integers, firsts
+from citus_analysis.spans.read.ordered_arrays import Flags, firsts
 
 Wanted = Literal["once", "alike", "all"]
 _WANTED: Final[tuple[Wanted, ...]] = ("once", "alike", "all")
-
-#: Columns of an alignment; `alike`: both have the same values, and neither fits another that has them.
-ALIGNED: Final = {"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean, "alike": pl.Boolean}
 
 #: Fewest votes of an accepted offset, and the least ratio of its votes to those of any other offset.
 _VOTES: Final = 3
@@ -54,12 +51,20 @@ class Streams:
         self._stream_of_child = np.searchsorted(known, children["stream"].to_numpy())
         self._first_task = np.append(firsts(stream), len(stream))
         self._first_child = np.searchsorted(self._stream_of_child, np.arange(len(known) + 1))
-        self.child_begins: Floats = self._children["child_begins"].to_numpy()
+        self.child_begins: Floats = children["child_begins"].to_numpy()
+        self._task_values, self._child_values = tasks["task_values"].to_numpy(), children["child_values"].to_numpy()
+        self._task_intervals = Intervals(
+            self._first_task,
+            tasks["task_begins"].to_numpy(),
+            tasks["task_ends"].to_numpy(),
+            tasks["task_us"].cast(pl.Float64).to_numpy(),
+            self._task_values,
+        )
 
     def align(self, line: ClockLine) -> pl.DataFrame:
-        """The alignment of all streams: the columns of :data:`ALIGNED`."""
+        """The alignment of all streams; `alike`: both have the same values, and neither fits another that has them."""
         tolerance = TOLERANCE_US + (line.offset_high - line.offset_low) / 2
-        alignment = align_streams(self._task_intervals(), self._child_intervals(line), tolerance)
+        alignment = align_streams(self._task_intervals, self._child_intervals(line), tolerance)
         task = np.flatnonzero(alignment.child >= 0)
         child = alignment.child[task]
         return pl.DataFrame(
@@ -69,11 +74,8 @@ class Streams:
                 "ambiguous": alignment.ambiguous[task],
                 "alike": alignment.alike[task],
             },
-            schema=ALIGNED,
+            schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean, "alike": pl.Boolean},
         )
-
-    def _alike(self, task: Integers, child: Integers) -> Flags:
-        return are_alike(self._tasks["task_values"].to_numpy()[task], self._children["child_values"].to_numpy()[child])
 
     def votes(self, centre: float, wanted: Wanted) -> Bounds:
         """The offsets that all pairs of a task with a child near a time permit.
@@ -90,23 +92,21 @@ class Streams:
         within = np.arange(len(child)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
         task = self._first_task[stream[child]] + within
         if wanted != "all":
-            alike = self._alike(task, child)
+            alike = are_alike(self._task_values[task], self._child_values[child])
             if wanted == "once":
-                alike &= self._tasks_once[task] & self._children_once[child]
+                alike &= self._once[0][task] & self._once[1][child]
             task, child = task[alike], child[alike]
         return self._bounds(task, child)
 
     @cached_property
-    def _tasks_once(self) -> Flags:
-        return occur_once(self._tasks["stream"].to_numpy(), self._tasks["task_values"].to_numpy())
-
-    @cached_property
-    def _children_once(self) -> Flags:
-        return occur_once(self._children["stream"].to_numpy(), self._children["child_values"].to_numpy())
+    def _once(self) -> tuple[Flags, Flags]:
+        """Whether each task, and each child, has values that no other of its stream has."""
+        streams = self._tasks["stream"].to_numpy(), self._children["stream"].to_numpy()
+        return occur_once(streams[0], self._task_values), occur_once(streams[1], self._child_values)
 
     def agreeing(self, line: ClockLine, centre: float, reach: float) -> Bounds:
         """Bounds from pairs near a time of which neither task nor child is compatible with another, given a line."""
-        task, child, _ = compatible_pairs(self._task_intervals(), self._child_intervals(line), TOLERANCE_US)
+        task, child, _ = compatible_pairs(self._task_intervals, self._child_intervals(line), TOLERANCE_US)
         alone = are_alone(task, child)
         near = np.abs(self.child_begins[child] - centre) <= reach
         return self._bounds(task[alone & near], child[alone & near])
@@ -120,27 +120,11 @@ class Streams:
         high = self.child_begins[child] - tasks["task_begins"].to_numpy()[task] + RESOLUTION_US
         return Bounds(ends, low, high)
 
-    def _task_intervals(self) -> Intervals:
-        tasks = self._tasks
-        return Intervals(
-            self._first_task,
-            tasks["task_begins"].to_numpy(),
-            tasks["task_ends"].to_numpy(),
-            tasks["task_us"].cast(pl.Float64).to_numpy(),
-            tasks["task_values"].to_numpy(),
-        )
-
     def _child_intervals(self, line: ClockLine) -> Intervals:
         begins, ends = self.child_begins, self._children["child_ends"].to_numpy()
         offset = line.at(begins - line.offset)
-        children = self._children
-        return Intervals(
-            self._first_child,
-            begins - offset,
-            ends - offset,
-            children["child_us"].cast(pl.Float64).to_numpy(),
-            children["child_values"].to_numpy(),
-        )
+        length = self._children["child_us"].cast(pl.Float64).to_numpy()
+        return Intervals(self._first_child, begins - offset, ends - offset, length, self._child_values)
 
 
 def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]] = ()) -> tuple[ClockLine, bool] | None:

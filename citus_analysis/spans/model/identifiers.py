@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 #: One record can report several spans (a closing duration ends a statement and its execute phase).
 ROLES: Final = {"trace": 0, "statement": 1, "phase": 2, "task": 3, "remote": 4, "local": 5, "connect": 6}
@@ -31,11 +30,7 @@ class Identifiers:
         """Identifiers for the records at (`source`, `offset`) of a frame."""
         place = frame[offset].to_numpy().astype(np.uint64)
         numbers = self._bases[frame["source"].to_numpy()] + place * np.uint64(8) + np.uint64(ROLES[role])
-        return pl.Series(_mix(numbers))
-
-
-def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that spreads neighbouring numbers."""
-    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+        # The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection that spreads neighbouring numbers.
+        mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return pl.Series(mixed ^ (mixed >> np.uint64(31)))

@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from citus_analysis.spans.read.divided import Bring, Keep
 from citus_analysis.spans.read.streamed import Piece
@@ -52,13 +51,11 @@ class PieceLinks:
         for stretch, begin in enumerate(range(0, len(self._pieces), self._at_once)):
             frames = [kind.stretch(stretch) for kind in self._kinds]
             for piece in self._pieces[begin : begin + self._at_once]:
-                pairs, owners, links = (_of_piece(frame, piece) for frame in frames)
+                ends = piece.first, piece.first + piece.count
+                places = (np.searchsorted(frame["execution"].to_numpy(), ends).tolist() for frame in frames)
+                own = (frame[begin:end] for frame, (begin, end) in zip(frames, places, strict=True))
+                pairs, owners, links = own
                 yield piece, (pairs, owners, links)
-
-
-def _of_piece(frame: pl.DataFrame, piece: Piece) -> pl.DataFrame:
-    begin, end = np.searchsorted(frame["execution"].to_numpy(), [piece.first, piece.first + piece.count]).tolist()
-    return frame[begin:end]
 
 
 @dataclass
@@ -87,7 +84,9 @@ class _ByExecution:
         ends = np.searchsorted(rows["execution"].to_numpy(), self.ends).tolist()
         for stretch, (begin, end) in enumerate(pairwise([0, *ends, rows.height])):
             if end > begin:
-                self._aside[stretch].append(keep({"rows": _packed(rows[begin:end])}))
+                stream = BytesIO()
+                rows[begin:end].write_ipc_stream(stream)
+                self._aside[stretch].append(keep({"rows": np.frombuffer(stream.getbuffer(), np.uint8)}))
 
     def _waited(self) -> pl.DataFrame:
         rows, self._waiting = _by_execution([self._none, *self._waiting]), []
@@ -107,10 +106,3 @@ def _by_execution(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     some = [frame for frame in frames if frame.height] or frames[:1]
     rows = pl.concat(some) if len(some) > 1 else some[0]
     return rows if rows["execution"].is_sorted() else rows.sort("execution", maintain_order=True)
-
-
-def _packed(rows: pl.DataFrame) -> NDArray[np.uint8]:
-    """A frame as bytes."""
-    stream = BytesIO()
-    rows.write_ipc_stream(stream)
-    return np.frombuffer(stream.getbuffer(), np.uint8)

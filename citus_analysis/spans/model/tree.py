@@ -155,7 +155,7 @@ def span_tree(
     tasks = _all_tasks(sessions, pairs, owners, identifiers)
     if owners_of_children is None:
         owners_of_children = pl.concat([_owners_of_children(tasks), _owners_without_task(roots, links)])
-    remotes = _remotes(sessions, owners_of_children, identifiers)
+    remotes = _children(sessions, owners_of_children, identifiers).with_columns(_REMOTE)
     parts = [roots, parent_phases, _connects(statements, owners, identifiers), tasks]
     if sessions.locals.height:
         parts.append(_locals(sessions, owners, identifiers))
@@ -230,16 +230,11 @@ def _all_tasks(sessions: Sessions, pairs: pl.DataFrame, owners: pl.DataFrame, id
     while rest.height:
         first = rest.join(rest.select(execution="child").drop_nulls(), on="execution", how="anti")
         owned = pl.concat([_owners_of_children(level) for level in levels])
-        levels.append(_tasks(first, _senders(sessions, owned, identifiers), identifiers))
+        levels.append(_tasks(first, _children(sessions, owned, identifiers).select(_SENDER), identifiers))
         if first.is_empty():
             break
         rest = rest.join(first, on="task", how="anti")
     return pl.concat(levels)
-
-
-def _senders(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """The owners of tasks that children sent: their own executions."""
-    return _children(sessions, owners, identifiers).select(_SENDER)
 
 
 def _tasks(pairs: pl.DataFrame, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
@@ -273,11 +268,6 @@ def _owners_without_task(roots: pl.DataFrame, links: pl.DataFrame) -> pl.DataFra
     """A task without a record has no span: its child is directly below the statement."""
     named = links.select("execution", "child", link_match="match", link_proof="proof")
     return named.join(roots, on="execution", how="inner").select(_OWNED_DIRECTLY)
-
-
-def _remotes(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    """All executions of children; those without a known task are roots of traces of their own."""
-    return _children(sessions, owners, identifiers).with_columns(_REMOTE)
 
 
 def _children(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:

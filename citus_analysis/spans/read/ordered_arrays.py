@@ -15,8 +15,6 @@ Integers = NDArray[np.integer]
 Indices = NDArray[np.intp]
 
 _DIGIT: Final = 16
-#: Most elements of a lookup table per number that is looked up.
-_SPARSE: Final = 8
 
 
 def changes(values: NDArray[np.generic]) -> Flags:
@@ -116,21 +114,14 @@ def pick(frame: pl.DataFrame, rows: Indices) -> pl.DataFrame:
         >>> pick(pl.DataFrame({"a": [5, 6]}), np.array([1, -1]))["a"].to_list()
         [6, None]
     """
-    return pl.DataFrame(_picked(frame, rows))
-
-
-def _picked(frame: pl.DataFrame, rows: Indices) -> list[pl.Series]:
     # Column by column, because a query takes a small frame ten times as long.
     there = rows >= 0
     at = pl.Series(arrow_numbers(rows.astype(np.uint32), None if there.all() else there))
-    return [column[at] for column in frame.iter_columns()]
+    return pl.DataFrame([column[at] for column in frame.iter_columns()])
 
 
 def join_executions(rows: pl.DataFrame, facts: pl.DataFrame, *, known_only: bool = False) -> pl.DataFrame:
     """Rows with the facts of their executions, in the order of the rows.
-
-    Executions of a piece have numbers without gaps, so facts are looked up by the number of their execution; a join,
-    which hashes all numbers, takes three times as long.
 
     Args:
         rows: with `execution`.
@@ -143,26 +134,4 @@ def join_executions(rows: pl.DataFrame, facts: pl.DataFrame, *, known_only: bool
         (['x', None, 'x'], 2)
     """
     how: Literal["inner", "left"] = "inner" if known_only else "left"
-    at = _places_of(rows["execution"].to_numpy(), facts["execution"].to_numpy())
-    if at is None:
-        return rows.join(facts, on="execution", how=how, maintain_order="left")
-    if known_only and (at < 0).any():
-        known = np.flatnonzero(at >= 0)
-        rows, at = pick(rows, known), at[known]
-    return rows.hstack([column for column in _picked(facts, at) if column.name != "execution"])
-
-
-def _places_of(wanted: Integers, numbers: Integers) -> Indices | None:
-    """The place of each wanted number, or -1. None if a number occurs twice or they lie far apart."""
-    if not len(numbers):
-        return np.full(len(wanted), -1, np.intp)
-    first, last = int(numbers.min()), int(numbers.max())
-    if last - first > _SPARSE * (len(numbers) + len(wanted)):
-        return None
-    # One more element, for all wanted numbers that do not exist.
-    places = np.full(last - first + 2, -1, np.intp)
-    places[numbers.astype(np.int64) - first] = np.arange(len(numbers))
-    if not np.array_equal(places[numbers.astype(np.int64) - first], np.arange(len(numbers))):
-        return None
-    among = (wanted >= first) & (wanted <= last)
-    return places[np.where(among, wanted.astype(np.int64) - first, last - first + 1)]
+    return rows.join(facts, on="execution", how=how, maintain_order="left")

@@ -37,12 +37,10 @@ from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog.compiled.layout import RECORD_EVENTS
 from citus_analysis.schema import KINDS, PROTOCOL_PHASES
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, firsts, stable_order
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes
 
 #: No file is larger than this many bytes.
 FILE_ROOM: Final = 1 << 44
-
-_NEVER: Final = np.iinfo(np.int64).max
 
 _PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
 
@@ -172,42 +170,20 @@ def _nulls_first(value: str | int | None) -> tuple[bool, str | int]:
 
 def number_files(events: pl.DataFrame) -> LogFiles:
     """Number the files of records."""
-    # Records of a file are adjacent, so names are compared with the one before and not hashed.
-    begin = firsts(events["source_id"].rle_id().to_numpy())
-    times = events["log_time"].to_physical().fill_null(_NEVER).to_numpy()
-    runs = events.select(_IDENTITY)[begin].with_columns(
-        pl.col(pl.Categorical).cast(pl.String),
-        first_time=np.minimum.reduceat(times, begin) if len(begin) else pl.Series([], dtype=pl.Int64),
+    first_time = pl.col("log_time").to_physical().min().alias("first_time")
+    files = events.group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), first_time)
+    named = files.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    table = files_in_order(FileRecords(*row) for row in named.iter_rows())
+    of_record = events.select(pl.col("source_id").cast(pl.String)).join(
+        table, on="source_id", how="left", maintain_order="left"
     )
-    files = runs.group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), pl.col("first_time").min())
-    dated = files.with_columns(first_time=pl.when(pl.col("first_time") != _NEVER).then("first_time"))
-    table = files_in_order(FileRecords(*row) for row in dated.iter_rows())
-    number = runs.join(table, on="source_id", how="left", maintain_order="left")["source"].to_numpy()
-    return LogFiles(table, np.repeat(number, np.diff(begin, append=events.height)).astype(np.uint32))
+    return LogFiles(table, of_record["source"].to_numpy())
 
 
 def sorted_rows(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices]:
     """Rows sorted by node, backend and position, and the index at which each backend begins."""
-    rows = _by_position(events, files)
     # No process has the number 0, so records of unknown sessions stand together.
-    pid = events["pid"].fill_null(0).to_numpy()
-    # Files and nodes are few, and the rows of a node are adjacent, so each node is sorted by itself.
-    node = files.table["node"].rank("dense").to_numpy()
-    begins = firsts(node[files.of_record][rows]) if files.table.height > 1 else np.zeros(min(len(rows), 1), np.intp)
-    of_node = [stable_order(pid, part) for part in np.split(rows, begins[1:])]
-    starts = [begin + firsts(pid[part]) for begin, part in zip(begins, of_node, strict=False)]
-    return np.concatenate(of_node), np.concatenate([np.zeros(0, np.intp), *starts])
-
-
-def _by_position(events: pl.DataFrame, files: LogFiles) -> Indices:
-    """Rows by source and offset, without a sort if possible: a parser yields them in this order."""
-    source, offset = files.of_record, events["byte_offset"].to_numpy()
-    begins = firsts(source)
-    backwards = np.flatnonzero(offset[1:] <= offset[:-1]) + 1
-    if len(begins) > files.table.height or not np.isin(backwards, begins).all():
-        return np.lexsort((offset, source))
-    # Sources are unsigned: the difference of two would never be negative.
-    if np.all(source[begins][1:] > source[begins][:-1]):
-        return np.arange(len(source))
-    ends = np.append(begins[1:], len(source))
-    return np.concatenate([np.arange(begins[at], ends[at]) for at in np.argsort(source[begins])])
+    pid, source = events["pid"].fill_null(0).to_numpy(), files.of_record
+    node = files.table["node"].rank("dense").to_numpy()[source]
+    rows = np.lexsort((events["byte_offset"].to_numpy(), source, pid, node))
+    return rows, np.flatnonzero(changes(node[rows]) | changes(pid[rows]))

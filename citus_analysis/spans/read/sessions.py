@@ -127,10 +127,13 @@ class Texts:
 
 def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts) -> dict[str, pl.DataFrame]:
     """`executions`, `locals` and `phases` of :class:`Sessions`, for executions with these numbers."""
+    names = ("execution", "source", "byte_offset")
+    local = columns_of(done["locals"], names, ("shard_id",), times=("log_time",))
+    phases = columns_of(done["phases"], (*names, "duration_us", "name"), times=("log_time",), flags=("closes",))
     return {
         "executions": executions_of(done["executions"], numbers, files, texts),
-        "locals": _locals(done["locals"]),
-        "phases": _phases(done["phases"]),
+        "locals": frame_of(local | {"statement_kind": _kinds(done["locals"])}).with_columns(_KIND),
+        "phases": frame_of(phases).with_columns(_PHASE),
     }
 
 
@@ -235,17 +238,6 @@ def _node_of_host(items: NDArray[np.void], nodes: pl.DataFrame, hosts: Sequence[
         if own_host in hosts and own_port is not None:
             number[(host == hosts.index(own_host)) & (port == own_port)] = at
     return names[number]
-
-
-def _locals(items: NDArray[np.void]) -> pl.DataFrame:
-    """Executions on the parent's own shards."""
-    columns = columns_of(items, ("execution", "source", "byte_offset"), ("shard_id",), times=("log_time",))
-    return frame_of(columns | {"statement_kind": _kinds(items)}).with_columns(_KIND)
-
-
-def _phases(items: NDArray[np.void]) -> pl.DataFrame:
-    names = ("execution", "source", "byte_offset", "duration_us", "name")
-    return frame_of(columns_of(items, names, times=("log_time",), flags=("closes",))).with_columns(_PHASE)
 
 
 def place(offset: str) -> pl.Expr:

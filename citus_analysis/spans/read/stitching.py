@@ -45,7 +45,10 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
     if not odd.any():
         return order, starts, np.zeros(0, np.intp)
     at = np.flatnonzero(np.isin(backend, np.unique(backend[odd])))
-    kept = _first_copies(events, order[at], backend[at])
+    # The first copy of each record. Records without a number are all kept, because copies cannot be recognised.
+    said = events[list(SAME_RECORD)][order[at]].with_columns(backend=pl.Series(backend[at]))
+    first = said.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    kept = (first | said["session_line"].is_null()).to_numpy()
     sorted_rows = _by_session(events, order[at][kept], backend[at][kept])
     stays = np.ones(len(order), np.bool_)
     stays[at[~kept]] = False
@@ -73,13 +76,6 @@ def _rises(line: NDArray[np.int64], detail: Flags) -> Flags:
     """Whether a record's number follows the one before it; details of csvlog and jsonlog repeat their record's."""
     rises: Flags = (line[1:] > line[:-1]) | (detail[1:] & (line[1:] == line[:-1]))
     return rises
-
-
-def _first_copies(events: pl.DataFrame, rows: Indices, backend: Indices) -> Flags:
-    """The first copy of each record. Records without a number are all kept, because copies cannot be recognised."""
-    said = events[list(SAME_RECORD)][rows].with_columns(backend=pl.Series(backend))
-    first = said.select(pl.struct(pl.all()).is_first_distinct()).to_series()
-    return (first | said["session_line"].is_null()).to_numpy()
 
 
 def _by_session(events: pl.DataFrame, rows: Indices, backend: Indices) -> Indices:

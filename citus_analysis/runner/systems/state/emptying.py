@@ -6,11 +6,10 @@ only VACUUM removes, so each run after a DELETE gets a remark.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
 import psycopg
 from psycopg import sql as composing
-from psycopg.errors import Diagnostic
 
 from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.systems import connections as sql
@@ -36,7 +35,7 @@ def empty_table(connection: sql.Connection, *, truncate: bool = True) -> str | N
     Returns:
         a sentence if rows were removed by DELETE; None otherwise.
     """
-    why = _truncate(connection) if truncate else "the system has none"
+    why = _refusal(connection, "TRUNCATE {}") if truncate else "the system has none"
     if why is None:
         return None
     deleted = _delete_in_batches(connection)
@@ -47,10 +46,10 @@ def empty_table(connection: sql.Connection, *, truncate: bool = True) -> str | N
     return f"{sentence}; their space was not freed: {left}" if left else sentence
 
 
-def _truncate(connection: sql.Connection) -> str | None:
-    """TRUNCATE the table; return the server's message if it refuses."""
+def _refusal(connection: sql.Connection, command: LiteralString) -> str | None:
+    """Execute a command on the table; return the server's message if it refuses."""
     try:
-        sql.query(connection, composing.SQL("TRUNCATE {}").format(composing.Identifier(TABLE)))
+        sql.query(connection, composing.SQL(command).format(composing.Identifier(TABLE)))
     except _REFUSALS as error:
         return str(error).strip().splitlines()[0]
     return None
@@ -71,16 +70,6 @@ def _delete_in_batches(connection: sql.Connection) -> int:
 
 def _vacuum(connection: sql.Connection) -> str | None:
     """Free the space of deleted rows; return the server's warning if it does not."""
-    heard: list[str] = []
-
-    def hear(message: Diagnostic) -> None:
-        heard.append(message.message_primary or "")
-
-    connection.add_notice_handler(hear)
-    try:
-        sql.query(connection, composing.SQL("VACUUM {}").format(composing.Identifier(TABLE)))
-    except _REFUSALS as error:
-        return str(error).strip().splitlines()[0]
-    finally:
-        connection.remove_notice_handler(hear)
-    return heard[0] if heard else None
+    with sql.notices(connection) as heard:
+        refused = _refusal(connection, "VACUUM {}")
+    return refused or next(iter(heard), None)

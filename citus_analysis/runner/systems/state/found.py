@@ -9,10 +9,12 @@ deleted when nothing is left. If a runner was killed, the next call on the same 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, NotRequired, TypedDict, cast
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from citus_analysis.core.output_files import open_output
 from citus_analysis.errors import InputError, RunnerError
@@ -27,37 +29,25 @@ FILE_NAME: Final = "found.json"
 _PRIVATE_FILE: Final = 0o600
 
 
-@dataclass(frozen=True)
+@dataclass
 class _NodeFound:
     node: Node
-    values: Mapping[str, str | None]
+    values: dict[str, str | None] = field(default_factory=dict)
 
 
-class _NodeFields(TypedDict):
-    """The fields of a `Node`."""
-
-    name: str
-    host: str
-    port: int
-    role: str
-    nodeid: int | None
-    groupid: int | None
-
-
-class _NodeDocument(TypedDict):
-    node: _NodeFields
-    values: dict[str, str | None]
-
-
-class _Document(TypedDict):
+@dataclass
+class _Document:
     """Content of the file: values of nodes, group of Citus -> shards allowed or not, addresses of added workers."""
 
-    coordinator: _NodeFields
+    coordinator: Node
     database: str
     user: str
-    nodes: list[_NodeDocument]
-    shouldhaveshards: dict[str, bool]
-    added: NotRequired[list[tuple[str, int]]]
+    nodes: list[_NodeFound] = field(default_factory=list)
+    shouldhaveshards: dict[int, bool] = field(default_factory=dict)
+    added: list[tuple[str, int]] = field(default_factory=list)
+
+
+_DOCUMENT: Final = TypeAdapter(_Document)
 
 
 class Found:
@@ -73,38 +63,35 @@ class Found:
 
     def __init__(self, path: Path, coordinator: Node, database: str, user: str) -> None:
         self._path = path
-        self._coordinator, self._database, self._user = coordinator, database, user
-        self._nodes: dict[str, _NodeFound] = {}
-        self._groups: dict[int, bool] = {}
-        self._added: list[tuple[str, int]] = []
-        if path.exists():
-            self._load(_read(path))
+        self._found = _read(path) if path.exists() else _Document(coordinator, database, user)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left to restore."""
-        return not (self._nodes or self._groups or self._added)
+        return not (self._found.nodes or self._found.shouldhaveshards or self._found.added)
 
     def note_settings(self, node: Node, names: Collection[str]) -> None:
         """Record a node's values of these settings, unless they are recorded already."""
-        known = self._nodes[node.name].values if node.name in self._nodes else {}
-        missing = [name.lower() for name in names if name.lower() not in known]
+        known = next((one for one in self._found.nodes if one.node.name == node.name), None)
+        missing = [name.lower() for name in names if known is None or name.lower() not in known.values]
         if missing:
             with self._connection(node) as connection:
-                values = {**known, **altered_values(connection, missing)}
-            self._nodes[node.name] = _NodeFound(node, values)
+                values = altered_values(connection, missing)
+            if known is None:
+                self._found.nodes.append(known := _NodeFound(node))
+            known.values |= values
             self._save()
 
     def note_group(self, groupid: int, allowed: bool) -> None:
         """Record whether a group could have shards, unless that is recorded already."""
-        if groupid not in self._groups:
-            self._groups[groupid] = allowed
+        if groupid not in self._found.shouldhaveshards:
+            self._found.shouldhaveshards[groupid] = allowed
             self._save()
 
     def note_added(self, host: str, port: int) -> None:
         """Record that a worker was not in the cluster."""
-        if (host, port) not in self._added:
-            self._added.append((host, port))
+        if (host, port) not in self._found.added:
+            self._found.added.append((host, port))
             self._save()
 
     def restore(self) -> list[str]:
@@ -113,12 +100,12 @@ class Found:
         Returns:
             a sentence for each node that could not be restored; its entry is kept on disk for the next call.
         """
-        problems = [problem for one in list(self._nodes.values()) if (problem := self._attempt(self._put_back, one))]
-        if self._groups and (problem := self._attempt(self._put_back_groups)):
-            problems.append(problem)
+        problems = [self._attempt(self._put_back, one) for one in list(self._found.nodes)]
+        if self._found.shouldhaveshards:
+            problems.append(self._attempt(self._put_back_groups))
         # Added workers come last, because their shards move to nodes that may have shards again.
-        added = [problem for one in list(self._added) if (problem := self._attempt(self._take_out, *one))]
-        return problems + added
+        problems += [self._attempt(self._take_out, *one) for one in list(self._found.added)]
+        return [problem for problem in problems if problem]
 
     def _attempt(self, restore: Callable[..., None], *arguments: object) -> str | None:
         try:
@@ -135,44 +122,31 @@ class Found:
             changed = {name: value for name, value in found.values.items() if now[name] != value}
             if changed:
                 alter_system(connection, changed)
-        del self._nodes[found.node.name]
+        self._found.nodes.remove(found)
 
     def _put_back_groups(self) -> None:
-        with self._connection(self._coordinator) as connection:
+        with self._connection(self._found.coordinator) as connection:
             now = groups_with_shards(connection)
-            for groupid, allowed in self._groups.items():
+            for groupid, allowed in self._found.shouldhaveshards.items():
                 if now.get(groupid, allowed) != allowed:
                     let_group_have_shards(connection, groupid, allowed)
-        self._groups.clear()
+        self._found.shouldhaveshards.clear()
 
     def _take_out(self, host: str, port: int) -> None:
-        with self._connection(self._coordinator) as connection:
+        with self._connection(self._found.coordinator) as connection:
             remove_worker(connection, host, port)
-        self._added.remove((host, port))
+        self._found.added.remove((host, port))
 
     def _connection(self, node: Node) -> sql.Connecting:
-        return sql.connect(node, database=self._database, user=self._user)
-
-    def _load(self, document: _Document) -> None:
-        self._nodes = {one["node"]["name"]: _NodeFound(Node(**one["node"]), one["values"]) for one in document["nodes"]}
-        self._groups = {int(groupid): bool(allowed) for groupid, allowed in document["shouldhaveshards"].items()}
-        self._added = [(str(host), int(port)) for host, port in document.get("added", ())]
+        return sql.connect(node, database=self._found.database, user=self._found.user)
 
     def _save(self) -> None:
         if self.is_empty:
             self._path.unlink(missing_ok=True)
             return
-        document = {
-            "coordinator": asdict(self._coordinator),
-            "database": self._database,
-            "user": self._user,
-            "nodes": [{"node": asdict(one.node), "values": one.values} for one in self._nodes.values()],
-            "shouldhaveshards": self._groups,
-            "added": self._added,
-        }
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with open_output(self._path) as out:
-            out.write(json.dumps(document, indent=1).encode())
+            out.write(json.dumps(asdict(self._found), indent=1).encode())
         self._path.chmod(_PRIVATE_FILE)
 
 
@@ -193,7 +167,7 @@ def restore_found(private: Path) -> list[str] | None:
     if not path.exists():
         return None
     document = _read(path)
-    place = (Node(**document["coordinator"]), str(document["database"]), str(document["user"]))
+    place = document.coordinator, document.database, document.user
     lock = ClusterLock(*place)
     return restore_under(lock, Found(path, *place))
 
@@ -218,7 +192,7 @@ def restore_under(lock: ClusterLock, found: Found) -> list[str]:
 
 def _read(path: Path) -> _Document:
     try:
-        return cast("_Document", json.loads(path.read_bytes()))
+        return _DOCUMENT.validate_python(json.loads(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot be read: {error}", path=path, way_out="restore the settings by hand, then delete it"

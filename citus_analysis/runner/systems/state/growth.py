@@ -69,7 +69,8 @@ def rebalance(connection: sql.Connection) -> Growth:
         RunnerError: Citus is older than 11.1, or did not move all shards; with its own message.
     """
     before = read_placements(connection)
-    sizes = _sizes(connection)
+    rows = sql.query(connection, "SELECT shardid, max(shard_size) FROM citus_shards GROUP BY shardid")
+    sizes = {int(shard): int(size or 0) for shard, size in rows}
     job = _running_job(connection)
     if job is None:
         started = sql.query(connection, "SELECT citus_rebalance_start(rebalance_strategy := %s)", _STRATEGY)[0][0]
@@ -86,11 +87,6 @@ def rebalance(connection: sql.Connection) -> Growth:
         sum(sizes.get(shard, 0) for shard in moved),
         _STRATEGY,
     )
-
-
-def _sizes(connection: sql.Connection) -> dict[int, int]:
-    rows = sql.query(connection, "SELECT shardid, max(shard_size) FROM citus_shards GROUP BY shardid")
-    return {int(shard): int(size or 0) for shard, size in rows}
 
 
 def _running_job(connection: sql.Connection) -> int | None:

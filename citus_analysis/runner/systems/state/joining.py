@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, NodeAddress
 from citus_analysis.runner.systems import connections as sql
 
@@ -19,18 +17,6 @@ def unlisted_workers(target: ClusterTarget, connection: sql.Connection) -> list[
         return []
     listed = set(sql.query(connection, "SELECT nodename, nodeport FROM pg_dist_node"))
     return [one for one in target.nodes if one.role == "worker" and (one.host, one.port) not in listed]
-
-
-def add_worker(connection: sql.Connection, address: NodeAddress) -> float:
-    """Add a worker; return the time that it took, in seconds.
-
-    Args:
-        connection: connection to the coordinator.
-        address: address under which the other nodes reach it.
-    """
-    begun = time.monotonic()
-    sql.query(connection, "SELECT citus_add_node(%s, %s)", address.host, address.port)
-    return time.monotonic() - begun
 
 
 def remove_worker(connection: sql.Connection, host: str, port: int) -> None:

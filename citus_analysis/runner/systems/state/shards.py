@@ -13,7 +13,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple
 from typing import Final
 
 from citus_analysis.errors import RunnerError
@@ -32,11 +31,6 @@ PLACEMENT_COLUMNS: Final = (
     "shardminvalue",
     "shardmaxvalue",
 )
-
-
-def placement_rows(placements: Sequence[Placement]) -> list[tuple[object, ...]]:
-    """Rows of `pg_dist_shard.csv`."""
-    return [astuple(placement) for placement in placements]
 
 
 def read_placements(connection: sql.Connection, relation: str | None = TABLE) -> list[Placement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from citus_analysis.runner.experiment_file.target_fields import ClusterTarget
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.state.found import Found
 from citus_analysis.runner.systems.state.growth import GrowthLog, can_grow, rebalance
-from citus_analysis.runner.systems.state.joining import add_worker, unlisted_workers
+from citus_analysis.runner.systems.state.joining import unlisted_workers
 from citus_analysis.runner.systems.state.shards import (
     default_shard_count,
     groups_with_shards,
@@ -38,7 +39,9 @@ class TableSpread:
         """Add `lacking` of the workers that the experiment file lists and the cluster does not have yet."""
         for address in unlisted_workers(self._target, connection)[:lacking]:
             self._found.note_added(address.host, address.port)
-            self._adding_s.append(add_worker(connection, address))
+            begun = time.monotonic()
+            sql.query(connection, "SELECT citus_add_node(%s, %s)", address.host, address.port)
+            self._adding_s.append(time.monotonic() - begun)
 
     def begin(self) -> None:
         """Forget the workers that were added for the run before."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from psycopg import sql as composing
-from psycopg.errors import Diagnostic
 
 from citus_analysis.runner.experiment_file.measuring import Monitor
 from citus_analysis.runner.planning.core_workloads import TABLE
@@ -32,25 +31,20 @@ def probe_task_level(connection: sql.Connection, relation: str | None = TABLE) -
         connection: connection to the coordinator; a row of the table is read.
         relation: a distributed table; None: any distributed table.
     """
-    heard: list[str] = []
     read = _read_of(connection, relation)
     if read is None:
         return None
 
-    def hear(message: Diagnostic) -> None:
-        heard.append(message.message_primary or "")
-
-    connection.add_notice_handler(hear)
-    try:
-        for level in _LEVELS:
-            heard.clear()
-            sql.query(connection, composing.SQL("SET client_min_messages = {}").format(composing.Literal(level)))
-            sql.query(connection, read)
-            if any(_MESSAGE in message for message in heard):
-                return level
-    finally:
-        sql.query(connection, "RESET client_min_messages")
-        connection.remove_notice_handler(hear)
+    with sql.notices(connection) as heard:
+        try:
+            for level in _LEVELS:
+                heard.clear()
+                sql.query(connection, composing.SQL("SET client_min_messages = {}").format(composing.Literal(level)))
+                sql.query(connection, read)
+                if any(_MESSAGE in message for message in heard):
+                    return level
+        finally:
+            sql.query(connection, "RESET client_min_messages")
     return None
 
 
