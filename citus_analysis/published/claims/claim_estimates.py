@@ -17,9 +17,9 @@ from typing import Final
 from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import ASSURANCE, POWER
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats.compare.evidence import Evidence, moments
+from citus_analysis.stats.compare.evidence import Evidence
 from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile
-from citus_analysis.stats.estimate.intervals import log_ratio_interval
+from citus_analysis.stats.estimate.intervals import log_ratio_interval, moments
 
 _MOST_RUNS: Final = 100_000
 

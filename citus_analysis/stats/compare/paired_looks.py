@@ -41,6 +41,8 @@ STRENGTHS: Final = (1.0, 2.0)
 #: Effects that are tried for the interval, and their reach in largest deviations from the median difference.
 _EFFECTS: Final = 2_001
 _REACH: Final = 12.0
+#: Pairs of the base with itself from which their ratio gets an interval; that of two excludes nothing.
+_FEWEST: Final = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +58,8 @@ class PairsResult(Shown):
         pairs: number of pairs.
         margin: relative difference that counts as none.
         level: confidence level.
-        again: ratio of base to base, its ends (Student's t on the logarithm) and its pairs; None without any.
+        again: ratio of base to base, its ends (Student's t on the logarithm, nan for fewer
+            than three pairs) and its pairs; None without any.
     """
 
     verdict: PairVerdict
@@ -192,8 +195,8 @@ def _of_base(again: Sequence[tuple[float, float]], level: float) -> tuple[float,
     if not again:
         return None
     logs = _log_ratios([first for first, _ in again], [second for _, second in again])
-    if len(logs) == 1:
-        return math.exp(logs[0]), math.nan, math.nan, 1
+    if len(logs) < _FEWEST:
+        return math.exp(logs.mean()), math.nan, math.nan, len(logs)
     found = mean_interval(logs, level=level)
     return math.exp(found.estimate), math.exp(found.low), math.exp(found.high), len(logs)
 
