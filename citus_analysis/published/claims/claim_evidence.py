@@ -16,6 +16,7 @@ from citus_analysis.published.claims.claim_estimates import Estimate, Side
 from citus_analysis.published.claims.claim_form import Form
 from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.setups import CONFIGURATION, setting_text, stratum_text
+from citus_analysis.schema import TABLES
 from citus_analysis.stats.compare.questions import Question
 from citus_analysis.stats.compare.run_tables import ask, check_columns
 from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, strata_of, values_of
@@ -24,6 +25,8 @@ from citus_analysis.stats.series.blocks import layout_of
 _SIDE: Final = "side"
 _FIRST: Final = "first"
 _SECOND: Final = "second"
+_OF_RUNS: Final = frozenset({*CONFIGURATION, *(column.name for column in TABLES["runs"].columns)})
+_OF_OPERATIONS: Final = frozenset(column.name for column in TABLES["operation_latencies"].columns) - _OF_RUNS
 _NAMES: Final = ("table", "row", "system", "workload")
 
 
@@ -50,7 +53,11 @@ def bearing_of_runs(source: TableSource | Frame, form: Form) -> list[Bearing]:
     Raises:
         UnknownNameError: there is no such metric or column.
     """
+    if not isinstance(source, TableSource) and form.metric in _OF_OPERATIONS:
+        return [Bearing("", None, f"{form.metric} is in the table operation_latencies: pass a dataset")]
     frame = runs_of(source, form.metric)
+    if absent := [name for name in form.side(0) if name in _OF_RUNS and name not in frame.columns]:
+        return [Bearing("", None, f"not covered by this dataset: no run has a {absent[0]}")]
     check_columns(frame, list(form.side(0)))
     try:
         found = list(_means(frame, form) if form.quantity == "mean" else _pairs(frame, form))
