@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import date, datetime
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 import polars.selectors as cs
 
 from citus_analysis.errors import CitusAnalysisError
-from citus_analysis.published import audit_runs
+from citus_analysis.published import audit_runs, judge_claims
 from citus_analysis.published.checks.doubtful_samples import audited
 from citus_analysis.stats.compare.run_tables import compare_runs
 
@@ -62,10 +63,14 @@ def differing_rows(first: pl.DataFrame, second: pl.DataFrame) -> int:
     return max((one - other).total(), (other - one).total())
 
 
-def verdicts(dataset: Dataset) -> dict[str, object]:
-    """The findings of the audit, and the comparisons of systems, set-ups and numbers of workers.
+def verdicts(dataset: Dataset, claims: Path) -> dict[str, object]:
+    """The findings of the audit, the comparisons of systems, set-ups and numbers of workers, and judged claims.
 
     Where nothing can be compared, the verdict is the reason.
+
+    Args:
+        dataset: the dataset.
+        claims: a file of claims, which are judged if it exists.
     """
     result = audit_runs(**audited(dataset))
     found: dict[str, object] = {"audit": {"verdict": result.verdict, "findings": _plain(result.findings.to_dicts())}}
@@ -74,6 +79,8 @@ def verdicts(dataset: Dataset) -> dict[str, object]:
             found[f"compare by {column}"] = _plain(compare_runs(dataset, by=column).to_dict())
         except CitusAnalysisError as error:
             found[f"compare by {column}"] = {"not compared": error.problem}
+    if claims.exists():
+        found["claims"] = _plain(judge_claims(dataset, [claims]).to_dict())
     return found
 
 

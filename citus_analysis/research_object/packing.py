@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -32,6 +32,8 @@ from citus_analysis.texts.counted_words import counted
 RAW_LIMIT: Final = 100 * 2**20
 CHECKS: Final = "checks.json"
 HASHES: Final = "manifest-sha256.txt"
+CLAIMS: Final = "claims.yml"
+SOFTWARE: Final = "software"
 #: Where the data name no time.
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,12 +42,12 @@ _README: Final = """# A benchmark that reproduces itself
 Two commands, in this folder, compute everything again and compare it with what is here (Python 3.11 or later):
 
 ```bash
-pip install -r requirements.lock
+pip install -r requirements.lock{found}
 citus-analysis verify .
 ```
 
 `requirements.lock` has the versions of all packages with which this folder was made, citus-analysis {version} among
-them (from its wheel, pass `--find-links` with the folder in which it is). With others, `verify` says which differ.
+them. With others, `verify` says which differ.
 
 | file | holds |
 |---|---|
@@ -111,6 +113,7 @@ def pack(
     raw_limit: int = RAW_LIMIT,
     reports: str | Sequence[str] = "all",
     claims: str | os.PathLike[str] | None = None,
+    wheels: Iterable[str | os.PathLike[str]] = (),
 ) -> Packed:
     """Pack a dataset, or raw files, into a folder that reproduces itself: :func:`verify` computes everything again.
 
@@ -122,7 +125,8 @@ def pack(
         raw: folder of the dataset's raw files, if they are not where they were read.
         raw_limit: size in bytes above which only the hash of a raw file is kept.
         reports: `all`, `none`, or names of reports.
-        claims: a file of claims about the data, in YAML, which is added.
+        claims: a file of claims about the data, in YAML, which is added and judged.
+        wheels: wheels of citus-analysis, which are added for machines that cannot get it from an index.
 
     Raises:
         UsageError: the folder is not empty, or a package is missing.
@@ -146,7 +150,7 @@ def pack(
     try:
         folder = work / "object"
         treated = [one for file in files for one in copied(file, folder / "raw", raw_limit)]
-        names, notes = _fill(folder, Path(dataset), treated, reports, claims)
+        names, notes = _fill(folder, Path(dataset), treated, reports, claims, [Path(wheel) for wheel in wheels])
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
         if target.exists():
             target.rmdir()
@@ -163,6 +167,7 @@ def _fill(
     treated: Sequence[Treated],
     reports: str | Sequence[str],
     claims: str | os.PathLike[str] | None,
+    wheels: Sequence[Path],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Make all but the raw files; the reports, and what differs from the dataset that was given."""
     from citus_analysis.research_object.crate import write_crate
@@ -172,10 +177,10 @@ def _fill(
     meta, notes = _ingested(folder, given)
     if claims is not None:
         text = Path(claims).read_text(encoding="utf-8")
-        (folder / "claims.yml").write_text(masked_text(text, document=True), encoding="utf-8")
+        (folder / CLAIMS).write_text(masked_text(text, document=True), encoding="utf-8")
     opened = open_dataset(folder / "dataset")
     checks: dict[str, object] = {"version": 1, "meta": meta, "tables": table_digests(opened)}
-    checks["verdicts"] = verdicts(opened)
+    checks["verdicts"] = verdicts(opened, folder / CLAIMS)
     names = _rendered(folder, reports)
     _make_portable(folder)
     checks |= {"reports": list(names), "raw": [one.to_dict() for one in treated if one.masked or one.left_out]}
@@ -184,17 +189,29 @@ def _fill(
         text = json.dumps(value, ensure_ascii=False, indent=1)
         (folder / name).write_text(f"{text}\n", encoding="utf-8")
     (folder / "requirements.lock").write_text(lock_text(installed_packages()), encoding="utf-8")
-    said = "\n".join(f"- {_said(one)}" for one in treated if one.masked or one.left_out)
     own = version("citus-analysis")
-    hidden = said or "No raw file holds a secret that is known, and none was left out."
-    (folder / "README.md").write_text(
-        _README.format(version=own, checks=CHECKS, hashes=HASHES, treated=hidden), encoding="utf-8"
-    )
+    _explain(folder, own, treated, wheels)
     write_crate(folder, _newest(opened), own, names)
     listed = sorted(path for path in folder.rglob("*") if path.is_file())
     lines = [f"{sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in listed]
     (folder / HASHES).write_text("".join(lines), encoding="utf-8")
     return names, notes
+
+
+def _explain(folder: Path, own: str, treated: Sequence[Treated], wheels: Sequence[Path]) -> None:
+    """Add the wheels, and README.md with the commands that use them."""
+    for wheel in wheels:
+        (folder / SOFTWARE).mkdir(exist_ok=True)
+        shutil.copyfile(wheel, folder / SOFTWARE / wheel.name)
+    said = "\n".join(f"- {_said(one)}" for one in treated if one.masked or one.left_out)
+    text = _README.format(
+        version=own,
+        found=f" --find-links {SOFTWARE}" if wheels else "",
+        checks=CHECKS,
+        hashes=HASHES,
+        treated=said or "No raw file holds a secret that is known, and none was left out.",
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _said(one: Treated) -> str:

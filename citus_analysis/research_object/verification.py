@@ -15,7 +15,7 @@ from citus_analysis.errors import CitusAnalysisError, DatasetError
 from citus_analysis.research_object.computed_checks import differing_rows, row_digest, table_digests, verdicts
 from citus_analysis.research_object.environments import differing_versions, installed_packages
 from citus_analysis.research_object.masking import sha256
-from citus_analysis.research_object.packing import CHECKS, HASHES, read_raw
+from citus_analysis.research_object.packing import CHECKS, CLAIMS, HASHES, read_raw
 from citus_analysis.texts.counted_words import counted
 
 
@@ -84,7 +84,7 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
             checked.append(f"tables: the rows of {len(tables)} made anew and compared")
             stated = checks.get("verdicts")
             verdict = stated if isinstance(stated, dict) else {}
-            problems += _changed_verdicts(verdict, verdicts(again))
+            problems += _changed_verdicts(verdict, verdicts(again, place / CLAIMS))
             checked.append(f"verdicts: {', '.join(verdict)} computed anew and compared")
     except (CitusAnalysisError, OSError) as error:
         problems.append(f"raw/: cannot be read anew: {error}")

@@ -41,8 +41,14 @@ def dataset(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def packed(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Packed:
     folder = tmp_path_factory.mktemp("packed")
     claims = folder / "claims.yml"
-    claims.write_text("- claim: it is fast\n  password: s3cret\n", encoding="utf-8")
-    return ca.pack(dataset, folder / "object", reports=["server"], claims=claims)
+    claims.write_text(
+        "- claim: postgresql://bench:s3cret@node/db answers quickly\n"
+        "  source: notes\n  place: line 1\n  form: mean throughput_ops_s, at least 1\n",
+        encoding="utf-8",
+    )
+    wheel = folder / "citus_analysis-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    return ca.pack(dataset, folder / "object", reports=["server"], claims=claims, wheels=[wheel])
 
 
 @pytest.fixture
@@ -74,7 +80,17 @@ def test_facts_that_were_stated_are_kept(packed: Packed) -> None:
     assert checks["meta"] == {"workload": "Z"}
     opened = ca.open_dataset(packed.folder / "dataset")
     assert opened.runs()["workload"].cast(pl.String).unique().to_list() == ["Z"]
-    assert checks["verdicts"].keys() == {"audit", "compare by system", "compare by set_up", "compare by workers"}
+    assert checks["verdicts"].keys() == {
+        *("audit", "claims", "compare by set_up", "compare by system", "compare by workers"),
+    }
+    (claim,) = checks["verdicts"]["claims"]["claims"]
+    assert claim["judged_by"] == "runs"
+
+
+def test_a_wheel_is_found_by_the_first_command(packed: Packed) -> None:
+    assert (packed.folder / "software" / "citus_analysis-0.1.0-py3-none-any.whl").read_bytes() == b"a wheel"
+    readme = (packed.folder / "README.md").read_text(encoding="utf-8")
+    assert "pip install -r requirements.lock --find-links software\n" in readme
 
 
 def test_what_was_hidden_is_said(packed: Packed) -> None:
@@ -93,7 +109,13 @@ def test_the_same_files_give_the_same_folder(packed: Packed, raw: Path, tmp_path
     shutil.copytree(raw, tmp_path / "other" / raw.name)
     ca.ingest(tmp_path / "other" / raw.name, tmp_path / "ds", meta={"workload": "Z"})
     claims = packed.folder.parent / "claims.yml"
-    again = ca.pack(tmp_path / "ds", tmp_path / "object", reports=["server"], claims=claims)
+    again = ca.pack(
+        tmp_path / "ds",
+        tmp_path / "object",
+        reports=["server"],
+        claims=claims,
+        wheels=packed.folder.parent.glob("*.whl"),
+    )
     assert hashes(again.folder) == hashes(packed.folder)
 
 

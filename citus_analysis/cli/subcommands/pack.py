@@ -30,6 +30,14 @@ def _size(_context: click.Context, _parameter: click.Parameter, value: str) -> i
 )
 @click.option("--reports", default="all", show_default=True, metavar="all|none|NAME,...", help="Reports to make.")
 @click.option("--claims", type=click.Path(path_type=Path), metavar="FILE", help="Claims about the data, in YAML.")
+@click.option(
+    "--wheel",
+    "wheels",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A wheel of citus-analysis to add, for machines that cannot get it from an index; repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     dataset: Path,
@@ -38,6 +46,7 @@ def command(
     raw_limit: int,
     reports: str,
     claims: Path | None,
+    wheels: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Pack a dataset, or raw files, with all that reproduces it.
@@ -49,7 +58,7 @@ def command(
     from citus_analysis.research_object import pack
 
     chosen = reports if reports in ("all", "none") else [name.strip() for name in reports.split(",") if name.strip()]
-    packed = pack(dataset, out, raw=raw, raw_limit=raw_limit, reports=chosen, claims=claims)
+    packed = pack(dataset, out, raw=raw, raw_limit=raw_limit, reports=chosen, claims=claims, wheels=wheels)
     if as_json:
         print_json(packed.to_dict())
     else:
