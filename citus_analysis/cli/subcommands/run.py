@@ -14,6 +14,7 @@ import click
 from citus_analysis.cli.completed_values import experiments
 from citus_analysis.cli.live import live_view
 from citus_analysis.cli.output import key_values, print_frame, print_json
+from citus_analysis.errors import UsageError
 from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
@@ -97,20 +98,15 @@ def command(
     run (x-w3-t8-c, x-w3-t8-c#2); without CELL, all runs are made. Passwords are found by libpq's rules: PGPASSWORD,
     PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
-    from citus_analysis.errors import UsageError
-    from citus_analysis.runner import load_experiment, run_experiment
-    from citus_analysis.runner.experiment_file.experiment import experiment_schema
+    from citus_analysis.runner import load_experiment
     from citus_analysis.runner.planning.choice import Choice
 
     if schema:
-        print_json(experiment_schema())
-        return 0
+        return _print_schema()
     if restore is not None:
         return _restore(restore)
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
-    if other and pairs is None:
-        raise UsageError("--change belongs to --pairs", way_out="use --set to change the experiment itself")
     loaded = load_experiment(experiment, changes)
     choice = Choice((*cells, *only), retry_failed, more or 0)
     if dry_run:
@@ -119,21 +115,32 @@ def command(
         return _print_checks(loaded, out, as_json=as_json)
     if out is None:
         raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
-    if pairs is not None:
+    if pairs or other:
         changed = load_experiment(experiment, {**changes, **other})
-        return _measure_pairs(loaded, changed, out, pairs, (*cells, *only), as_json=as_json)
+        return _measure_pairs(loaded, changed, out, pairs, choice.only, as_json=as_json)
+    return _launch(loaded, out, choice, resume=resume, replace_table=replace_table, as_json=as_json)
+
+
+def _launch(
+    experiment: Experiment, out: Path, choice: Choice, *, resume: bool, replace_table: bool, as_json: bool
+) -> int:
+    from citus_analysis.runner import run_experiment
+
     with _termination_is_interruption(), live_view() as watch:
-        summary = run_experiment(loaded, out, resume=resume, choice=choice, replace_table=replace_table, watch=watch)
+        summary = run_experiment(
+            experiment, out, resume=resume, choice=choice, replace_table=replace_table, watch=watch
+        )
     _print_summary(summary, out, as_json=as_json)
     return summary.exit_code
 
 
 def _measure_pairs(
-    base: Experiment, change: Experiment, out: Path, pairs: int, cells: tuple[str, ...], *, as_json: bool
+    base: Experiment, change: Experiment, out: Path, pairs: int | None, cells: tuple[str, ...], *, as_json: bool
 ) -> int:
-    from citus_analysis.errors import UsageError
     from citus_analysis.runner.execution.paired_session import measure_pairs
 
+    if pairs is None:
+        raise UsageError("--change belongs to --pairs", way_out="use --set to change the experiment itself")
     if len(cells) > 1:
         raise UsageError("pairs are of one configuration", way_out="name one CELL")
 
@@ -147,6 +154,13 @@ def _measure_pairs(
     else:
         click.echo(printable(result.sentence))
     return result.exit_code
+
+
+def _print_schema() -> int:
+    from citus_analysis.runner.experiment_file.experiment import experiment_schema
+
+    print_json(experiment_schema())
+    return 0
 
 
 def _restore(out: Path) -> int:
