@@ -83,7 +83,10 @@ class JudgedClaims(Shown):
         """The number of rows by verdict."""
         counts = Counter(self._rows["verdict"])
         words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-        return [f"{counted(self._rows['claim'].n_unique(), 'claim')}: {words}"]
+        claims = self._rows["claim"].n_unique()
+        # A claim about several configurations, or by runs and by printed numbers, has several verdicts.
+        verdicts = f", {counted(self._rows.height, 'verdict')}" if self._rows.height != claims else ""
+        return [f"{counted(claims, 'claim')}{verdicts}: {words}"]
 
     def summary_table(self) -> pl.DataFrame | None:
         """The verdicts."""
