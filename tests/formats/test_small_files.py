@@ -62,7 +62,7 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 @pytest.mark.parametrize(
     ("name", "text", "to_detect", "to_parse"),
     [
-        ("vmstat", VMSTAT, 8, 36),
+        ("vmstat", VMSTAT, 8, 37),
         ("iostat", IOSTAT, 10, 82),
         ("ycsb", YCSB, 10, 110),
         ("pglog", SERVER_LOG, 12, 5),

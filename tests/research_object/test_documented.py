@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.documentation.blocks import ROOT, blocks_of
+from tests.documentation.blocks import ROOT, blocks_run_by
 
 
 def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
-    (block,) = blocks_of(ROOT / "docs" / "pack.md")
+    (block,) = blocks_run_by(__file__)
     (tmp_path / "data").symlink_to(ROOT / "data")
     for line in block.text.splitlines():
         if line.startswith("citus-analysis "):
