@@ -29,7 +29,7 @@ def render_claims(judged: JudgedClaims) -> str:
                 tables.append(html_table(found, f"{caption}, by {by}", found.height))
     sentences = [
         *judged.summary_lines(),
-        f"All intervals of one judge together have the level {judged.level * 100:g} %. A claim is supported if its "
+        f"All intervals of a kind hold together at {judged.level * 100:g} %. A claim is supported if its "
         "whole interval fulfils it, contradicted if the whole interval lies outside, and undecided otherwise.",
     ]
     return table_page("Claims", sentences, tables)
