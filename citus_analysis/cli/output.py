@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import sys
-from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.json_values import json_value
 from citus_analysis.texts.number_text import in_full
 from citus_analysis.texts.printable import printable
 
@@ -37,7 +36,7 @@ def key_values(_context: click.Context, _parameter: click.Parameter, values: tup
 
 def print_json(value: object) -> None:
     """Print one JSON document to stdout. Values without a JSON form (NaN, infinity) become null."""
-    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+    click.echo(json.dumps(json_value(value), ensure_ascii=False, indent=2))
 
 
 def print_result(result: object) -> None:
@@ -46,24 +45,6 @@ def print_result(result: object) -> None:
         click.echo(result)
     else:
         print_json(result)
-
-
-def _plain(value: object) -> object:
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {str(key): _plain(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_plain(inner) for inner in value]
-        case None | bool() | int() | str():
-            return value
-        case datetime() | date():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-        case _:
-            return str(value)
 
 
 def print_frame(frame: pl.DataFrame, how: str) -> None:

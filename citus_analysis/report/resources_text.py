@@ -10,7 +10,7 @@ from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.contrasts import CpuContrast
 from citus_analysis.bottleneck.measured_resources import ResourceStudy
 from citus_analysis.texts.counted_words import counted, listed, size_text
-from citus_analysis.texts.path_parts import differing_parts
+from citus_analysis.texts.path_names import differing_parts
 
 #: A mean needs at least this many samples.
 _ENOUGH: Final = 5

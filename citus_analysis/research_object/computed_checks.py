@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from datetime import date, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +14,7 @@ from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.published import audit_runs, judge_claims
 from citus_analysis.published.checks.doubtful_samples import audited
 from citus_analysis.stats.compare.run_tables import compare_runs
+from citus_analysis.texts.json_values import json_value
 
 if TYPE_CHECKING:
     from citus_analysis.dataset import Dataset
@@ -73,30 +72,14 @@ def verdicts(dataset: Dataset, claims: Path) -> dict[str, object]:
         claims: a file of claims, which are judged if it exists.
     """
     result = audit_runs(**audited(dataset))
-    found: dict[str, object] = {"audit": {"verdict": result.verdict, "findings": _plain(result.findings.to_dicts())}}
+    found: dict[str, object] = {
+        "audit": {"verdict": result.verdict, "findings": json_value(result.findings.to_dicts(), _DIGITS)}
+    }
     for column in _COMPARED:
         try:
-            found[f"compare by {column}"] = _plain(compare_runs(dataset, by=column).to_dict())
+            found[f"compare by {column}"] = json_value(compare_runs(dataset, by=column).to_dict(), _DIGITS)
         except CitusAnalysisError as error:
             found[f"compare by {column}"] = {"not compared": error.problem}
     if claims.exists():
-        found["claims"] = _plain(judge_claims(dataset, [claims]).to_dict())
+        found["claims"] = json_value(judge_claims(dataset, [claims]).to_dict(), _DIGITS)
     return found
-
-
-def _plain(value: object) -> object:
-    """A value as JSON has it, with numbers of a few digits."""
-    match value:
-        case float():
-            # Infinity and NaN have no form in JSON.
-            return float(f"{value:.{_DIGITS}g}") if abs(value) < float("inf") else None
-        case Mapping():
-            return {str(key): _plain(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_plain(inner) for inner in value]
-        case None | bool() | int() | str():
-            return value
-        case datetime() | date():
-            return value.isoformat()
-        case _:
-            return str(value)

@@ -2,11 +2,13 @@
 
 Names are data from configurations, folders and options. Before a name becomes part of a path, it is either checked
 (:func:`file_name_problem` gives the reason if it cannot be used) or encoded (:func:`partition_folder`).
+Paths are named in legends by the parts in which they differ (:func:`differing_parts`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -67,3 +69,20 @@ def _encoded(character: str) -> str:
 def _length_problem(name: str) -> str | None:
     size = len(os.fsencode(name))
     return f"is {size} bytes long; names of files have at most {MOST_NAME_BYTES}" if size > MOST_NAME_BYTES else None
+
+
+def differing_parts(paths: Sequence[str]) -> dict[str, str]:
+    """Path -> its parts that are not in all paths; a single path keeps its last part.
+
+    Example:
+        >>> differing_parts(["/sys/fs/cgroup/node1/cpu.stat", "/sys/fs/cgroup/node2/cpu.stat"])
+        {'/sys/fs/cgroup/node1/cpu.stat': 'node1', '/sys/fs/cgroup/node2/cpu.stat': 'node2'}
+        >>> differing_parts(["/sys/fs/cgroup/node1"])
+        {'/sys/fs/cgroup/node1': 'node1'}
+    """
+    parts = {path: [part for part in path.split("/") if part] for path in paths}
+    shared = set.intersection(*(set(found) for found in parts.values())) if len(parts) > 1 else set()
+    return {
+        path: "/".join(part for part in found if part not in shared) if shared else (found or [path])[-1]
+        for path, found in parts.items()
+    }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from citus_analysis.cli import main
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import InputError, UnknownNameError, UsageError
 from citus_analysis.runner.execution import paired_session
 from citus_analysis.runner.execution.paired_session import measure_pairs
 from citus_analysis.runner.experiment_file.experiment import Experiment, parse_experiment
@@ -36,11 +36,12 @@ def rates(monkeypatch: pytest.MonkeyPatch, change: float) -> list[str]:
     """Runs take no time, and those of the change have another throughput; their names in order."""
     made: list[str] = []
 
-    def run(one: Experiment, resource: str, tree: Path, watch: object) -> float:
+    def run(one: Experiment, resource: str, tree: Path, watch: object, *, replace_table: bool) -> float:
         made.append(tree.name)
         return (change if tree.name == "change" else 100.0) * (1 + 0.001 * (len(made) % 3))
 
     monkeypatch.setattr(paired_session, "_run", run)
+    monkeypatch.setattr(paired_session, "begin", lambda *_, **__: None)
     return made
 
 
@@ -55,7 +56,8 @@ def test_a_session_stops_with_its_verdict_and_measures_the_base_again(
     assert made.count("change") == 6
     assert result.again is not None
     lines = (tmp_path / "pairs.csv").read_text(encoding="utf-8").splitlines()
-    assert {line.partition(",")[0] for line in lines[1:]} == {"base", "change"}
+    assert {line.split(",")[1] for line in lines[1:]} == {"base", "change"}
+    assert {line.partition(",")[0] for line in lines[1:]} == {"x-w0-t4-c"}
     assert measure_pairs(experiment(), changed, tmp_path, 20).pairs == 6
     assert len(made) == 14
 
@@ -78,6 +80,32 @@ def test_one_configuration_is_measured(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(UsageError, match="other configurations"):
         measure_pairs(several, experiment(), tmp_path, 2, cell="x-w0-t4-c")
     assert measure_pairs(several, several, tmp_path, 1, cell="x-w0-t4-c").pairs == 1
+    assert measure_pairs(several, several, tmp_path, 2, cell="x-w0-t8-c").pairs == 2
+    assert measure_pairs(several, several, tmp_path, 1, cell="x-w0-t4-c").pairs == 1
+
+
+RATED = {"set_up": ["two-phase/schema.sql"], "rate_ops_s": 5, "scripts": [{"builtin": "select-only"}]}
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        {"kind": "pgbench", "workloads": {"own": RATED}},
+        {"kind": "ycsb", "home": "ycsb", "properties": {"target": 5}},
+    ],
+)
+def test_a_load_with_a_fixed_rate_is_refused(driver: dict[str, object], tmp_path: Path) -> None:
+    workload = "own" if driver["kind"] == "pgbench" else "c"
+    one = parse_experiment({"name": "x", "driver": driver, "matrix": {"workloads": [workload], "threads": [4]}})
+    with pytest.raises(UsageError, match="the load has a fixed rate"):
+        measure_pairs(one, one, tmp_path, 2)
+
+
+def test_a_damaged_list_is_refused(tmp_path: Path) -> None:
+    for damaged in ("cell,first,second,first_ops_s,second_ops_s\nx,base,ch", "first\n1\n"):
+        (tmp_path / "pairs.csv").write_text(damaged, encoding="utf-8")
+        with pytest.raises(InputError, match="is no list of pairs"):
+            measure_pairs(experiment(), experiment(), tmp_path, 2)
 
 
 def test_a_known_change_is_found_on_a_server(
@@ -91,5 +119,10 @@ def test_a_known_change_is_found_on_a_server(
     assert (found["verdict"], found["pairs"]) == ("undecided", 1)
     assert found["ratio"] > 1.05
     assert typed("ingest", "session", "--out", "dataset") == 0
+    # What stands is not taken for the verdict of another change.
+    other = ["--change", "target.settings.fsync=off"]
+    assert typed("run", "commits.yml", "--pairs", "1", *other, "--out", "session") == 2
+    assert "session/change: holds another experiment: target.settings" in capsys.readouterr().err
+    assert typed("run", "commits.yml", "--pairs", "1", "--more", "1", "--out", "session") == 2
     assert typed("run", "commits.yml", *change, "--out", "other") == 2
     assert "--change belongs to --pairs" in capsys.readouterr().err

@@ -117,7 +117,7 @@ def command(
         raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
     if pairs or other:
         changed = load_experiment(experiment, {**changes, **other})
-        return _measure_pairs(loaded, changed, out, pairs, choice.only, as_json=as_json)
+        return _measure_pairs(loaded, changed, out, pairs, choice, replace_table=replace_table, as_json=as_json)
     return _launch(loaded, out, choice, resume=resume, replace_table=replace_table, as_json=as_json)
 
 
@@ -135,20 +135,30 @@ def _launch(
 
 
 def _measure_pairs(
-    base: Experiment, change: Experiment, out: Path, pairs: int | None, cells: tuple[str, ...], *, as_json: bool
+    base: Experiment,
+    change: Experiment,
+    out: Path,
+    pairs: int | None,
+    choice: Choice,
+    *,
+    replace_table: bool,
+    as_json: bool,
 ) -> int:
     from citus_analysis.runner.execution.paired_session import measure_pairs
 
     if pairs is None:
         raise UsageError("--change belongs to --pairs", way_out="use --set to change the experiment itself")
-    if len(cells) > 1:
+    if len(choice.only) > 1:
         raise UsageError("pairs are of one configuration", way_out="name one CELL")
+    if choice.goes_on:
+        raise UsageError("--more and --retry-failed do not go with --pairs", way_out="repeat the call: it continues")
 
     def show(result: PairsResult) -> None:
         click.echo(printable(f"pair {result.pairs}: {result.sentence}"), err=True)
 
     with _termination_is_interruption(), live_view() as watch:
-        result = measure_pairs(base, change, out, pairs, cell=next(iter(cells), None), watch=watch, each=show)
+        cell = next(iter(choice.only), None)
+        result = measure_pairs(base, change, out, pairs, cell=cell, replace_table=replace_table, watch=watch, each=show)
     if as_json:
         print_json({**asdict(result), "sentence": result.sentence})
     else:

@@ -3,31 +3,40 @@
 Each pair consists of one run of the base and one of the change; a coin decides which is first. After every third pair
 the base is measured against itself, which shows what the machine alone does. The folder contains the two artefact trees
 `base` and `change`, which `ingest` reads together, and `pairs.csv` with one line a pair, which a later call continues.
+
+A load with a fixed rate is refused: its throughput is that rate, whatever the change does.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Final, Literal
 
+from citus_analysis.core.output_files import open_output
 from citus_analysis.defaults import LEVEL, MARGIN
-from citus_analysis.errors import RunnerError, UnknownNameError, UsageError
+from citus_analysis.errors import InputError, RunnerError, UnknownNameError, UsageError
 from citus_analysis.runner.execution.course import RunnerEvent
 from citus_analysis.runner.execution.execute import run_experiment
+from citus_analysis.runner.execution.resumption import JOURNAL, PRIVATE, begin
+from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver, YcsbDriver
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.experiment_file.measuring import StopRule
+from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.choice import Choice
 from citus_analysis.runner.planning.plan import configurations
+from citus_analysis.runner.systems.state.sizes import with_known_workers
 from citus_analysis.stats.compare.paired_looks import PairsResult, judge_pairs
 
 Side = Literal["base", "change"]
 
 _PAIRS: Final = "pairs.csv"
+_RATES: Final = ("first_ops_s", "second_ops_s")
 #: Pairs of base and change between two pairs of the base with itself.
 _BETWEEN: Final = 3
 
@@ -37,12 +46,14 @@ class Pair:
     """Two runs in the order in which they were measured.
 
     Attributes:
+        cell: name of the base's configuration.
         first: what was measured first.
         second: what was measured second; `base` twice in a pair of the base with itself.
         first_ops_s: throughput of the first.
         second_ops_s: throughput of the second.
     """
 
+    cell: str
     first: Side
     second: Side
     first_ops_s: float
@@ -67,6 +78,7 @@ def measure_pairs(
     cell: str | None = None,
     margin: float = MARGIN,
     level: float = LEVEL,
+    replace_table: bool = False,
     watch: Callable[[RunnerEvent], None] = lambda _event: None,
     each: Callable[[PairsResult], None] = lambda _result: None,
     seed: int | None = None,
@@ -81,18 +93,24 @@ def measure_pairs(
         cell: name of the configuration of the base.
         margin: relative difference that counts as none.
         level: confidence level, over all looks together.
+        replace_table: drop a table of the benchmark's name on a cluster even if this tool did not create it.
         watch: called with each event of a run.
         each: called with the result after each pair of base and change.
         seed: of the order within pairs; by default every session has its own.
 
     Raises:
-        UsageError: more than one configuration is chosen, or the change has other ones.
+        UsageError: more than one configuration is chosen, the change has other ones, the load has a fixed rate, or the
+            folder holds pairs of another experiment or change.
         UnknownNameError: the experiment has no such configuration.
         RunnerError: a run failed; the pairs so far are kept.
     """
     folder = Path(out).resolve()
     sides = _sides(base, change, cell)
-    measured = _read(folder / _PAIRS)
+    own_cell = sides["base"][1]
+    kept = _read(folder / _PAIRS)
+    measured = [pair for pair in kept if pair.cell == own_cell]
+    for side, (experiment, _) in sides.items() if kept else ():
+        begin(_journal(folder / side), with_known_workers(experiment), folder / side, resume=True)
     coin = random.Random(seed)  # noqa: S311 - an order, no secret
     while True:
         result = judged(measured, margin, level)
@@ -103,9 +121,10 @@ def measure_pairs(
             return result
         with_itself = base != change and len(measured) % (_BETWEEN + 1) == _BETWEEN
         order: list[Side] = ["base", "base"] if with_itself else coin.sample(["base", "change"], 2)
-        values = [_run(*sides[side], folder / side, watch) for side in order]
-        measured.append(Pair(order[0], order[1], values[0], values[1]))
-        _append(folder / _PAIRS, measured[-1])
+        values = [_run(*sides[side], folder / side, watch, replace_table=replace_table) for side in order]
+        measured.append(Pair(own_cell, order[0], order[1], values[0], values[1]))
+        kept.append(measured[-1])
+        _write(folder / _PAIRS, kept)
 
 
 def judged(measured: Sequence[Pair], margin: float = MARGIN, level: float = LEVEL) -> PairsResult:
@@ -129,6 +148,9 @@ def _sides(base: Experiment, change: Experiment, cell: str | None) -> dict[Side,
     if len(chosen) != 1:
         way_out = f"name one as CELL: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
         raise UsageError(f"pairs are of one configuration, and the experiment has {len(names)}", way_out=way_out)
+    if any(_has_fixed_rate(experiment) for experiment in (base, change)):
+        way_out = "leave out the rate, so that throughput shows the change; or use `run` and `compare --metric mean_us`"
+        raise UsageError("the load has a fixed rate, which its throughput is whatever the change does", way_out=way_out)
     renamed = change.model_copy(update={"name": f"{change.name}-change"})
     others = [one.resource for one in configurations(renamed)]
     if len(others) != len(names):
@@ -140,7 +162,17 @@ def _sides(base: Experiment, change: Experiment, cell: str | None) -> dict[Side,
     }
 
 
-def _run(experiment: Experiment, resource: str, tree: Path, watch: Callable[[RunnerEvent], None]) -> float:
+def _has_fixed_rate(experiment: Experiment) -> bool:
+    driver = experiment.driver
+    if isinstance(driver, YcsbDriver):
+        return "target" in driver.properties
+    own = driver.workloads if isinstance(driver, PgbenchDriver) else {}
+    return any(own[name].rate_ops_s is not None for name in experiment.matrix.workloads if name in own)
+
+
+def _run(
+    experiment: Experiment, resource: str, tree: Path, watch: Callable[[RunnerEvent], None], *, replace_table: bool
+) -> float:
     """Throughput of one more run of a configuration."""
     ended: list[RunnerEvent] = []
 
@@ -149,33 +181,44 @@ def _run(experiment: Experiment, resource: str, tree: Path, watch: Callable[[Run
             ended.append(event)
         watch(event)
 
-    choice = Choice((resource,), more=1 if tree.exists() else 0)
-    summary = run_experiment(experiment, tree, choice=choice, watch=listen)
+    choice = Choice((resource,), more=1 if _journal(tree).path.exists() else 0)
+    summary = run_experiment(experiment, tree, choice=choice, replace_table=replace_table, watch=listen)
     reasons = {**summary.failed, **summary.degraded}
     newest = ended[-1] if ended else None
     if newest is None or newest.run_id in reasons or not newest.throughput_ops_s:
-        reason = reasons.get(newest.run_id, "it has no throughput") if newest else summary.stopped or "no run was made"
-        raise RunnerError(
-            f"a run of a pair failed: {reason}", path=tree, way_out="remove the cause and repeat the call"
-        )
+        reason = reasons.get(newest.run_id) if newest else summary.stopped
+        problem = f"a run of a pair failed: {reason or 'it has no throughput'}"
+        raise RunnerError(problem, path=tree, way_out="remove the cause and repeat the call")
     return newest.throughput_ops_s
+
+
+def _journal(tree: Path) -> Journal:
+    return Journal(tree / PRIVATE / JOURNAL)
 
 
 def _read(file: Path) -> list[Pair]:
     if not file.exists():
         return []
-    with file.open(newline="", encoding="utf-8") as lines:
-        return [Pair(_side(row[0]), _side(row[1]), float(row[2]), float(row[3])) for row in list(csv.reader(lines))[1:]]
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            return [
+                Pair(row["cell"], _side(row["first"]), _side(row["second"]), *(float(row[name]) for name in _RATES))
+                for row in csv.DictReader(lines)
+            ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError("is no list of pairs", path=file, way_out="name another --out") from error
 
 
 def _side(text: str) -> Side:
+    if text not in ("base", "change"):
+        raise ValueError(text)
     return "change" if text == "change" else "base"
 
 
-def _append(file: Path, pair: Pair) -> None:
-    new = not file.exists()
-    with file.open("a", newline="", encoding="utf-8") as lines:
-        writer = csv.writer(lines)
-        if new:
-            writer.writerow(["first", "second", "first_ops_s", "second_ops_s"])
-        writer.writerow([pair.first, pair.second, pair.first_ops_s, pair.second_ops_s])
+def _write(file: Path, pairs: Sequence[Pair]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(field.name for field in fields(Pair))
+    writer.writerows(astuple(pair) for pair in pairs)
+    with open_output(file) as out:
+        out.write(text.getvalue().encode())
