@@ -18,6 +18,7 @@ from citus_analysis.core.extras import required
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.storage.manifest import Manifest, SourceState, one_commit
 from citus_analysis.errors import InputError, NothingToReportError, UsageError
+from citus_analysis.published.claims.claim_file import read_claims
 from citus_analysis.redaction import MASK
 from citus_analysis.report.engine.render import render_reports
 from citus_analysis.research_object.computed_checks import table_digests, verdicts
@@ -130,7 +131,7 @@ def pack(
 
     Raises:
         UsageError: the folder is not empty, or a package is missing.
-        InputError: raw files are missing, or none of them can be packed.
+        InputError: raw files are missing, none of them can be packed, or the file of claims is none.
 
     Example:
         >>> import tempfile
@@ -144,6 +145,8 @@ def pack(
     target = Path(out).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError("exists and is not empty", path=out, way_out="name another --out, or remove it")
+    if claims is not None:
+        read_claims(claims)  # Before the work begins, a file that is none is refused.
     files = raw_files(Path(dataset), None if raw is None else Path(raw))
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(mkdtemp(prefix=f".unfinished-{target.name}-", dir=target.parent))

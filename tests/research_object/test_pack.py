@@ -105,6 +105,13 @@ def test_what_was_hidden_is_said(packed: Packed) -> None:
     assert "s3cret" not in (packed.folder / "claims.yml").read_text(encoding="utf-8")
 
 
+def test_a_file_that_holds_no_claims_is_refused(raw: Path, tmp_path: Path) -> None:
+    (tmp_path / "claims.yml").write_text("- claim: it is fast\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"claims\.yml"):
+        ca.pack(raw, tmp_path / "object", reports="none", claims=tmp_path / "claims.yml")
+    assert not (tmp_path / "object").exists()
+
+
 def test_the_same_files_give_the_same_folder(packed: Packed, raw: Path, tmp_path: Path) -> None:
     shutil.copytree(raw, tmp_path / "other" / raw.name)
     ca.ingest(tmp_path / "other" / raw.name, tmp_path / "ds", meta={"workload": "Z"})

@@ -1,4 +1,4 @@
-"""What bears on a claim: runs of a dataset, like with like, or the printed numbers of its publication."""
+"""What the form of a claim selects: runs of a dataset, like with like, or the printed numbers of its publication."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _NAMES: Final = ("table", "row", "system", "workload")
 
 
 @dataclass(frozen=True)
-class Bearing:
-    """What bears on a claim in one configuration.
+class Selected:
+    """The runs, or the printed numbers, that a form selects in one configuration.
 
     Attributes:
         configuration: the columns that all runs share, or the printed rows, in words.
@@ -47,23 +47,23 @@ class Bearing:
     warnings: tuple[str, ...] = ()
 
 
-def bearing_of_runs(source: TableSource | Frame, form: Form) -> list[Bearing]:
+def selected_runs(source: TableSource | Frame, form: Form) -> list[Selected]:
     """The configurations of a dataset that a form selects; one without an estimate if there is none.
 
     Raises:
         UnknownNameError: there is no such metric or column.
     """
     if not isinstance(source, TableSource) and form.metric in _OF_OPERATIONS:
-        return [Bearing("", None, f"{form.metric} is in the table operation_latencies: pass a dataset")]
+        return [Selected("", None, f"{form.metric} is in the table operation_latencies: pass a dataset")]
     frame = runs_of(source, form.metric)
     if absent := [name for name in form.side(0) if name in _OF_RUNS and name not in frame.columns]:
-        return [Bearing("", None, f"not covered by this dataset: no run has a {absent[0]}")]
+        return [Selected("", None, f"not covered by this dataset: no run has a {absent[0]}")]
     check_columns(frame, list(form.side(0)))
     try:
         found = list(_means(frame, form) if form.quantity == "mean" else _pairs(frame, form))
     except InsufficientDataError as error:
-        return [Bearing("", None, error.problem)]
-    return found or [Bearing("", None, "no two runs agree in all that the form leaves open")]
+        return [Selected("", None, error.problem)]
+    return found or [Selected("", None, "no two runs agree in all that the form leaves open")]
 
 
 def _having(frame: pl.DataFrame, values: Mapping[str, str]) -> pl.DataFrame:
@@ -76,15 +76,15 @@ def _having(frame: pl.DataFrame, values: Mapping[str, str]) -> pl.DataFrame:
     return frame
 
 
-def _means(frame: pl.DataFrame, form: Form) -> Iterator[Bearing]:
+def _means(frame: pl.DataFrame, form: Form) -> Iterator[Selected]:
     runs, notes = measured_runs(_having(frame, form.side(0)), form.metric, ())
     varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
     for stratum, part in strata_of(runs, varying):
         side = Side.of(values_of(part, form.metric))
-        yield Bearing(stratum_text(stratum), Estimate.of_mean(side), warnings=notes)
+        yield Selected(stratum_text(stratum), Estimate.of_mean(side), warnings=notes)
 
 
-def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Bearing]:
+def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Selected]:
     sides = [
         _having(frame, form.side(which)).with_columns(pl.lit(name).alias(_SIDE))
         for which, name in enumerate((_FIRST, _SECOND))
@@ -107,7 +107,7 @@ def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Bearing]:
             estimate = _difference(part, form.metric)
         stated = tuple(f"differs in {name}" for name in columns)
         notes = [note for note in comparison.warnings if not note.startswith(stated)]
-        yield Bearing(stratum_text(stratum), estimate, warnings=(*asked.notes, *notes))
+        yield Selected(stratum_text(stratum), estimate, warnings=(*asked.notes, *notes))
 
 
 def _difference(part: pl.DataFrame, metric: str) -> Estimate:
@@ -118,7 +118,7 @@ def _difference(part: pl.DataFrame, metric: str) -> Estimate:
     return Estimate.of_difference(Side.of(layout.a), Side.of(layout.b))
 
 
-def bearing_of_print(source: str, form: Form) -> Bearing:
+def selected_printed(source: str, form: Form) -> Selected:
     """The printed numbers of a publication that a form selects.
 
     Raises:
@@ -136,8 +136,8 @@ def bearing_of_print(source: str, form: Form) -> Bearing:
         rows = [_printed_row(numbers, form.metric, values) for values in wanted]
         estimate = _printed_estimate(form.quantity, [_printed_side(numbers, row, form.metric) for row in rows])
     except InsufficientDataError as error:
-        return Bearing("", None, error.problem)
-    return Bearing(" against ".join(f"{row['table']}, {row['row']}" for row in rows), estimate)
+        return Selected("", None, error.problem)
+    return Selected(" against ".join(f"{row['table']}, {row['row']}" for row in rows), estimate)
 
 
 def _printed_estimate(quantity: str, sides: Sequence[Side]) -> Estimate:

@@ -15,7 +15,7 @@ from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UnknownNameError
-from citus_analysis.published.claims.claim_evidence import Bearing, bearing_of_print, bearing_of_runs
+from citus_analysis.published.claims.claim_evidence import Selected, selected_printed, selected_runs
 from citus_analysis.published.claims.claim_file import Claim, read_claims
 from citus_analysis.published.claims.claim_form import Form
 from citus_analysis.stats._validate import check_level
@@ -126,39 +126,41 @@ def judge_claims(
     """
     check_level(level)
     claims = [claim for file in files for claim in read_claims(file)] if files else list(read_claims())
-    borne = [one for claim in claims for one in _bearings(claim, source)]
+    cases = [one for claim in claims for one in _cases(claim, source)]
     rows: list[dict[str, object]] = []
     for by in _JUDGES:
-        those = [one for one in borne if one.by == by]
-        family = sum(one.bearing.estimate is not None and one.bearing.estimate.freedom > 0 for one in those)
+        those = [one for one in cases if one.by == by]
+        family = sum(one.selected.estimate is not None and one.selected.estimate.freedom > 0 for one in those)
         rows += [_judged(one, max(family, 1), level) for one in those]
     return JudgedClaims(pl.DataFrame(rows, schema=_SCHEMA), level)
 
 
 @dataclass(frozen=True)
-class _Borne:
+class _Case:
+    """A claim in one configuration, and what judges it."""
+
     claim: Claim
     form: Form | None
     by: Literal["runs", "printed numbers"]
-    bearing: Bearing
+    selected: Selected
 
 
-def _bearings(claim: Claim, source: TableSource | Frame | None) -> Iterator[_Borne]:
+def _cases(claim: Claim, source: TableSource | Frame | None) -> Iterator[_Case]:
     try:
         if source is not None and claim.form is not None:
-            yield from (_Borne(claim, claim.form, "runs", one) for one in bearing_of_runs(source, claim.form))
+            yield from (_Case(claim, claim.form, "runs", one) for one in selected_runs(source, claim.form))
         if claim.printed is not None:
-            found = bearing_of_print(claim.stated.source, claim.printed)
-            yield _Borne(claim, claim.printed, "printed numbers", found)
+            found = selected_printed(claim.stated.source, claim.printed)
+            yield _Case(claim, claim.printed, "printed numbers", found)
         elif source is None:
             reason = "no printed number bears on it: name a dataset"
-            yield _Borne(claim, claim.form, "printed numbers", Bearing("", None, reason))
+            yield _Case(claim, claim.form, "printed numbers", Selected("", None, reason))
     except UnknownNameError as error:
         raise claim.refused(error) from error
 
 
-def _judged(one: _Borne, family: int, level: float) -> dict[str, object]:
-    stated, estimate = one.claim.stated, one.bearing.estimate
+def _judged(one: _Case, family: int, level: float) -> dict[str, object]:
+    stated, estimate = one.claim.stated, one.selected.estimate
     row: dict[str, object] = {
         "claim": stated.claim,
         "source": stated.source,
@@ -166,9 +168,9 @@ def _judged(one: _Borne, family: int, level: float) -> dict[str, object]:
         "judged_by": one.by,
         "verdict": "no data",
         "form": None if one.form is None else str(one.form),
-        "configuration": one.bearing.configuration,
-        "explanation": one.bearing.reason,
-        "warnings": "; ".join(one.bearing.warnings),
+        "configuration": one.selected.configuration,
+        "explanation": one.selected.reason,
+        "warnings": "; ".join(one.selected.warnings),
     }
     if estimate is None or one.form is None:
         return row
