@@ -181,7 +181,9 @@ def shown_throttling(study: ResourceStudy) -> pl.DataFrame:
     Each `control_group` is named by the parts of its path that differ from those of the others.
     """
     held, detail = study.throttling, study.detail
-    mine = held.filter(resource=detail.resource, iteration=detail.iteration) if detail else held.head(0)
+    # A run that is alone in its resource has no iteration.
+    of_detail = pl.col("iteration").eq_missing(pl.lit(detail.iteration if detail else None))
+    mine = held.filter(of_detail, resource=detail.resource) if detail else held.head(0)
     shown = mine if mine.height else held.filter(pl.col("run_id") == pl.col("run_id").first())
     names = differing_parts(shown["control_group"].unique().to_list())
     return shown.with_columns(pl.col("control_group").replace(names))

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import polars as pl
 import pytest
 
+from citus_analysis.bottleneck.measured_resources import ResourceStudy
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.report import render_report
 from citus_analysis.report.comparison_sentences import alone_sentences, comparison_sentences
 from citus_analysis.report.comparison_text import comparison_panels, ratio_rows
+from citus_analysis.report.resources_text import shown_throttling
 from citus_analysis.report.scalability import scaling_panels
 from citus_analysis.report.scalability_text import opening_sentences
 from citus_analysis.report.side_by_side import configuration_table
@@ -166,3 +170,16 @@ def test_runs_without_the_compared_fact_are_counted(pgbench: Dataset) -> None:
 
 def test_a_set_up_is_not_said_to_differ_along_with_itself(pgbench: Dataset) -> None:
     assert not any("differs along" in one for one in compare_runs(pgbench, by="set_up").warnings)
+
+
+def test_throttling_of_a_run_without_an_iteration_is_that_of_this_run() -> None:
+    throttling = pl.DataFrame(
+        {
+            "resource": ["a", "b"],
+            "run_id": ["a", "b"],
+            "iteration": pl.Series([None, None], dtype=pl.Int32),
+            "control_group": ["/node1/cpu.stat", "/node2/cpu.stat"],
+        }
+    )
+    study = SimpleNamespace(throttling=throttling, detail=SimpleNamespace(resource="b", iteration=None))
+    assert shown_throttling(cast(ResourceStudy, study))["resource"].to_list() == ["b"]
