@@ -57,8 +57,8 @@ _FILES: Final = {
     "update.sql": "\\set id random(1, :records)\nUPDATE item SET hits = hits + 1 WHERE id = :id;\n",
 }
 _CHANGES: Final = {
-    "synchronous_commit": ("target.settings.synchronous_commit=off", 10),
-    "index": ("driver.workloads.mix.set_up=[no-index.sql]", 10),
+    "synchronous_commit": ("target.settings.synchronous_commit=off", 20),
+    "index": ("driver.workloads.mix.set_up=[no-index.sql]", 20),
 }
 
 

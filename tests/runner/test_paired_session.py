@@ -84,6 +84,21 @@ def test_one_configuration_is_measured(tmp_path: Path, monkeypatch: pytest.Monke
     assert measure_pairs(several, several, tmp_path, 1, cell="x-w0-t4-c").pairs == 1
 
 
+def test_the_plan_and_the_checks_are_of_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("commits.yml").write_text(COMMITS, encoding="utf-8")
+    change = ["--change", "target.settings.synchronous_commit=off"]
+    assert typed("run", "commits.yml", "--pairs", "7", *change, "--dry-run", "--json") == 0
+    printed = capsys.readouterr()
+    assert [(row["side"], row["most_runs"]) for row in json.loads(printed.out)] == [("base", 11), ("change", 7)]
+    assert "at most 7 pairs: at least 18 s, from warmup_s" in printed.err
+    assert typed("run", "commits.yml", "--pairs", "7", "--change", "driver={kind: ycsb, home: nowhere}", "--check") == 3
+    assert "failed   client programs" in capsys.readouterr().out
+    assert typed("run", "commits.yml", "--change", "seed=3", "--check") == 2
+
+
 RATED = {"set_up": ["two-phase/schema.sql"], "rate_ops_s": 5, "scripts": [{"builtin": "select-only"}]}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +15,7 @@ from citus_analysis.cli.completed_values import experiments
 from citus_analysis.cli.live import live_view
 from citus_analysis.cli.output import key_values, print_frame, print_json
 from citus_analysis.errors import UsageError
+from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from citus_analysis.runner import Experiment
     from citus_analysis.runner.execution.execute import RunnerSummary
     from citus_analysis.runner.planning.choice import Choice
+    from citus_analysis.runner.planning.plan import Configuration
     from citus_analysis.stats.compare.paired_looks import PairsResult
 
 
@@ -109,14 +111,18 @@ def command(
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
     loaded = load_experiment(experiment, changes)
     choice = Choice((*cells, *only), retry_failed, more or 0)
+    changed = load_experiment(experiment, {**changes, **other}) if pairs or other else None
+    if changed is not None:
+        _refuse_for_pairs(choice, pairs)
+    if dry_run and changed is not None and pairs is not None:
+        return _print_pairs(loaded, changed, choice, pairs, as_json=as_json)
     if dry_run:
         return _print_plan(loaded, choice, out, as_json=as_json)
     if check:
-        return _print_checks(loaded, out, as_json=as_json)
+        return _print_checks([loaded] if changed is None else [loaded, changed], out, as_json=as_json)
     if out is None:
         raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
-    if pairs or other:
-        changed = load_experiment(experiment, {**changes, **other})
+    if changed is not None and pairs is not None:
         return _measure_pairs(loaded, changed, out, pairs, choice, replace_table=replace_table, as_json=as_json)
     return _launch(loaded, out, choice, resume=resume, replace_table=replace_table, as_json=as_json)
 
@@ -134,24 +140,40 @@ def _launch(
     return summary.exit_code
 
 
-def _measure_pairs(
-    base: Experiment,
-    change: Experiment,
-    out: Path,
-    pairs: int | None,
-    choice: Choice,
-    *,
-    replace_table: bool,
-    as_json: bool,
-) -> int:
-    from citus_analysis.runner.execution.paired_session import measure_pairs
-
+def _refuse_for_pairs(choice: Choice, pairs: int | None) -> None:
     if pairs is None:
         raise UsageError("--change belongs to --pairs", way_out="use --set to change the experiment itself")
     if len(choice.only) > 1:
         raise UsageError("pairs are of one configuration", way_out="name one CELL")
     if choice.goes_on:
         raise UsageError("--more and --retry-failed do not go with --pairs", way_out="repeat the call: it continues")
+
+
+def _print_pairs(base: Experiment, change: Experiment, choice: Choice, pairs: int, *, as_json: bool) -> int:
+    import polars as pl
+
+    from citus_analysis.runner.execution.paired_session import plan_pairs
+
+    planned, estimate = plan_pairs(base, change, pairs, cell=next(iter(choice.only), None))
+    print_frame(
+        pl.DataFrame([{"side": side, "most_runs": runs, **_described(one)} for side, (one, runs) in planned.items()]),
+        "json" if as_json else "table",
+    )
+    click.echo(f"at most {counted(pairs, 'pair')}: {estimate}", err=as_json)
+    return 0
+
+
+def _measure_pairs(
+    base: Experiment,
+    change: Experiment,
+    out: Path,
+    pairs: int,
+    choice: Choice,
+    *,
+    replace_table: bool,
+    as_json: bool,
+) -> int:
+    from citus_analysis.runner.execution.paired_session import measure_pairs
 
     def show(result: PairsResult) -> None:
         click.echo(printable(f"pair {result.pairs}: {result.sentence}"), err=True)
@@ -192,21 +214,7 @@ def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_
 
     runs, estimate = forecast(experiment, choice, out)
     rows = [
-        {
-            "order": number,
-            "resource": run.configuration.resource,
-            "iteration": run.iteration,
-            "phase": run.configuration.phase,
-            "workload": run.configuration.workload,
-            "threads": run.configuration.threads,
-            "workers": run.configuration.workers,
-            "drivers": run.configuration.drivers,
-            "records": run.configuration.records,
-            "operations": run.configuration.operations,
-            "monitored": run.configuration.monitored,
-            "table": table,
-            "settings": ", ".join(f"{name}={value}" for name, value in run.configuration.settings),
-        }
+        {"order": number, "iteration": run.iteration, "table": table, **_described(run.configuration)}
         for number, (run, table) in enumerate(zip(runs, table_before(experiment, runs), strict=True), start=1)
     ]
     print_frame(pl.DataFrame(rows), "json" if as_json else "table")
@@ -214,11 +222,26 @@ def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_
     return 0
 
 
-def _print_checks(experiment: Experiment, out: Path | None, *, as_json: bool) -> int:
+def _described(one: Configuration) -> dict[str, object]:
+    return {
+        "resource": one.resource,
+        "phase": one.phase,
+        "workload": one.workload,
+        "threads": one.threads,
+        "workers": one.workers,
+        "drivers": one.drivers,
+        "records": one.records,
+        "operations": one.operations,
+        "monitored": one.monitored,
+        "settings": ", ".join(f"{name}={value}" for name, value in one.settings),
+    }
+
+
+def _print_checks(experiments: Sequence[Experiment], out: Path | None, *, as_json: bool) -> int:
     from citus_analysis.errors import NotReadyError
     from citus_analysis.runner.execution.preflight import check_all
 
-    checks = check_all(experiment, out)
+    checks = list(dict.fromkeys(check for experiment in experiments for check in check_all(experiment, out)))
     if as_json:
         print_json([asdict(check) for check in checks])
     else:

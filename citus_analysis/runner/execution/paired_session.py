@@ -13,7 +13,7 @@ import csv
 import io
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Final, Literal
@@ -29,7 +29,8 @@ from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.experiment_file.measuring import StopRule
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.choice import Choice
-from citus_analysis.runner.planning.plan import configurations
+from citus_analysis.runner.planning.durations import Durations, Estimate
+from citus_analysis.runner.planning.plan import Configuration, configurations, make_plan
 from citus_analysis.runner.systems.state.sizes import with_known_workers
 from citus_analysis.stats.compare.paired_looks import PairsResult, judge_pairs
 
@@ -125,6 +126,26 @@ def measure_pairs(
         measured.append(Pair(own_cell, order[0], order[1], values[0], values[1]))
         kept.append(measured[-1])
         _write(folder / _PAIRS, kept)
+
+
+def plan_pairs(
+    base: Experiment, change: Experiment, pairs: int, *, cell: str | None = None
+) -> tuple[dict[Side, tuple[Configuration, int]], Estimate]:
+    """Both sides with the most runs of each that `measure_pairs` makes, and the time that these take.
+
+    Raises:
+        UsageError, UnknownNameError: as `measure_pairs`.
+    """
+    again = 0 if base == change else max(pairs - 1, 0) // _BETWEEN
+    runs: dict[Side, int] = {"base": pairs + 2 * again, "change": pairs}
+    planned: dict[Side, tuple[Configuration, int]] = {}
+    times: list[Estimate] = []
+    for side, (experiment, resource) in _sides(base, change, cell).items():
+        known = with_known_workers(experiment)
+        (run,) = Choice((resource,)).of(make_plan(known))
+        planned[side] = (run.configuration, runs[side])
+        times.append(Durations(known).left([run] * runs[side]))
+    return planned, replace(times[0], seconds=sum(time.seconds for time in times))
 
 
 def judged(measured: Sequence[Pair], margin: float = MARGIN, level: float = LEVEL) -> PairsResult:
