@@ -9,18 +9,23 @@ import polars as pl
 
 from citus_analysis.accounts.mechanisms import Mechanism
 from citus_analysis.accounts.statement_times import SEGMENT_WORDS
+from citus_analysis.accounts.throughput import ThroughputAccount
 from citus_analysis.core.displays import Shown
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.estimate.intervals import Design
 
 #: What a term is an effect of: how often statements came, where they ran, how long a segment took, or what no trace
-#: saw. Times are summed over a node or over a segment.
-Effect = Literal["mix", "place", "outside", "time", "node", "segment"]
+#: saw. Times are summed over a node or over a segment. The last three are of throughput alone.
+Effect = Literal["mix", "place", "outside", "untraced", "time", "node", "segment", "concurrency", "client", "uneven"]
 
 _WORDS: Final = {
     "mix": "other statements in the mix",
     "place": "other places of execution",
     "outside": "outside the traced statements (client, network, and commits that no duration includes)",
+    "untraced": "in operations that were not traced, beyond those of the traced client",
+    "concurrency": "the number of the client's threads",
+    "client": "the client's time between operations",
+    "uneven": "runs of a side that differ from each other",
 }
 
 
@@ -29,8 +34,8 @@ class Cause:
     """A sum of terms that is named: an effect, at a place.
 
     Attributes:
-        effect: mix, place, outside, node (times on a node), segment (times of a segment), or time (one segment on one
-            node, as a part of the two).
+        effect: mix, place, outside, untraced, node (times on a node), segment (times of a segment), or time (one
+            segment on one node, as a part of the two).
         segment: one of :data:`~citus_analysis.accounts.statement_times.SEGMENTS`: the segment that was summed, or of a
             node the one with at least half of it; else empty.
         node: the node that was summed, or of a segment the one with at least half of it; else empty.
@@ -83,6 +88,7 @@ class Explanation(Shown):
         statements: traced statements of each side.
         design: how the runs of both sides were matched.
         measured: `response time` of the clients, or `traced time` if no client reported one.
+        throughput_account: where the difference of throughput comes from; None where Little's law gives no account.
         warnings: what the account cannot say.
         sentences: all of this in words.
         unit: what was compared: runs, or stretches of time.
@@ -100,6 +106,7 @@ class Explanation(Shown):
     statements: tuple[int, int]
     design: Design
     measured: str
+    throughput_account: ThroughputAccount | None = None
     warnings: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     unit: str = "run"
@@ -122,7 +129,7 @@ class Explanation(Shown):
     @property
     def unexplained_us(self) -> float:
         """What no traced statement covers."""
-        return float(self.terms.filter(effect="outside")["estimate_us"].sum())
+        return float(self.terms.filter(pl.col("effect").is_in(["outside", "untraced"]))["estimate_us"].sum())
 
     def summary_lines(self) -> list[str]:
         """The finding in sentences, and what the account cannot say."""
@@ -156,6 +163,7 @@ class Explanation(Shown):
             "difference_us": self.difference_us,
             "unexplained_us": self.unexplained_us,
             "throughput_ratio": self.throughput.ratio.estimate if self.throughput else None,
+            "throughput": self.throughput_account.to_dict() if self.throughput_account else None,
             "named": [_as_dict(cause) for cause in self.named],
             "causes": [_as_dict(cause) for cause in self.causes],
             "terms": self.terms.to_dicts(),

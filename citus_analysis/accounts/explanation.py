@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -17,6 +17,14 @@ from citus_analysis.accounts.explanation_text import explanation_sentences
 from citus_analysis.accounts.mechanisms import mechanisms
 from citus_analysis.accounts.observed import Observed, observed
 from citus_analysis.accounts.statement_times import OF_CHILD, SEGMENTS
+from citus_analysis.accounts.throughput import (
+    OWN_TERMS,
+    ClosedLoop,
+    ThroughputAccount,
+    ThroughputPart,
+    closed_loops,
+    throughput_terms,
+)
 from citus_analysis.core.frames import TableSource
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
@@ -25,6 +33,8 @@ from citus_analysis.stats.compare.verdicts import compare
 Array = npt.NDArray[np.float64]
 #: A node or segment is named for a cause if it has at least this share of it.
 _MOSTLY: Final = 0.5
+#: What no traced statement covers, attributes of a side.
+_RESTS: Final[tuple[Effect, ...]] = ("outside", "untraced")
 
 
 def why(
@@ -42,8 +52,10 @@ def why(
 
     The difference of the mean response time is divided into terms that add up to it: other statements in the mix, other
     places of execution, and for each kind of statement its segments on each node (parsing, binding, making connections,
-    executing on the parent, between parent and child, the child), from traced statements; the rest, between these and
-    the clients' response time, is a term of its own. See :mod:`citus_analysis.accounts.decomposition` for the rule.
+    executing on the parent, between parent and child, the child), from traced statements; what is outside
+    them, and operations that were not traced, are terms of their own. See :mod:`citus_analysis.accounts.decomposition`
+    for the rule. By Little's law, the difference of throughput is divided into the same terms
+    (:mod:`citus_analysis.accounts.throughput`).
 
     Args:
         source: a dataset.
@@ -88,7 +100,9 @@ def explain(
         metric="response_time_us",
         blocked=sides.paired,
     )
-    causes = _Groups(terms, account.spread(), level).causes()
+    groups = _Groups(terms, account.spread(), level)
+    causes = groups.causes()
+    loops, notes = closed_loops(sides)
     found = mechanisms(sides, level=level) if with_mechanisms else ()
     explanation = Explanation(
         base=sides.base.name,
@@ -103,10 +117,22 @@ def explain(
         statements=(sides.base.statements, sides.other.statements),
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,
-        warnings=sides.warnings,
+        throughput_account=_throughput_account(account, loops, groups) if loops else None,
+        warnings=(*sides.warnings, *notes),
         unit=sides.unit,
     )
     return replace(explanation, sentences=tuple(explanation_sentences(explanation)))
+
+
+def _throughput_account(account: _Account, loops: tuple[ClosedLoop, ClosedLoop], groups: _Groups) -> ThroughputAccount:
+    base, other = loops
+    return ThroughputAccount(
+        float(base.throughput_ops_s.mean()),
+        float(other.throughput_ops_s.mean()),
+        (float(base.threads.mean()), float(other.threads.mean())),
+        (base.in_system, other.in_system),
+        groups.throughput_parts(*account.throughput(loops)),
+    )
 
 
 class _Account:
@@ -118,6 +144,7 @@ class _Account:
         self._used = [i for i in range(len(SEGMENTS)) if any(side.times[:, :, i].any() for side in sides.both)]
         if not self._used:
             raise InsufficientDataError("no statement of these runs was traced", way_out="see docs/traces.md")
+        self._rests = [name for name in _RESTS if any(getattr(side, f"{name}_us").any() for side in sides.both)]
         all_labels = self._named()
         self._labels = all_labels.unique(maintain_order=True)
         numbered = self._labels.with_row_index("term")
@@ -132,18 +159,22 @@ class _Account:
         for kind, node, child in cells.select("statement_kind", "node", "child_node").iter_rows():
             used = [SEGMENTS[i] for i in self._used]
             rows += [("time", kind, name, (child if name in OF_CHILD else node) or "") for name in used]
-        rows.append(("outside", "", "", ""))
+        rows += [(name, "", "", "") for name in self._rests]
         return pl.DataFrame(rows, schema=["effect", "statement_kind", "segment", "node"], orient="row")
 
     def _values(self, base: Array, other: Array) -> Array:
-        """Mix and place per kind, times per cell and segment, and what is outside; terms of one label summed."""
+        """Mix and place per kind, times per cell and segment, and the rests; terms of one label summed."""
         means = [
             (weights @ side.counts, np.tensordot(weights, side.times, 1))
             for weights, side in zip((base, other), self._sides.both, strict=True)
         ]
         effects = decompose(self._kinds, *means)
-        outside = float(other @ self._sides.other.outside_us - base @ self._sides.base.outside_us)
-        values = np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), [outside]])
+        of_rests = [
+            [weights @ getattr(side, f"{name}_us") for name in self._rests]
+            for weights, side in zip((base, other), self._sides.both, strict=True)
+        ]
+        rests = np.subtract(of_rests[1], of_rests[0])
+        values = np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), rests])
         return np.bincount(self._places, weights=values, minlength=self._labels.height).astype(np.float64)
 
     def terms(self) -> pl.DataFrame:
@@ -153,13 +184,24 @@ class _Account:
 
     def spread(self) -> Spread:
         """The terms without each run."""
+        return self._spread_of(self._values)
+
+    def throughput(self, loops: tuple[ClosedLoop, ClosedLoop]) -> tuple[Array, Spread]:
+        """The terms of throughput, in the order of `terms` and then of OWN_TERMS, and these without each run."""
+
+        def values(base: Array, other: Array) -> Array:
+            return throughput_terms(loops, base, other, self._values(base, other))
+
+        return values(*(np.full(side.runs, 1 / side.runs) for side in self._sides.both)), self._spread_of(values)
+
+    def _spread_of(self, values: Callable[[Array, Array], Array]) -> Spread:
         base, other = self._sides.both
-        return spread_of(self._values, (base.runs, other.runs), paired=self._sides.paired)
+        return spread_of(values, (base.runs, other.runs), paired=self._sides.paired)
 
 
 #: Sums of terms that may be named: all effects, and of the times those of a node and those of a segment.
 _VIEWS: Final[tuple[Literal["node", "segment"], ...]] = ("node", "segment")
-_OTHERS: Final[tuple[Literal["mix", "place", "outside"], ...]] = ("mix", "place", "outside")
+_OTHERS: Final[tuple[Effect, ...]] = ("mix", "place", *_RESTS)
 
 
 class _Groups:
@@ -167,13 +209,43 @@ class _Groups:
 
     def __init__(self, terms: pl.DataFrame, spread: Spread, level: float) -> None:
         self._terms, self._spread, self._level = terms, spread, level
+        self._sums, self._together = self._chosen()
+        self._causes = [self._with_parts(self._with_interval(one, self._together)) for one in self._sums]
 
     def causes(self) -> tuple[Cause, ...]:
-        """Mix, places and what is outside, and the times by node or by segment: whichever says more; largest first.
+        """Mix, places and what is outside, and the times by node or by segment: whichever says more; largest first."""
+        return tuple(sorted(self._causes, key=lambda one: -abs(one.estimate_us)))
+
+    def throughput_parts(self, values: Array, spread: Spread) -> tuple[ThroughputPart, ...]:
+        """The causes as parts of throughput, and its own terms; the largest first.
+
+        Args:
+            values: terms of throughput: those of the response time, then OWN_TERMS.
+            spread: these without each run.
+        """
+        causes = [*self._causes, *(Cause(effect, "", "", 0.0, 0.0, 0.0, 1.0) for effect in OWN_TERMS)]
+        # The last group holds the terms of causes of 0 µs.
+        groups = np.full(values.size, len(causes), dtype=np.int64)
+        for i, one in enumerate(self._sums):
+            groups[one.terms] = i
+        groups[self._terms.height :] = np.arange(len(self._sums), len(causes))
+        sums = np.bincount(groups, weights=values, minlength=len(causes) + 1)
+        together = self._together + len(OWN_TERMS)
+        half, p, _ = spread.summed(groups, sums.size).intervals(sums, self._level, together)
+        parts = [
+            ThroughputPart(cause, *map(float, (size, size - wide, size + wide, p_value)))
+            for cause, size, wide, p_value in zip(causes, sums, half, p, strict=False)
+            if size
+        ]
+        return tuple(sorted(parts, key=lambda one: -abs(one.estimate_ops_s)))
+
+    def _chosen(self) -> tuple[list[_Sum], int]:
+        """The sums that become causes, and the number of intervals that hold together.
 
         The intervals of both ways of summing the times hold together, because the data choose between them.
         """
-        other = [self._sum(effect, pl.col("effect") == effect) for effect in _OTHERS]
+        known = self._terms["effect"].unique().to_list()
+        other = [self._sum(effect, pl.col("effect") == effect) for effect in _OTHERS if effect in known]
         timed = self._terms.filter(effect="time")
         views = {
             view: [
@@ -186,8 +258,7 @@ class _Groups:
         whole = float(timed["estimate_us"].sum())
         by_node = any(one.estimate_us / whole >= _MOSTLY for one in views["node"]) if whole else False
         chosen = views["node" if by_node else "segment"]
-        causes = [self._with_interval(one, together) for one in [*other, *chosen] if one.estimate_us]
-        return tuple(sorted(map(self._with_parts, causes), key=lambda one: -abs(one.estimate_us)))
+        return [one for one in [*other, *chosen] if one.estimate_us], together
 
     def _sum(self, effect: Effect, chosen: pl.Expr, **names: str) -> _Sum:
         rows = self._terms.with_row_index("term").filter(chosen)

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.accounts.causes import Cause, Explanation
+from citus_analysis.accounts.throughput import ThroughputAccount, ThroughputPart
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import interval_words, p_text, readable
@@ -18,6 +19,11 @@ _SMALL: Final = 0.01
 _CAUSES: Final = {
     "part": pl.String(),
     **dict.fromkeys(("estimate_ms", "low_ms", "high_ms", "p"), pl.Float64()),
+    "decided": pl.Boolean(),
+}
+_THROUGHPUT: Final = {
+    "part": pl.String(),
+    **dict.fromkeys(("estimate_ops_s", "low_ops_s", "high_ops_s", "p"), pl.Float64()),
     "decided": pl.Boolean(),
 }
 _MECHANISMS: Final = {
@@ -37,10 +43,10 @@ def explanation_sentences(found: Explanation) -> list[str]:
     lines = [_finding(found)]
     if found.decided:
         lines += [_causes(found)] if found.named else [_no_cause(found)]
-        lines += [text for text in (_mechanisms(found), _changes(found), _example(found)) if text]
-    else:
-        lines += [text for text in (_changes(found),) if text]
-    return lines
+    if found.throughput_account and found.throughput and found.throughput.verdict in ("faster", "slower"):
+        lines += [_throughput(found.throughput_account)]
+    beside = (_mechanisms(found), _changes(found), _example(found)) if found.decided else (_changes(found),)
+    return [*lines, *(text for text in beside if text)]
 
 
 def cause_rows(found: Explanation) -> pl.DataFrame:
@@ -55,6 +61,13 @@ def cause_rows(found: Explanation) -> pl.DataFrame:
         if one.decided or abs(one.estimate_us) >= least
     ]
     return pl.DataFrame(rows, schema=_CAUSES, orient="row")
+
+
+def throughput_rows(found: Explanation) -> pl.DataFrame:
+    """Parts of throughput: `part`, `estimate_ops_s`, `low_ops_s`, `high_ops_s`, `p`, `decided`; none if it has none."""
+    parts = found.throughput_account.parts if found.throughput_account else ()
+    rows = [(_what(one.cause), one.estimate_ops_s, one.low_ops_s, one.high_ops_s, one.p, one.decided) for one in parts]
+    return pl.DataFrame(rows, schema=_THROUGHPUT, orient="row")
 
 
 def mechanism_rows(found: Explanation) -> pl.DataFrame:
@@ -133,6 +146,33 @@ def _causes(found: Explanation) -> str:
     rest = found.difference_us - sum(cause.estimate_us for cause in shown)
     sign = found.difference_us * rest < 0
     return f"Of this, {named}. The rest, {_time(rest, sign=sign)}, is in parts that are smaller or not sure."
+
+
+def _throughput(found: ThroughputAccount) -> str:
+    """The difference of throughput, the check of Little's law, and the parts that are sure."""
+    busy, threads = ([_rounded(one) for one in dict.fromkeys(pair)] for pair in (found.in_system, found.threads))
+    used = f"{' and '.join(busy)} of {' and '.join(threads)} threads"
+    change = f"Throughput {_rate(found.base_ops_s)} to {_rate(found.other_ops_s)} operations/s"
+    law = f"by Little's law ({used} in an operation on average)"
+    shown = [one for one in found.parts if one.decided][:_MOST_CAUSES]
+    if not shown:
+        largest = found.parts[0]
+        return f"{change}: {law}, no part is sure; the largest, {_ops(largest)}, is {_what(largest.cause)}."
+    named = "; ".join(f"{_ops(one)} {_verb(one.cause)} {_what(one.cause)}" for one in shown)
+    rest = found.difference_ops_s - sum(one.estimate_ops_s for one in shown)
+    return f"{change}: {law}, {named}. The rest is {_signed(rest)}."
+
+
+def _ops(part: ThroughputPart) -> str:
+    return f"{_signed(part.estimate_ops_s)} ({_signed(part.low_ops_s)} to {_signed(part.high_ops_s)})"
+
+
+def _signed(ops_s: float) -> str:
+    return f"{'+' if ops_s > 0 else ''}{_rounded(ops_s)}"
+
+
+def _rate(ops_s: float) -> str:
+    return f"{float(f'{ops_s:.3g}'):,.10g}"
 
 
 def _verb(cause: Cause) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,8 +14,8 @@ from citus_analysis.accounts.sides import Window, chosen_runs, one_load, side_la
 from citus_analysis.accounts.statement_times import CELL, OF_CHILD, SEGMENTS, statement_times
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.operations import adds_up
 from citus_analysis.runs.comparable import differing
-from citus_analysis.runs.concurrency import concurrency
 from citus_analysis.runs.measured_windows import within_measured
 from citus_analysis.runs.run_selection import select_runs
 from citus_analysis.runs.setting_changes import setting_changes
@@ -25,7 +25,6 @@ from citus_analysis.stats.run_means import times_of
 from citus_analysis.stats.series.blocks import layout_of
 from citus_analysis.stats.series.drift import are_interleaved
 from citus_analysis.texts.counted_words import counted
-from citus_analysis.texts.number_text import percent
 from citus_analysis.units import US_PER_MS
 
 Array = npt.NDArray[np.float64]
@@ -37,8 +36,6 @@ _STRETCHES: Final = 10
 _EXAMPLES: Final = 3
 #: pgbench --rate: name of the mean time by which operations were sent later than scheduled, in ms.
 _LAG: Final = "rate limit schedule lag average"
-#: Little's law: below this share of the client's threads, the rest of a closed loop's time was the client's own.
-_IN_SYSTEM: Final = 0.9
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,8 @@ class Side:
         times: time per operation (µs) by run, cell and segment.
         response_us: mean response time of each run, as its clients report it, or the traced time.
         traced_us: mean traced time of an operation of each run.
+        untraced_us: mean response time of each run less that of the client whose statements were traced; 0 if it is
+            that client's own, or if the traced client of a run reported none.
         statements: number of traced statements.
     """
 
@@ -61,6 +60,7 @@ class Side:
     times: Array
     response_us: Array
     traced_us: Array
+    untraced_us: Array
     statements: int
 
     @property
@@ -70,8 +70,8 @@ class Side:
 
     @property
     def outside_us(self) -> Array:
-        """Response time of each run that no traced statement covers."""
-        return self.response_us - self.traced_us
+        """Response time of the traced client's operations that no traced statement covers, of each run."""
+        return self.response_us - self.untraced_us - self.traced_us
 
 
 @dataclass(frozen=True)
@@ -187,21 +187,27 @@ def observed_runs(
         timed.append(within_measured(mine, table).rows.with_columns(side=pl.lit(i, pl.Int8)))
     statements = pl.concat(timed, how="vertical_relaxed")
     tables = [_traced(table, rows, label) for table, rows, label in zip(tables, timed, labels, strict=True)]
-    responses = [_response(table, source) for table, source in zip(tables, sources, strict=True)]
+    responses, sampled = (
+        [_response(table, source, role) for table, source in zip(tables, sources, strict=True)]
+        for role in ("main", "monitor")
+    )
     per_operation = [_per_operation(t, r, one) for t, r, one in zip(tables, timed, latencies, strict=True)]
-    clients = all(one is not None for one in responses)
+    clients, both_sampled = (all(one is not None for one in found) for found in (responses, sampled))
     paired, order = _paired(tables)
     tables = [table[indices] for table, indices in zip(tables, order, strict=True)]
     cells = _cells(statements)
     sides = []
-    for i, found in enumerate(responses):
+    for i, (found, traced_client) in enumerate(zip(responses, sampled, strict=True)):
         response = found[order[i]] if clients and found is not None else None
-        sides.append(_side(labels[i], tables[i], timed[i], cells, per_operation[i][order[i]], response))
+        side = _side(labels[i], tables[i], timed[i], cells, per_operation[i][order[i]], response)
+        if both_sampled and response is not None and traced_client is not None:
+            side = replace(side, untraced_us=response - traced_client[order[i]])
+        sides.append(side)
     measured = "response time" if clients else "traced time"
     notes = [
         *_left_out(chosen, tables, labels),
         *_design_notes(tables, labels, paired=paired),
-        *_client_notes(tables, latencies, labels, clients=clients),
+        *([] if clients else ["no client reported response times: the account is of the traced statements alone"]),
     ]
     changes = _changes(sources, tables)
     return Observed(sides[0], sides[1], cells, paired, measured, changes, statements, sources, tuple(notes))
@@ -241,26 +247,28 @@ def _left_out(
     ]
 
 
-def _response(table: pl.DataFrame, source: TableSource) -> Array | None:
-    """Mean response time (µs) that the main clients of each run report; None if those of a run report none.
+def _response(table: pl.DataFrame, source: TableSource, role: str) -> Array | None:
+    """Mean response time (µs) that the clients of a role report of each run; None if those of a run report none.
 
     Operations of pgbench that wait for their turn in its schedule are not yet in the system: this time is left out.
     """
     latencies = as_polars(source.table("operation_latencies"))
-    main = latencies.filter((pl.col("role").cast(pl.String) == "main") & pl.col("mean_us").is_finite())
+    own = latencies.filter(
+        (pl.col("role").cast(pl.String) == role) & adds_up("operation") & pl.col("mean_us").is_finite()
+    )
     mean = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
-    found = table.join(main.group_by(_RUN).agg(response_us=mean), on=_RUN, how="left", maintain_order="left")
-    found = found.join(_schedule_lags(source), on=_RUN, how="left", maintain_order="left")
+    found = table.join(own.group_by(_RUN).agg(response_us=mean), on=_RUN, how="left", maintain_order="left")
+    found = found.join(_schedule_lags(source, role), on=_RUN, how="left", maintain_order="left")
     sent = found.select(pl.col("response_us") - pl.col("lag_us").fill_null(0.0)).to_series()
     return None if sent.null_count() else sent.to_numpy()
 
 
-def _schedule_lags(source: TableSource) -> pl.DataFrame:
-    """resource, run_id, lag_us: mean time by which the main clients of a run sent operations later than scheduled."""
-    main = as_polars(source.table("clients")).filter(pl.col("role").cast(pl.String) == "main")
+def _schedule_lags(source: TableSource, role: str) -> pl.DataFrame:
+    """resource, run_id, lag_us: mean time by which clients of a role sent operations of a run later than scheduled."""
+    clients = as_polars(source.table("clients")).filter(pl.col("role").cast(pl.String) == role)
     lags = as_polars(source.table("client_metrics")).filter(pl.col("metric").cast(pl.String) == _LAG)
-    of_main = lags.join(main.select("source_id").unique(), on="source_id", how="semi")
-    return of_main.group_by(_RUN).agg(lag_us=pl.col("value").mean() * US_PER_MS)
+    own = lags.join(clients.select("source_id").unique(), on="source_id", how="semi")
+    return own.group_by(_RUN).agg(lag_us=pl.col("value").mean() * US_PER_MS)
 
 
 def _per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Array:
@@ -294,7 +302,8 @@ def _side(
     """One side; without response times of a client, those of the traced statements stand in for them."""
     counts, times = _sums(timed, table.select(_RUN), cells, ratio)
     traced = times.sum(axis=(1, 2))
-    return Side(name, table, counts, times, traced if response_us is None else response_us, traced, timed.height)
+    response = traced if response_us is None else response_us
+    return Side(name, table, counts, times, response, traced, np.zeros_like(traced), timed.height)
 
 
 def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_operation: Array) -> tuple[Array, Array]:
@@ -345,28 +354,6 @@ def _design_notes(tables: list[pl.DataFrame], labels: tuple[str, str], *, paired
         f"the runs of {labels[0]} and {labels[1]} were not made in turn: a drift of the machine between them would be "
         "part of the difference"
     ]
-
-
-def _client_notes(
-    tables: list[pl.DataFrame], latencies: list[pl.DataFrame], labels: tuple[str, str], *, clients: bool
-) -> list[str]:
-    """Whether response times are known, and whether the clients' threads were in the system (Little's law)."""
-    if not clients:
-        return ["no client reported response times: the account is of the traced statements alone"]
-    notes = []
-    for table, latency, label in zip(tables, latencies, labels, strict=True):
-        if "arrivals" in table.columns and table["arrivals"].ne("closed").any():
-            return [
-                "clients send at a rate of their own: throughput does not follow from response times, and the time in "
-                "which operations wait to be sent is left out"
-            ]
-        share = concurrency(table, latency)["share_in_system"].drop_nulls().mean()
-        if isinstance(share, float) and share < _IN_SYSTEM:
-            notes.append(
-                f"by Little's law, an operation of {label} was under way on {percent(share)} of the client's threads "
-                "on average: its throughput does not follow from response times alone"
-            )
-    return notes
 
 
 def _of_logs(

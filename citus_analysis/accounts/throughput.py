@@ -1,0 +1,208 @@
+"""The account of throughput: Little's law carries each term of the response time over to it.
+
+In a closed loop, each of N threads is in an operation or between two: N = X (R + Z), with the throughput X, the
+response time R and the time Z between operations (Little 1961; Denning and Buzen 1978). A change of X is divided by
+logarithmic means L (the additive LMDI of Ang 2004): with the time of a thread's cycle C = R + Z, a term of the response
+time of r microseconds is -r L(X) / L(C) operations per second. The terms add up exactly, none depends on an order, and
+swapping the sides changes the signs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from citus_analysis.core.frames import as_polars
+from citus_analysis.runs.concurrency import TOLERANCE, concurrency
+from citus_analysis.texts.number_text import percent
+from citus_analysis.units import US_PER_S
+
+if TYPE_CHECKING:
+    from citus_analysis.accounts.causes import Cause
+    from citus_analysis.accounts.observed import Observed, Side
+
+Array = npt.NDArray[np.float64]
+#: Terms of throughput that are none of the response time.
+OWN_TERMS: Final = ("concurrency", "client", "uneven")
+#: Below this share of the client's threads in operations, it is said that the client's own time matters.
+_IN_SYSTEM: Final = 0.9
+_NONE: Final = "no account of throughput"
+
+
+@dataclass(frozen=True)
+class ThroughputPart:
+    """A part of the difference of throughput.
+
+    Attributes:
+        cause: the part of the response time that it follows from; of 0 µs for the terms of throughput alone.
+        estimate_ops_s: its part of the difference.
+        low_ops_s: lower end of its interval, which holds together with those of the other parts.
+        high_ops_s: upper end.
+        p: probability of so large a part without a difference, adjusted for the number of parts.
+    """
+
+    cause: Cause
+    estimate_ops_s: float
+    low_ops_s: float
+    high_ops_s: float
+    p: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low_ops_s > 0 or self.high_ops_s < 0
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain values."""
+        place = {name: getattr(self.cause, name) for name in ("effect", "segment", "node", "words")}
+        return place | {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "cause"}
+
+
+@dataclass(frozen=True)
+class ThroughputAccount:
+    """Where a difference of throughput comes from, by Little's law.
+
+    Attributes:
+        base_ops_s: mean throughput of the base's runs.
+        other_ops_s: that of the other side.
+        threads: the client's threads on each side.
+        in_system: threads that were in an operation on average, X R, on each side: the check of the law.
+        parts: what the difference is made of, the largest first; adds up to it.
+    """
+
+    base_ops_s: float
+    other_ops_s: float
+    threads: tuple[float, float]
+    in_system: tuple[float, float]
+    parts: tuple[ThroughputPart, ...]
+
+    @property
+    def difference_ops_s(self) -> float:
+        """Mean throughput of the other side less that of the base."""
+        return self.other_ops_s - self.base_ops_s
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain values, for JSON."""
+        sides = {name: dict(zip(("base", "other"), getattr(self, name), strict=True)) for name in _SIDES}
+        return {
+            "base_ops_s": self.base_ops_s,
+            "other_ops_s": self.other_ops_s,
+            "difference_ops_s": self.difference_ops_s,
+            **sides,
+            "parts": [part.to_dict() for part in self.parts],
+        }
+
+
+_SIDES: Final = ("threads", "in_system")
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """A side whose client's threads send an operation when the last one has ended; one value per run.
+
+    Attributes:
+        threads: N.
+        throughput_ops_s: X.
+        response_us: R.
+    """
+
+    threads: Array
+    throughput_ops_s: Array
+    response_us: Array
+
+    @property
+    def in_system(self) -> float:
+        """Threads in an operation on average, X R."""
+        return float((self.throughput_ops_s * self.response_us).mean() / US_PER_S)
+
+    def means(self, weights: Array) -> tuple[float, float, float, float]:
+        """For weights of the runs that sum to 1: threads, throughput, C and Z (µs)."""
+        cycle = self.threads / self.throughput_ops_s * US_PER_S
+        throughput, mean_cycle = float(weights @ self.throughput_ops_s), float(weights @ cycle)
+        return float(weights @ self.threads), throughput, mean_cycle, mean_cycle - float(weights @ self.response_us)
+
+
+def closed_loops(sides: Observed) -> tuple[tuple[ClosedLoop, ClosedLoop] | None, tuple[str, ...]]:
+    """Both sides as closed loops, or None where Little's law gives no account, and what is to be said of either."""
+    if sides.measured != "response time":
+        return None, ()
+    if any("arrivals" in side.table.columns and side.table["arrivals"].ne("closed").any() for side in sides.both):
+        return None, (
+            f"{_NONE}: clients send at a rate of their own, so that it does not follow from response times; the time "
+            "in which operations wait to be sent is left out",
+        )
+    loops, notes = [], []
+    for side, source in zip(sides.both, sides.sources, strict=True):
+        checked = side.table.select("resource", "run_id").join(
+            concurrency(side.table, as_polars(source.table("operation_latencies"))),
+            on=["resource", "run_id"],
+            how="left",
+            maintain_order="left",
+        )
+        loop = ClosedLoop(
+            *(checked[name].cast(float).fill_null(np.nan).to_numpy() for name in ("threads", "throughput_ops_s")),
+            side.response_us,
+        )
+        counted_us = checked["response_time_us"].fill_null(np.nan).to_numpy()
+        if reason := _refused(loop, counted_us, side):
+            return None, (f"{_NONE}: {reason}",)
+        loops.append(loop)
+        share = loop.in_system / float(loop.threads.mean())
+        if share < _IN_SYSTEM:
+            notes.append(
+                f"by Little's law, an operation of {side.name} was under way on {percent(share)} of the client's "
+                "threads on average: its throughput also depends on the client's own time"
+            )
+    return (loops[0], loops[1]), tuple(notes)
+
+
+def _refused(loop: ClosedLoop, counted_us: Array, side: Side) -> str:
+    """Why Little's law gives no account of a side; empty if it does."""
+    share = loop.throughput_ops_s * counted_us / US_PER_S / loop.threads
+    if np.isnan(share).any():
+        return f"the throughput or the client's threads of {side.name} are not known"
+    if (share > 1 + TOLERANCE).any():
+        return (
+            f"by Little's law, more operations of {side.name} were under way than its client has threads "
+            f"({percent(float(share.max()))}): response times or threads are not what they seem"
+        )
+    if (np.abs(loop.response_us / counted_us - 1) > TOLERANCE).any():
+        return f"the response times of {side.name} are of other operations than its throughput"
+    return ""
+
+
+def throughput_terms(loops: Sequence[ClosedLoop], base: Array, other: Array, response_terms: Array) -> Array:
+    """Terms of the difference of mean throughput (operations/s): those of the response time, then OWN_TERMS.
+
+    Args:
+        loops: both sides.
+        base: weights of the base's runs, which sum to 1.
+        other: weights of the other side's.
+        response_terms: terms that add up to the difference of the mean response time (µs) with these weights.
+
+    Example:
+        Twice the response time of a client without a pause halves the throughput:
+
+        >>> base = ClosedLoop(np.array([8.0]), np.array([8000.0]), np.array([1000.0]))
+        >>> other = ClosedLoop(np.array([8.0]), np.array([4000.0]), np.array([2000.0]))
+        >>> one = np.ones(1)
+        >>> throughput_terms((base, other), one, one, np.array([700.0, 300.0])).round(6).tolist()
+        [-2800.0, -1200.0, 0.0, 0.0, 0.0]
+    """
+    (n0, x0, c0, z0), (n1, x1, c1, z1) = (loop.means(w) for loop, w in zip(loops, (base, other), strict=True))
+    per_log = _logarithmic_mean(x0, x1)
+    per_us = per_log / _logarithmic_mean(c0, c1)
+    # The mean of throughputs is not the threads over the mean cycle, unless all runs of a side are alike.
+    uneven = np.log(x1 * c1 / n1) - np.log(x0 * c0 / n0)
+    own = [per_log * np.log(n1 / n0), -per_us * (z1 - z0), per_log * uneven]
+    return np.concatenate([-per_us * response_terms, own])
+
+
+def _logarithmic_mean(a: float, b: float) -> float:
+    """(b - a) / log(b / a), and its limit where both are equal."""
+    log = np.log(b / a)
+    return float(a * np.expm1(log) / log) if log else a
