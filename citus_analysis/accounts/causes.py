@@ -8,6 +8,7 @@ from typing import Final, Literal
 import polars as pl
 
 from citus_analysis.accounts.mechanisms import Mechanism
+from citus_analysis.accounts.statement_changes import StatementChange
 from citus_analysis.accounts.statement_times import SEGMENT_WORDS
 from citus_analysis.accounts.throughput import ThroughputAccount
 from citus_analysis.core.displays import Shown
@@ -85,6 +86,7 @@ class Explanation(Shown):
         changes: settings, versions and loads that differ: `name`, `before`, `after`.
         examples: the slowest statements of the largest cause: `trace_id`, `run_id`, `node`, `total_us`, its segments,
             and the line that reports it: `file` and `byte_offset`.
+        statement_changes: each statement's part, how often it comes and how long it takes; the largest part first.
         statements: traced statements of each side.
         design: how the runs of both sides were matched.
         measured: `response time` of the clients, or `traced time` if no client reported one.
@@ -103,6 +105,7 @@ class Explanation(Shown):
     mechanisms: tuple[Mechanism, ...]
     changes: pl.DataFrame
     examples: pl.DataFrame
+    statement_changes: tuple[StatementChange, ...]
     statements: tuple[int, int]
     design: Design
     measured: str
@@ -168,6 +171,7 @@ class Explanation(Shown):
             "causes": [_as_dict(cause) for cause in self.causes],
             "terms": self.terms.to_dicts(),
             "mechanisms": [one.to_dict() for one in self.mechanisms],
+            "statement_changes": [one.to_dict() for one in self.statement_changes],
             "changes": self.changes.to_dicts(),
             "examples": self.examples.to_dicts(),
             "sentences": list(self.sentences),

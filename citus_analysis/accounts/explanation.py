@@ -16,6 +16,7 @@ from citus_analysis.accounts.estimates import Spread, spread_of
 from citus_analysis.accounts.explanation_text import explanation_sentences
 from citus_analysis.accounts.mechanisms import mechanisms
 from citus_analysis.accounts.observed import Observed, observed
+from citus_analysis.accounts.statement_changes import statement_changes
 from citus_analysis.accounts.statement_times import OF_CHILD, SEGMENTS
 from citus_analysis.accounts.throughput import (
     OWN_TERMS,
@@ -33,6 +34,7 @@ from citus_analysis.stats.compare.verdicts import compare
 Array = npt.NDArray[np.float64]
 #: A node or segment is named for a cause if it has at least this share of it.
 _MOSTLY: Final = 0.5
+_PLACE: Final = ("statement_kind", "segment", "node")
 #: What no traced statement covers, attributes of a side.
 _RESTS: Final[tuple[Effect, ...]] = ("outside", "untraced")
 
@@ -114,6 +116,9 @@ def explain(
         mechanisms=found,
         changes=sides.changes,
         examples=sides.examples(causes[0].node if causes else "", causes[0].segment if causes else ""),
+        statement_changes=statement_changes(sides, account.of_statements(level), level=level, margin=margin)
+        if with_mechanisms
+        else (),
         statements=(sides.base.statements, sides.other.statements),
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,
@@ -145,25 +150,27 @@ class _Account:
         if not self._used:
             raise InsufficientDataError("no statement of these runs was traced", way_out="see docs/traces.md")
         self._rests = [name for name in _RESTS if any(getattr(side, f"{name}_us").any() for side in sides.both)]
-        all_labels = self._named()
-        self._labels = all_labels.unique(maintain_order=True)
+        self._named = self._names()
+        labels = self._named.drop("kind")
+        self._labels = labels.unique(maintain_order=True)
         numbered = self._labels.with_row_index("term")
-        found = all_labels.join(numbered, on=all_labels.columns, how="left", maintain_order="left")
+        found = labels.join(numbered, on=labels.columns, how="left", maintain_order="left")
         self._places = found["term"].to_numpy().astype(np.int64)
 
-    def _named(self) -> pl.DataFrame:
-        """Effect, kind, segment and node of each value that `_values` gives, in its order."""
+    def _names(self) -> pl.DataFrame:
+        """Effect, kind, segment and node of each value that `_all_values` gives, in its order."""
         cells = self._sides.cells
-        kinds = cells.unique("kind").sort("kind")["statement_kind"].to_list()
-        rows = [(effect, kind, "", "") for effect in ("mix", "place") for kind in kinds]
-        for kind, node, child in cells.select("statement_kind", "node", "child_node").iter_rows():
+        kinds = cells.unique("kind").sort("kind").select("kind", "statement_kind").rows()
+        rows = [(effect, *kind, "", "") for effect in ("mix", "place") for kind in kinds]
+        for *kind, node, child in cells.select("kind", "statement_kind", "node", "child_node").iter_rows():
             used = [SEGMENTS[i] for i in self._used]
-            rows += [("time", kind, name, (child if name in OF_CHILD else node) or "") for name in used]
-        rows += [(name, "", "", "") for name in self._rests]
-        return pl.DataFrame(rows, schema=["effect", "statement_kind", "segment", "node"], orient="row")
+            rows += [("time", *kind, name, (child if name in OF_CHILD else node) or "") for name in used]
+        rows += [(name, None, "", "", "") for name in self._rests]
+        schema = {"effect": pl.String, "kind": pl.Int64, **dict.fromkeys(_PLACE, pl.String)}
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
-    def _values(self, base: Array, other: Array) -> Array:
-        """Mix and place per kind, times per cell and segment, and the rests; terms of one label summed."""
+    def _all_values(self, base: Array, other: Array) -> Array:
+        """Mix and place per kind, times per cell and segment, and the rests."""
         means = [
             (weights @ side.counts, np.tensordot(weights, side.times, 1))
             for weights, side in zip((base, other), self._sides.both, strict=True)
@@ -174,13 +181,34 @@ class _Account:
             for weights, side in zip((base, other), self._sides.both, strict=True)
         ]
         rests = np.subtract(of_rests[1], of_rests[0])
-        values = np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), rests])
+        return np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), rests])
+
+    def _values(self, base: Array, other: Array) -> Array:
+        """All values, those of one label summed."""
+        values = self._all_values(base, other)
         return np.bincount(self._places, weights=values, minlength=self._labels.height).astype(np.float64)
 
     def terms(self) -> pl.DataFrame:
         """One row per effect, kind of statement, segment and node."""
-        values = self._values(*(np.full(side.runs, 1 / side.runs) for side in self._sides.both))
-        return self._labels.with_columns(pl.Series("estimate_us", values))
+        return self._labels.with_columns(pl.Series("estimate_us", self._values(*self._even())))
+
+    def of_statements(self, level: float) -> pl.DataFrame:
+        """One row per kind of statement: its terms together, with an interval, and its place with the largest."""
+        named = self._named.with_columns(pl.Series("estimate_us", self._all_values(*self._even())))
+        own = named.drop_nulls("kind")
+        kinds = own["kind"].to_numpy().astype(np.int64)
+        sums = np.bincount(kinds, weights=own["estimate_us"].to_numpy()).astype(np.float64)
+
+        def values(base: Array, other: Array) -> Array:
+            found = self._all_values(base, other)[: kinds.size]
+            return np.bincount(kinds, weights=found, minlength=sums.size).astype(np.float64)
+
+        half, _, _ = self._spread_of(values).intervals(sums, level, sums.size)
+        times = own.filter(effect="time").group_by("kind", "segment", "node").agg(pl.col("estimate_us").sum())
+        largest = times.sort(pl.col("estimate_us").abs(), descending=True).unique("kind", keep="first").sort("kind")
+        return largest.select("segment", "node", part_us=sums, low_us=sums - half, high_us=sums + half).select(
+            "part_us", "low_us", "high_us", "segment", "node"
+        )
 
     def spread(self) -> Spread:
         """The terms without each run."""
@@ -192,7 +220,12 @@ class _Account:
         def values(base: Array, other: Array) -> Array:
             return throughput_terms(loops, base, other, self._values(base, other))
 
-        return values(*(np.full(side.runs, 1 / side.runs) for side in self._sides.both)), self._spread_of(values)
+        return values(*self._even()), self._spread_of(values)
+
+    def _even(self) -> tuple[Array, Array]:
+        """Equal weights of the runs."""
+        base, other = self._sides.both
+        return np.full(base.runs, 1 / base.runs), np.full(other.runs, 1 / other.runs)
 
     def _spread_of(self, values: Callable[[Array, Array], Array]) -> Spread:
         base, other = self._sides.both
@@ -256,7 +289,7 @@ class _Groups:
         }
         together = sum(map(len, views.values())) + len(other)
         whole = float(timed["estimate_us"].sum())
-        by_node = any(one.estimate_us / whole >= _MOSTLY for one in views["node"]) if whole else False
+        by_node = any(one.node and one.estimate_us / whole >= _MOSTLY for one in views["node"]) if whole else False
         chosen = views["node" if by_node else "segment"]
         return [one for one in [*other, *chosen] if one.estimate_us], together
 

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.accounts.causes import Cause, Explanation
+from citus_analysis.accounts.statement_changes import StatementChange
 from citus_analysis.accounts.throughput import ThroughputAccount, ThroughputPart
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.texts.counted_words import counted, listed
@@ -31,6 +32,10 @@ _MECHANISMS: Final = {
     **dict.fromkeys(("base", "other", "p", "effect_size"), pl.Float64()),
 }
 _MOST_MECHANISMS: Final = 3
+_MOST_STATEMENTS: Final = 3
+_MOST_CHARACTERS: Final = 100
+#: Executions of a statement that only one side has, to be named.
+_ENOUGH_TO_NAME: Final = 20
 #: A ratio within these bounds is said in percent, a larger one as a multiple.
 _IN_PERCENT: Final = (0.5, 2.0)
 _US_BELOW_MS: Final = 0.1
@@ -115,7 +120,8 @@ def _finding(found: Explanation) -> str:
         return f"{sides}: equivalent ({measured})."
     if verdict == "inconclusive":
         return f"{sides}: no difference shows; {interval_words(ratio.estimate, low, high)} times ({measured})."
-    change = f"{_time(found.difference_us)} {'more' if found.difference_us > 0 else 'less'} for an operation"
+    of = "an operation" if found.unit == "run" else "a statement"
+    change = f"{_time(found.difference_us)} {'more' if found.difference_us > 0 else 'less'} for {of}"
     return f"{found.other} is {_by_how_much(ratio.estimate, low, high, verdict)} {found.base}: {change} ({measured})."
 
 
@@ -205,6 +211,36 @@ def _no_cause(found: Explanation) -> str:
         return "No part of it is known."
     largest = found.causes[0]
     return f"No single part of it is sure: the largest, {_part(largest, found)}, is {_what(largest)}."
+
+
+def _statements(found: Explanation) -> str:
+    """What changed for single statements, if there are several; nothing that is not decided."""
+    several = len(found.statement_changes) > 1
+    words = [_statement(one, found) for one in found.statement_changes if several]
+    known = [text for text in words if text]
+    if not known:
+        return ""
+    more = f"; {len(known) - _MOST_STATEMENTS} more statements changed" if len(known) > _MOST_STATEMENTS else ""
+    return f"By statement: {'; '.join(known[:_MOST_STATEMENTS])}{more}."
+
+
+def _statement(one: StatementChange, found: Explanation) -> str:
+    unit = "s" if found.unit != "run" else "operation"
+    words = []
+    if one.time is not None and one.time.verdict in ("faster", "slower"):
+        means = f"{_time(one.time.mean_b.estimate)} to {_time(one.time.mean_a.estimate)}"
+        words.append(f"takes {interval_words(one.time.ratio.estimate, *one.time.ratio.ends)} times as long ({means})")
+    if one.rate is not None and one.rate.verdict in ("faster", "slower"):
+        means = f"{readable(one.rate.mean_b.estimate)} to {readable(one.rate.mean_a.estimate)} per {unit}"
+        words.append(f"comes {interval_words(one.rate.ratio.estimate, *one.rate.ratio.ends)} times as often ({means})")
+    if one.presence != "both" and max(one.base_n, one.other_n) >= _ENOUGH_TO_NAME:
+        words.append(f"comes only in {found.other if one.presence == 'other' else found.base}")
+    return f"{_named_statement(one)} {' and '.join(words)}" if words else ""
+
+
+def _named_statement(one: StatementChange) -> str:
+    text = one.statement.rstrip("; ") or f"{one.statement_kind.upper()} {one.statement_fingerprint or ''}".strip()
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
 
 
 def _mechanisms(found: Explanation) -> str:

@@ -25,15 +25,18 @@ from citus_analysis.stats.run_means import times_of
 from citus_analysis.stats.series.blocks import layout_of
 from citus_analysis.stats.series.drift import are_interleaved
 from citus_analysis.texts.counted_words import counted
-from citus_analysis.units import US_PER_MS
+from citus_analysis.units import US_PER_MS, US_PER_S
 
 Array = npt.NDArray[np.float64]
 _RUN: Final = ("resource", "run_id")
+#: Column of `Side.table`: statements of each stretch of logs without runs.
+STATEMENTS_PER_S: Final = "statements_per_s"
 #: Statements per operation this close to a whole number are that number: some statements have no record.
 _WHOLE: Final = 0.05
 #: Numbers of stretches into which a window of time without runs is cut.
 _STRETCHES: Final = 10
 _EXAMPLES: Final = 3
+_NODES: Final = ("node", "child_node")
 #: pgbench --rate: name of the mean time by which operations were sent later than scheduled, in ms.
 _LAG: Final = "rate limit schedule lag average"
 
@@ -159,7 +162,7 @@ def observed(
             raise UsageError("one side is a window of time and the other is not", way_out="give two windows")
         return _of_logs(sources, names, windows)
     chosen = [_runs(source, name, only, allow) for source, name in zip(sources, names, strict=True)]
-    return observed_runs(sources, (chosen[0], chosen[1]), _labels(names))
+    return observed_runs(sources, (chosen[0], chosen[1]), _labels(names, sources))
 
 
 def observed_runs(
@@ -213,8 +216,12 @@ def observed_runs(
     return Observed(sides[0], sides[1], cells, paired, measured, changes, statements, sources, tuple(notes))
 
 
-def _labels(names: tuple[str, str]) -> tuple[str, str]:
-    return side_label(names[0]) or "the first dataset", side_label(names[1]) or "the second dataset"
+def _labels(names: tuple[str, str], sources: tuple[TableSource, TableSource]) -> tuple[str, str]:
+    """Names of the sides; a side without one has that of its resource, if both datasets have one each."""
+    resources = [as_polars(source.table("sources"))["resource"].drop_nulls().unique().to_list() for source in sources]
+    apart = all(len(one) == 1 for one in resources) and resources[0] != resources[1]
+    usual = [str(one[0]) for one in resources] if apart else ["the first dataset", "the second dataset"]
+    return side_label(names[0]) or usual[0], side_label(names[1]) or usual[1]
 
 
 def _runs(source: TableSource, name: str, only: Mapping[str, object], allow: str | Collection[str]) -> pl.DataFrame:
@@ -360,31 +367,64 @@ def _of_logs(
     sources: tuple[TableSource, TableSource], names: tuple[str, str], windows: list[Window | None]
 ) -> Observed:
     """Both sides from server logs alone: stretches of time stand in for runs."""
-    labels = _labels(names)
+    labels = _labels(names, sources)
+    found = [_window(source, name, window) for source, name, window in zip(sources, names, windows, strict=True)]
+    placed, unnamed = _same_nodes(found, sources)
     timed, tables = [], []
-    for i, (source, name, window) in enumerate(zip(sources, names, windows, strict=True)):
-        statements, spans = lazy_table(source, "statements"), lazy_table(source, "spans")
-        if window is not None:
-            inside = pl.col("start_time").is_between(window.begin, window.end, closed="left")
-            statements = statements.filter(inside)
-        elif name:
-            statements = statements.filter(pl.col("resource").cast(pl.String) == name)
-        mine = statement_times(statements, spans).filter(pl.col("start_time").is_not_null()).collect()
-        if mine.height < 2 * _STRETCHES:
-            raise InsufficientDataError(f"{labels[i]} has {counted(mine.height, 'statement')} with a duration")
-        first, last = mine["start_time"].min(), mine["start_time"].max()
-        whole = (pl.col("start_time") - pl.lit(first)) / (pl.lit(last) - pl.lit(first))
-        stretch = (whole * _STRETCHES).floor().cast(pl.Int32).clip(0, _STRETCHES - 1)
-        mine = mine.with_columns(resource=pl.lit(labels[i]), run_id=stretch.cast(pl.String), side=pl.lit(i, pl.Int8))
+    for i, (label, rows) in enumerate(zip(labels, placed, strict=True)):
+        if rows.height < 2 * _STRETCHES:
+            raise InsufficientDataError(f"{label} has {counted(rows.height, 'statement')} with a duration")
+        mine, table = _stretches(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
         timed.append(mine)
-        tables.append(mine.select(_RUN).unique().sort(_RUN))
+        tables.append(table)
     statements_of_both = pl.concat(timed, how="vertical_relaxed")
     cells = _cells(statements_of_both)
     sides = [_side(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None) for i in (0, 1)]
     notes = (
         "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
+        *unnamed,
     )
     changes = _changes(sources, [table.with_columns(workers=None) for table in tables])
     return Observed(
         sides[0], sides[1], cells, False, "traced time", changes, statements_of_both, sources, notes, unit="stretch"
     )
+
+
+def _window(source: TableSource, name: str, window: Window | None) -> pl.DataFrame:
+    statements, spans = lazy_table(source, "statements"), lazy_table(source, "spans")
+    if window is not None:
+        statements = statements.filter(pl.col("start_time").is_between(window.begin, window.end, closed="left"))
+    elif name:
+        statements = statements.filter(pl.col("resource").cast(pl.String) == name)
+    return statement_times(statements, spans).filter(pl.col("start_time").is_not_null()).collect()
+
+
+def _stretches(timed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The statements with their stretch as `run_id`, and the stretches with their statements per second."""
+    first, last = timed["start_time"].min(), timed["start_time"].max()
+    covered = pl.lit(last) - pl.lit(first)
+    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * _STRETCHES).floor().cast(pl.Int32)
+    mine = timed.with_columns(run_id=stretch.clip(0, _STRETCHES - 1).cast(pl.String))
+    seconds = covered.dt.total_microseconds() / US_PER_S / _STRETCHES
+    return mine, mine.group_by(_RUN).agg((pl.len() / seconds).alias(STATEMENTS_PER_S)).sort(_RUN)
+
+
+def _same_nodes(
+    found: list[pl.DataFrame], sources: tuple[TableSource, TableSource]
+) -> tuple[list[pl.DataFrame], list[str]]:
+    """The statements of both sides with nodes that can be compared.
+
+    A log whose name states no node is a node by itself (its `source_id`). If each side has one node, it is the same
+    one; if no node of one side has the name of one of the other, nodes are not told apart.
+    """
+    named = []
+    for rows, source in zip(found, sources, strict=True):
+        files = as_polars(source.table("sources")).select(pl.col("source_id", "path").cast(pl.String))
+        paths = dict(files.iter_rows())
+        named.append(rows.with_columns(pl.col("node", "child_node").cast(pl.String).replace(paths)))
+    nodes = [set(pl.concat([rows["node"], rows["child_node"]]).drop_nulls()) for rows in named]
+    alone = all(len(names) == 1 for names in nodes)
+    if nodes[0] & nodes[1] and not alone:
+        return named, []
+    notes = [] if alone else ["no node of one side has the name of one of the other: nodes are not told apart"]
+    return [rows.with_columns(pl.lit(None, pl.String).alias(name) for name in _NODES) for rows in named], notes

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -24,6 +24,7 @@ from citus_analysis.schema import TABLES
 _TIME: Final = TABLES["log_events"]["log_time"].dtype
 
 
+@runtime_checkable
 class LogSource(Protocol):
     """The part of a dataset's interface that a profile of server logs needs."""
 
