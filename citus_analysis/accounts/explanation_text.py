@@ -8,7 +8,7 @@ import polars as pl
 
 from citus_analysis.accounts.causes import Cause, Explanation
 from citus_analysis.accounts.statement_changes import StatementChange
-from citus_analysis.accounts.throughput import ThroughputAccount, ThroughputPart
+from citus_analysis.accounts.throughput import OWN_TERMS, ThroughputAccount, ThroughputPart
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import interval_words, p_text, readable
@@ -49,9 +49,9 @@ def explanation_sentences(found: Explanation) -> list[str]:
     if found.decided:
         lines += [_causes(found)] if found.named else [_no_cause(found)]
     if found.throughput_account and found.throughput and found.throughput.verdict in ("faster", "slower"):
-        lines += [_throughput(found.throughput_account)]
+        lines += [_throughput(found, found.throughput_account)]
     beside = (_mechanisms(found), _changes(found), _example(found)) if found.decided else (_changes(found),)
-    return [*lines, *(text for text in beside if text)]
+    return [*lines, *(text for text in (_statements(found), *beside) if text)]
 
 
 def cause_rows(found: Explanation) -> pl.DataFrame:
@@ -154,18 +154,20 @@ def _causes(found: Explanation) -> str:
     return f"Of this, {named}. The rest, {_time(rest, sign=sign)}, is in parts that are smaller or not sure."
 
 
-def _throughput(found: ThroughputAccount) -> str:
-    """The difference of throughput, the check of Little's law, and the parts that are sure."""
-    busy, threads = ([_rounded(one) for one in dict.fromkeys(pair)] for pair in (found.in_system, found.threads))
+def _throughput(found: Explanation, account: ThroughputAccount) -> str:
+    """The difference of throughput, the check of Little's law, and the parts that are sure of both."""
+    busy, threads = (list(dict.fromkeys(map(_rounded, pair))) for pair in (account.in_system, account.threads))
     used = f"{' and '.join(busy)} of {' and '.join(threads)} threads"
-    change = f"Throughput {_rate(found.base_ops_s)} to {_rate(found.other_ops_s)} operations/s"
+    change = f"Throughput went from {_rate(account.base_ops_s)} to {_rate(account.other_ops_s)} operations/s"
     law = f"by Little's law ({used} in an operation on average)"
-    shown = [one for one in found.parts if one.decided][:_MOST_CAUSES]
+    shown = [
+        one for one in account.parts if one.decided and (one.cause in found.named or one.cause.effect in OWN_TERMS)
+    ]
     if not shown:
-        largest = found.parts[0]
+        largest = account.parts[0]
         return f"{change}: {law}, no part is sure; the largest, {_ops(largest)}, is {_what(largest.cause)}."
-    named = "; ".join(f"{_ops(one)} {_verb(one.cause)} {_what(one.cause)}" for one in shown)
-    rest = found.difference_ops_s - sum(one.estimate_ops_s for one in shown)
+    named = "; ".join(f"{_ops(one)} {_verb(one.cause)} {_what(one.cause)}" for one in shown[:_MOST_CAUSES])
+    rest = account.difference_ops_s - sum(one.estimate_ops_s for one in shown[:_MOST_CAUSES])
     return f"{change}: {law}, {named}. The rest is {_signed(rest)}."
 
 

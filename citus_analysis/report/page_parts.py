@@ -4,7 +4,12 @@
 
 from __future__ import annotations
 
-from citus_analysis.accounts.explanation_text import cause_rows, explanation_sentences, mechanism_rows
+from citus_analysis.accounts.explanation_text import (
+    cause_rows,
+    explanation_sentences,
+    mechanism_rows,
+    throughput_rows,
+)
 from citus_analysis.bottleneck.connection_counts import connection_balance
 from citus_analysis.bottleneck.timeline import throttling_over_time
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
