@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import polars as pl
+import polars.selectors as cs
 
 from citus_analysis.accounts.causes import Cause, Explanation
 from citus_analysis.accounts.statement_changes import StatementChange
@@ -30,6 +31,14 @@ _THROUGHPUT: Final = {
 _MECHANISMS: Final = {
     **dict.fromkeys(("node", "measure", "unit"), pl.String()),
     **dict.fromkeys(("base", "other", "p", "effect_size"), pl.Float64()),
+}
+_STATEMENTS: Final = {
+    "statement": pl.String(),
+    **dict.fromkeys(("part_us", "part_low_us", "part_high_us", "base_rate", "other_rate"), pl.Float64()),
+    **dict.fromkeys(("rate_ratio", "rate_ratio_low", "rate_ratio_high"), pl.Float64()),
+    "rate_verdict": pl.String(),
+    **dict.fromkeys(("base_time_us", "other_time_us", "time_ratio", "time_ratio_low", "time_ratio_high"), pl.Float64()),
+    "time_verdict": pl.String(),
 }
 _MOST_MECHANISMS: Final = 3
 _MOST_STATEMENTS: Final = 3
@@ -73,6 +82,14 @@ def throughput_rows(found: Explanation) -> pl.DataFrame:
     parts = found.throughput_account.parts if found.throughput_account else ()
     rows = [(_what(one.cause), one.estimate_ops_s, one.low_ops_s, one.high_ops_s, one.p, one.decided) for one in parts]
     return pl.DataFrame(rows, schema=_THROUGHPUT, orient="row")
+
+
+def statement_rows(found: Explanation) -> pl.DataFrame:
+    """What changed for each statement: its part of the difference (with ends), rate and mean time of both sides."""
+    rows = [one.to_dict() | {"statement": _named_statement(one)} for one in found.statement_changes]
+    known = pl.DataFrame(rows, schema=_STATEMENTS)
+    in_ms = known.with_columns(cs.ends_with("_us") / US_PER_MS).rename(lambda name: name.replace("_us", "_ms"))
+    return in_ms.rename({f"part_{end}_ms": f"part_ms_{end}" for end in ("low", "high")})
 
 
 def mechanism_rows(found: Explanation) -> pl.DataFrame:

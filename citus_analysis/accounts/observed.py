@@ -423,7 +423,7 @@ def _same_nodes(
         paths = dict(files.iter_rows())
         named.append(rows.with_columns(pl.col("node", "child_node").cast(pl.String).replace(paths)))
     nodes = [set(pl.concat([rows["node"], rows["child_node"]]).drop_nulls()) for rows in named]
-    alone = all(len(names) == 1 for names in nodes)
+    alone = all(len(names) <= 1 for names in nodes)
     if nodes[0] & nodes[1] and not alone:
         return named, []
     notes = [] if alone else ["no node of one side has the name of one of the other: nodes are not told apart"]

@@ -8,6 +8,7 @@ from citus_analysis.accounts.explanation_text import (
     cause_rows,
     explanation_sentences,
     mechanism_rows,
+    statement_rows,
     throughput_rows,
 )
 from citus_analysis.bottleneck.connection_counts import connection_balance

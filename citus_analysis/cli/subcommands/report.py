@@ -15,6 +15,7 @@ from citus_analysis.cli.output import key_values
 from citus_analysis.cli.progress import terminal_bars
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.texts.printable import printable
+from citus_analysis.texts.urls import place_of
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -53,6 +54,9 @@ def command(
     from citus_analysis.report import render_reports
 
     source = dataset_of(*_given(places, dataset), into=out / "dataset")
+    # The other dataset of the report `why` may be raw files as well.
+    if second := parameters.get("second"):
+        parameters["second"] = str(dataset_of(place_of(second), into=out / "second-dataset"))
     with _progress() as progress:
         rendered = render_reports(name, source, out, parameters, html=not no_html, progress=progress)
     for left_out, reason in rendered.left_out.items():

@@ -237,7 +237,8 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         return _warned_of(known)
     manifest = Manifest.load(folder)
     if not manifest.exists:
-        raise DatasetError("is not a dataset", path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
+        problem = "is not a dataset" if folder.exists() else "does not exist"
+        raise DatasetError(problem, path=folder, way_out="make one: citus-analysis ingest SRC --out DIR")
     check_footer(folder, manifest.parts())
     dataset = Dataset(folder, manifest)
     if _open is not None:
