@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.accounts.carrying import Carriers
 from citus_analysis.accounts.mechanisms import Mechanism
 from citus_analysis.accounts.statement_changes import StatementChange
 from citus_analysis.accounts.statement_times import SEGMENT_WORDS
@@ -19,6 +20,7 @@ from citus_analysis.stats.estimate.intervals import Design
 #: saw. Times are summed over a node or over a segment. The last three are of throughput alone.
 Effect = Literal["mix", "place", "outside", "untraced", "time", "node", "segment", "concurrency", "client", "uneven"]
 
+_MOST_CARRIED: Final = 3
 _WORDS: Final = {
     "mix": "other statements in the mix",
     "place": "other places of execution",
@@ -47,6 +49,7 @@ class Cause:
         statement_kind: kind of statement that carries most of it; empty if it is of none.
         statement_share: that kind's share of it.
         parts: of a node its segments, of a segment its nodes; the largest first.
+        carriers: the statements that carry most of it; None for parts, and where no traced statement does.
     """
 
     effect: Effect
@@ -59,6 +62,7 @@ class Cause:
     statement_kind: str = ""
     statement_share: float = 1.0
     parts: tuple[Cause, ...] = ()
+    carriers: Carriers | None = None
 
     @property
     def decided(self) -> bool:
@@ -130,6 +134,12 @@ class Explanation(Shown):
         return tuple(cause for cause in self.causes if cause.decided) if self.decided else ()
 
     @property
+    def carried(self) -> tuple[Cause, ...]:
+        """The named causes, or else the largest, as far as traced statements carry them; none for equal sides."""
+        shown = (self.named or self.causes[:1]) if self.decided else ()
+        return tuple(one for one in shown if one.carriers)[:_MOST_CARRIED]
+
+    @property
     def unexplained_us(self) -> float:
         """What no traced statement covers."""
         return float(self.terms.filter(pl.col("effect").is_in(["outside", "untraced"]))["estimate_us"].sum())
@@ -180,6 +190,7 @@ class Explanation(Shown):
 
 
 def _as_dict(cause: Cause) -> dict[str, object]:
-    plain = {name: getattr(cause, name) for name in Cause.__dataclass_fields__ if name != "parts"}
+    plain = {name: getattr(cause, name) for name in Cause.__dataclass_fields__ if name not in ("parts", "carriers")}
     parts = [_as_dict(part) for part in cause.parts]
-    return {**plain, "words": cause.words, "decided": cause.decided, "parts": parts}
+    carriers = asdict(cause.carriers) if cause.carriers else None
+    return {**plain, "words": cause.words, "decided": cause.decided, "parts": parts, "carriers": carriers}

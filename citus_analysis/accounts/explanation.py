@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from citus_analysis.accounts.carrying import carriers
 from citus_analysis.accounts.causes import Cause, Effect, Explanation
 from citus_analysis.accounts.decomposition import decompose
 from citus_analysis.accounts.estimates import Spread, spread_of
@@ -103,7 +104,7 @@ def explain(
         blocked=sides.paired,
     )
     groups = _Groups(terms, account.spread(), level)
-    causes = groups.causes()
+    causes = tuple(replace(one, carriers=carriers(sides, one)) for one in groups.causes())
     loops, notes = closed_loops(sides)
     found = mechanisms(sides, level=level) if with_mechanisms else ()
     explanation = Explanation(
@@ -262,7 +263,7 @@ class _Groups:
         for i, one in enumerate(self._sums):
             groups[one.terms] = i
         groups[self._terms.height :] = np.arange(len(self._sums), len(causes))
-        sums = np.bincount(groups, weights=values, minlength=len(causes) + 1)
+        sums = np.bincount(groups, weights=values, minlength=len(causes) + 1).astype(np.float64)
         together = self._together + len(OWN_TERMS)
         half, p, _ = spread.summed(groups, sums.size).intervals(sums, self._level, together)
         parts = [

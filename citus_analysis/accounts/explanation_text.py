@@ -7,12 +7,13 @@ from typing import Final
 import polars as pl
 import polars.selectors as cs
 
+from citus_analysis.accounts.carrying import MOST_OF_KIND
 from citus_analysis.accounts.causes import Cause, Explanation
 from citus_analysis.accounts.statement_changes import StatementChange
 from citus_analysis.accounts.throughput import OWN_TERMS, ThroughputAccount, ThroughputPart
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.texts.counted_words import counted, listed
-from citus_analysis.texts.number_text import interval_words, p_text, readable
+from citus_analysis.texts.number_text import interval_words, p_text, percent, readable
 from citus_analysis.texts.text_tables import text_table
 from citus_analysis.units import US_PER_MS
 
@@ -48,8 +49,6 @@ _ENOUGH_TO_NAME: Final = 20
 #: A ratio within these bounds is said in percent, a larger one as a multiple.
 _IN_PERCENT: Final = (0.5, 2.0)
 _US_BELOW_MS: Final = 0.1
-#: Shares of a cause that are of one kind of statement to name it alone.
-_MOST_OF: Final = 0.8
 
 
 def explanation_sentences(found: Explanation) -> list[str]:
@@ -106,7 +105,20 @@ def format_explanation(found: Explanation) -> str:
     ]
     table = text_table(("part of the difference", "ms", "interval", "p"), rows, right=(1, 2, 3))
     total = f"all {counted(found.terms.height, 'term')}: {readable(found.difference_us / US_PER_MS)} ms"
-    return "\n".join([*found.summary_lines(), "", *table, total])
+    shown = [f"{carriers_text(one)}\n  ca.explorer.{one.carriers.call}" for one in found.carried if one.carriers]
+    return "\n".join([*found.summary_lines(), "", *table, total, *([""] if shown else []), *shown])
+
+
+def carriers_text(cause: Cause) -> str:
+    """The statements that carry most of a cause, in words; empty if no traced statement does.
+
+    The explorer's selection (`cause.carriers.selection`) contains them.
+    """
+    if cause.carriers is None:
+        return ""
+    run = f" of run {cause.carriers.selection['run']}" if "run" in cause.carriers.selection else ""
+    share = f"{percent(cause.carriers.share)} of what is {_what(cause)}"
+    return f"{counted(cause.carriers.statements, 'statement')}{run} carry {share} there."
 
 
 def _time(us: float, *, sign: bool = False) -> str:
@@ -158,7 +170,7 @@ def _what(cause: Cause) -> str:
     words = [cause.words, where if cause.node else ""]
     if cause.effect == "segment" and not cause.node:
         words.append(f"on {counted(len(cause.parts), 'node')}" if len(cause.parts) > 1 else "")
-    if cause.statement_kind and cause.statement_share >= _MOST_OF and cause.effect in ("time", "node", "segment"):
+    if cause.statement_kind and cause.statement_share >= MOST_OF_KIND and cause.effect in ("time", "node", "segment"):
         words.append(f"({cause.statement_kind.upper()})")
     return " ".join(word for word in words if word)
 

@@ -143,11 +143,11 @@ def closed_loops(sides: Observed) -> tuple[tuple[ClosedLoop, ClosedLoop] | None,
             how="left",
             maintain_order="left",
         )
-        loop = ClosedLoop(
-            *(checked[name].cast(float).fill_null(np.nan).to_numpy() for name in ("threads", "throughput_ops_s")),
-            side.response_us,
+        threads, throughput_ops_s, counted_us = (
+            checked[name].cast(float).fill_null(np.nan).to_numpy()
+            for name in ("threads", "throughput_ops_s", "response_time_us")
         )
-        counted_us = checked["response_time_us"].fill_null(np.nan).to_numpy()
+        loop = ClosedLoop(threads, throughput_ops_s, side.response_us)
         if reason := _refused(loop, counted_us, side):
             return None, (f"{_NONE}: {reason}",)
         loops.append(loop)

@@ -51,6 +51,12 @@ class Exploration:
         # Categorical, so that a filter compares a million rows in milliseconds.
         return with_elapsed(read).drop("resource", "run_id").with_columns(pl.col("run", "node").cast(pl.Categorical))
 
+    @cached_property
+    def children(self) -> pl.DataFrame:
+        """trace_id and child: the nodes on which children of each statement ran."""
+        remote = self.dataset.scan("spans").filter(pl.col("kind") == "remote")
+        return remote.select("trace_id", child=pl.col("node").cast(pl.String)).unique().collect()
+
     def start(self) -> Selection:
         """The run with the most statements, with which exploring begins."""
         counts = self.statements["run"].value_counts().sort("count", "run", descending=[True, False])
@@ -111,9 +117,12 @@ class Exploration:
     def choices(self) -> Document:
         """Filter -> the values that it offers, with the number of statements of each."""
         offered: Document = {}
-        for name, column in FILTERS.items():
-            counts = self.statements[column].drop_nulls().value_counts().sort("count", column, descending=[True, False])
-            rows = counts.head(_CHOICES).sort(column).rows()
+        columns = {name: self.statements[column] for name, column in FILTERS.items()} | {
+            "child": self.children["child"]
+        }
+        for name, values in columns.items():
+            counts = values.rename("value").drop_nulls().value_counts().sort("count", "value", descending=[True, False])
+            rows = counts.head(_CHOICES).sort("value").rows()
             offered[name] = [{"value": str(value), "n": n} for value, n in rows]
         return offered
 
@@ -125,6 +134,8 @@ class Exploration:
         filters = selection.filters
         if self._passing is None or self._passing[0] != filters:
             passing = self.statements.filter(filters.passing())
+            if filters.child is not None:
+                passing = passing.join(self.children.filter(child=filters.child), on="trace_id", how="semi")
             self._passing = (filters, passing, heat_map(passing))
         return self._passing[1:]
 
@@ -200,7 +211,7 @@ def frozen_view(
 
 def _chosen(offered: Document, selection: Selection) -> Document:
     """The chosen value of each filter, the only one that a page without a kernel can show."""
-    chosen = {name: str(value) for name, value in selection.document().items() if name in FILTERS}
+    chosen = {name: str(value) for name, value in selection.document().items() if name in offered}
     return {
         name: [one for one in cast("list[Document]", values) if one["value"] == chosen.get(name)]
         for name, values in offered.items()

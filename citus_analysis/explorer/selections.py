@@ -28,6 +28,7 @@ ORDERS: Final = ("total_us", "parent_us", "child_us", "latency_us", "tasks", "el
 
 #: True for every statement with a known T, so that a selection without conditions has a value for each row, too.
 _KNOWN: Final = pl.col("total_us").is_not_null()
+_OF_CHILD: Final = "trace_id IN (SELECT trace_id FROM spans WHERE kind = 'remote' AND node = {})"
 _ELAPSED: Final = """\
 SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
     epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run) AS elapsed_us
@@ -44,6 +45,7 @@ class Selection:
         kind: kind of the statement (`select`, `insert` ...).
         executed: `local`, `remote` or `multi_shard`.
         shard: shard of a single-shard statement.
+        child: name of a node on which a child of the statement ran.
         since_s: the rectangle's begin, in seconds since the first statement of the run ended.
         until_s: its end, not included.
         fastest_us: the smallest T in it, in microseconds.
@@ -61,6 +63,7 @@ class Selection:
     kind: str | None = None
     executed: str | None = None
     shard: int | None = None
+    child: str | None = None
     since_s: float | None = None
     until_s: float | None = None
     fastest_us: float | None = None
@@ -85,7 +88,7 @@ class Selection:
         make: Callable[..., Selection] = cls
         shard = _number(values, "shard")
         return make(
-            **{name: _text(values, name) for name in FILTERS if name != "shard"},
+            **{name: _text(values, name) for name in (*FILTERS, "child") if name != "shard"},
             **{name: _number(values, name) for name in _SIDES},
             shard=None if shard is None else int(shard),
             order=order,
@@ -107,7 +110,7 @@ class Selection:
         return any(getattr(self, name) is not None for name in _SIDES)
 
     def passing(self) -> pl.Expr:
-        """Whether a row of `statements` passes the filters."""
+        """Whether a row of `statements` passes the filters, except that of the child, which no such row states."""
         chosen = [(column, getattr(self, name)) for name, column in FILTERS.items() if getattr(self, name) is not None]
         return pl.all_horizontal(_KNOWN, *(pl.col(column) == value for column, value in chosen)).fill_null(value=False)
 
@@ -123,6 +126,8 @@ class Selection:
             for name, column in FILTERS.items()
             if (value := getattr(self, name)) is not None
         ]
+        if self.child is not None:
+            chosen.append(_OF_CHILD.format(_literal(self.child)))
         chosen += [f"{column} {sign} {value!r}" for column, sign, value in self._bounds()]
         where = f"\nWHERE {' AND '.join(chosen)}" if chosen else ""
         direction = " DESC" if self.descending else ""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from citus_analysis.accounts.explanation_text import (
+    carriers_text,
     cause_rows,
     explanation_sentences,
     mechanism_rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,14 @@ from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import ALLOW, AS_JSON, ONLY, SHARE, column_values
 from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.texts.printable import printable
+
+if TYPE_CHECKING:
+    from citus_analysis.accounts import Explanation
+    from citus_analysis.dataset import Dataset
+
+#: Statements of a page that open.
+_OPENED = 20
 
 _SIDE = "resource (or pattern), set-up, variant, system or run; COLUMN=VALUE; or FROM..UNTIL in UTC"
 
@@ -24,6 +33,9 @@ _SIDE = "resource (or pattern), set-up, variant, system or run; COLUMN=VALUE; or
 @ALLOW
 @click.option("--margin", default=MARGIN, show_default=True, type=SHARE, help="Relative difference that is ignored.")
 @click.option("--level", default=LEVEL, show_default=True, type=SHARE, help="Confidence level.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="OUT", help="Also write pages of the statements with most of it."
+)
 @AS_JSON
 def command(
     folder: Path | str,
@@ -34,25 +46,47 @@ def command(
     allow: tuple[str, ...],
     margin: float,
     level: float,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Explain a difference of response times: which statements, segments and nodes it comes from.
 
     The parts add up to the difference. They come from traced statements of both sides; with server logs alone, give two
-    windows of time or two datasets. Measures of the nodes that differ as well are named beside, as associations.
+    windows of time or two datasets. Measures of the nodes that differ as well are named beside, as associations. The
+    pages of --out show, for each named part, the statements that carry most of it, down to the lines of the logs.
     """
     from citus_analysis.accounts import why
     from citus_analysis.accounts.explanation_text import format_explanation
     from citus_analysis.dataset import open_dataset
 
+    dataset = open_dataset(dataset_of(folder))
+    other_dataset = open_dataset(dataset_of(second)) if second is not None else dataset
     found = why(
-        open_dataset(dataset_of(folder)),
+        dataset,
         base,
         other,
-        other_source=open_dataset(dataset_of(second)) if second is not None else None,
+        other_source=other_dataset,
         only=column_values(only),
         level=level,
         margin=margin,
         allow=allow,
     )
     print_result(found.to_dict() if as_json else format_explanation(found))
+    if out is not None:
+        _write_pages(found, {"base": dataset, "other": other_dataset}, out)
+
+
+def _write_pages(found: Explanation, datasets: dict[str, Dataset], out: Path) -> None:
+    """One page for each part whose statements are known; what was written is said beside the result."""
+    from citus_analysis.accounts.explanation_text import carriers_text
+    from citus_analysis.explorer import Exploration, Selection, freeze
+
+    explorations = {side: Exploration(dataset) for side, dataset in datasets.items()}
+    out.mkdir(parents=True, exist_ok=True)
+    for number, cause in enumerate(found.carried, 1):
+        if cause.carriers is not None:
+            page = out / f"part-{number}.html"
+            freeze(explorations[cause.carriers.side], page, Selection.of(cause.carriers.selection), statements=_OPENED)
+            click.echo(f"{printable(str(page))}: {carriers_text(cause)}", err=True)
+    if not found.carried:
+        click.echo("no page: no part of the difference is of traced statements", err=True)

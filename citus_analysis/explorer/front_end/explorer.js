@@ -7,7 +7,7 @@ const PARTS = { parse_us: "#e69f00", bind_us: "#000000", connect_us: "#cc79a7", 
   child_us: "#009e73", latency_us: "#d55e00" };
 const KINDS = { statement: "#6b7280", phase: "#0072b2", task: "#d55e00", remote: "#009e73", local: "#56b4e9", connect: "#cc79a7" };
 const UNDER_WAY = { "lock wait": "#a3260b", checkpoint: "#8a6d00", plan: "#5b4a9c" };
-const FILTERS = { run: "run", node: "node", kind: "kind", executed: "executed", shard: "shard" };
+const FILTERS = { run: "run", node: "node", kind: "kind", executed: "executed", shard: "shard", child: "child on" };
 const COLUMNS = [["elapsed_us", "at [s]"], ["node", "node"], ["statement_kind", "kind"], ["executed", "executed"],
   ["shard_id", "shard"], ["tasks", "tasks"], ["total_us", "T [ms]"], ["parent_us", "parent [ms]"],
   ["latency_us", "between [ms]"], ["child_us", "child [ms]"]];
