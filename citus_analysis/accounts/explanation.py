@@ -107,6 +107,7 @@ def explain(
     causes = tuple(replace(one, carriers=carriers(sides, one)) for one in groups.causes())
     loops, notes = closed_loops(sides)
     found = mechanisms(sides, level=level) if with_mechanisms else ()
+    changed = statement_changes(sides, account.of_statements(level), level, margin) if with_mechanisms else ()
     explanation = Explanation(
         base=sides.base.name,
         other=sides.other.name,
@@ -117,9 +118,7 @@ def explain(
         mechanisms=found,
         changes=sides.changes,
         examples=sides.examples(causes[0].node if causes else "", causes[0].segment if causes else ""),
-        statement_changes=statement_changes(sides, account.of_statements(level), level=level, margin=margin)
-        if with_mechanisms
-        else (),
+        statement_changes=changed,
         statements=(sides.base.statements, sides.other.statements),
         design="paired" if sides.paired else "unpaired",
         measured=sides.measured,

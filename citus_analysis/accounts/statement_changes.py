@@ -86,9 +86,7 @@ def _record(name: str, one: Comparison | None) -> dict[str, object]:
     return {**means, **ratios, f"{name.removesuffix('_us')}_verdict": verdict}
 
 
-def statement_changes(
-    sides: Observed, parts: pl.DataFrame, *, level: float, margin: float
-) -> tuple[StatementChange, ...]:
+def statement_changes(sides: Observed, parts: pl.DataFrame, level: float, margin: float) -> tuple[StatementChange, ...]:
     """The statements with the most time on both sides, the largest part of the difference first.
 
     Rates and mean times are compared over the runs (or stretches), by Welch's t on the log of the ratio, adjusted over

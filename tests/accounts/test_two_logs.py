@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -78,10 +77,10 @@ def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:
 class Logs:
     """Twenty seconds of statements of four kinds: Poisson arrivals, log-normal durations."""
 
-    def __init__(self, random: np.random.Generator, times_us: Sequence[float], rates: Sequence[float]) -> None:
-        numbers = random.poisson(20 * np.asarray(rates))
+    def __init__(self, random: np.random.Generator, times_us: np.ndarray, rates: np.ndarray) -> None:
+        numbers = random.poisson(20 * rates)
         kinds = np.repeat(np.arange(len(rates)), numbers)
-        total = np.asarray(times_us)[kinds] * random.lognormal(-0.125, 0.5, kinds.size)
+        total = times_us[kinds] * random.lognormal(-0.125, 0.5, kinds.size)
         begin = datetime(2026, 3, 1, 10, tzinfo=UTC)
         times = [begin + timedelta(seconds=at) for at in random.uniform(0, 20, kinds.size)]
         known = {

@@ -103,28 +103,24 @@ def command(
     from citus_analysis.runner import load_experiment
     from citus_analysis.runner.planning.choice import Choice
 
-    if schema:
-        return _print_schema()
-    if restore is not None:
-        return _restore(restore)
+    if schema or restore is not None:
+        return _print_schema() if restore is None else _restore(restore)
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
-    loaded = load_experiment(experiment, changes)
     choice = Choice((*cells, *only), retry_failed, more or 0)
-    changed = load_experiment(experiment, {**changes, **other}) if pairs or other else None
-    if changed is not None:
+    experiments = [load_experiment(experiment, changes)]
+    if pairs or other:
         _refuse_for_pairs(choice, pairs)
-    if dry_run and changed is not None and pairs is not None:
-        return _print_pairs(loaded, changed, choice, pairs, as_json=as_json)
+        experiments.append(load_experiment(experiment, {**changes, **other}))
     if dry_run:
-        return _print_plan(loaded, choice, out, as_json=as_json)
+        return _print_plan(experiments, choice, out, pairs, as_json=as_json)
     if check:
-        return _print_checks([loaded] if changed is None else [loaded, changed], out, as_json=as_json)
+        return _print_checks(experiments, out, as_json=as_json)
     if out is None:
         raise UsageError("no --out DIR is given", way_out="name a folder for the artefact tree")
-    if changed is not None and pairs is not None:
-        return _measure_pairs(loaded, changed, out, pairs, choice, replace_table=replace_table, as_json=as_json)
-    return _launch(loaded, out, choice, resume=resume, replace_table=replace_table, as_json=as_json)
+    if pairs:
+        return _measure_pairs(experiments, out, pairs, choice, replace_table=replace_table, as_json=as_json)
+    return _launch(experiments[0], out, choice, resume=resume, replace_table=replace_table, as_json=as_json)
 
 
 def _launch(
@@ -149,11 +145,12 @@ def _refuse_for_pairs(choice: Choice, pairs: int | None) -> None:
         raise UsageError("--more and --retry-failed do not go with --pairs", way_out="repeat the call: it continues")
 
 
-def _print_pairs(base: Experiment, change: Experiment, choice: Choice, pairs: int, *, as_json: bool) -> int:
+def _print_pairs(experiments: Sequence[Experiment], choice: Choice, pairs: int, *, as_json: bool) -> int:
     import polars as pl
 
     from citus_analysis.runner.execution.paired_session import plan_pairs
 
+    base, change = experiments
     planned, estimate = plan_pairs(base, change, pairs, cell=next(iter(choice.only), None))
     print_frame(
         pl.DataFrame([{"side": side, "most_runs": runs, **_described(one)} for side, (one, runs) in planned.items()]),
@@ -164,8 +161,7 @@ def _print_pairs(base: Experiment, change: Experiment, choice: Choice, pairs: in
 
 
 def _measure_pairs(
-    base: Experiment,
-    change: Experiment,
+    experiments: Sequence[Experiment],
     out: Path,
     pairs: int,
     choice: Choice,
@@ -174,6 +170,8 @@ def _measure_pairs(
     as_json: bool,
 ) -> int:
     from citus_analysis.runner.execution.paired_session import measure_pairs
+
+    base, change = experiments
 
     def show(result: PairsResult) -> None:
         click.echo(printable(f"pair {result.pairs}: {result.sentence}"), err=True)
@@ -206,12 +204,17 @@ def _restore(out: Path) -> int:
     return 1 if problems else 0
 
 
-def _print_plan(experiment: Experiment, choice: Choice, out: Path | None, *, as_json: bool) -> int:
+def _print_plan(
+    experiments: Sequence[Experiment], choice: Choice, out: Path | None, pairs: int | None, *, as_json: bool
+) -> int:
     import polars as pl
 
     from citus_analysis.runner.execution.forecast import forecast
     from citus_analysis.runner.planning.plan import table_before
 
+    if pairs:
+        return _print_pairs(experiments, choice, pairs, as_json=as_json)
+    (experiment,) = experiments
     runs, estimate = forecast(experiment, choice, out)
     rows = [
         {"order": number, "iteration": run.iteration, "table": table, **_described(run.configuration)}
