@@ -373,7 +373,8 @@ def _of_logs(
     timed, tables = [], []
     for i, (label, rows) in enumerate(zip(labels, placed, strict=True)):
         if rows.height < 2 * _STRETCHES:
-            raise InsufficientDataError(f"{label} has {counted(rows.height, 'statement')} with a duration")
+            problem = f"{label} has {counted(rows.height, 'statement')} with a duration: an account needs 20 or more"
+            raise InsufficientDataError(problem, way_out="log them all: log_min_duration_statement = 0")
         mine, table = _stretches(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
         timed.append(mine)
         tables.append(table)
