@@ -1,0 +1,99 @@
+"""Files of public collections as results: one value, or the times of a suite of queries, for a system.
+
+Two results are comparable if their `table` is equal, and repeat one another if their `system` is, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from citus_analysis.core.array_types import Floats
+from citus_analysis.errors import FormatError, PublishedDataError
+from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_facts
+from citus_analysis.formats.collections.clickbench import read_clickbench
+from citus_analysis.formats.sources.content import Content
+
+_LIMIT_BYTES: Final = 64 * 2**20
+_WAY_OUT: Final = "give results of ClickBench or job reports of HammerDB; `ingest` reads outputs of tools"
+
+
+@dataclass(frozen=True)
+class PublishedResult:
+    """What one file, or one run of a summary, states.
+
+    Attributes:
+        source: the collection.
+        table: what results must share to be comparable: the machine, the workload and its size.
+        system: what was measured; results with equal `table` and `system` repeat one another.
+        name: what distinguishes this result from its repeats, such as its date.
+        value: the measured value; nan for a suite of queries.
+        unit: its unit.
+        higher_is_better: true for a rate, false for a time.
+        times: seconds of each query (rows) by position: cold, first and second warm execution; nan where it failed.
+    """
+
+    source: str
+    table: str
+    system: str
+    name: str
+    value: float = float("nan")
+    unit: str = ""
+    higher_is_better: bool = True
+    times: Floats | None = None
+
+
+def is_of_collection(path: Path) -> bool:
+    """Whether a file is a document of a collection, not a table of values: JSON begins with a bracket."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+    except OSError:
+        return False
+
+
+def read_results(path: Path) -> list[PublishedResult]:
+    """The results of a file of a collection.
+
+    Raises:
+        PublishedDataError: it is of no collection that is known, or states no result.
+    """
+    content = Content(path)
+    reader = next((read for known, read in _READERS.items() if known(content.head)), _clickbench)
+    try:
+        return reader(content)
+    except FormatError as error:
+        raise PublishedDataError(error.problem, path=path, place=error.place, way_out=_WAY_OUT) from error
+
+
+def _clickbench(content: Content) -> list[PublishedResult]:
+    found = read_clickbench(content.read(_LIMIT_BYTES), content.path)
+    facts = dict(found.set_up)
+    machine, size = facts.pop("machine"), facts.pop("cluster_size", "1")
+    system = facts.pop("system", "a system that is not named")
+    words = [name if value == "yes" else value for name, value in facts.items() if value not in ("no", "cpu")]
+    table = machine if size in ("", "1") else f"{machine}, {size} machines"
+    times = np.array([[np.nan if second is None else second for second in line] for line in found.times], np.float64)
+    label = ", ".join([system, *words])
+    return [PublishedResult("ClickBench", table, label, found.date or content.path.stem, times=times)]
+
+
+def _hammerdb(content: Content) -> list[PublishedResult]:
+    facts = read_job_facts(content)
+    return [
+        PublishedResult(
+            "HammerDB", f"{facts.benchmark}, {facts.settings}, {facts.machine}", facts.system, facts.time,
+            value, unit, higher_is_better,
+        )
+        for value, unit, higher_is_better in ((facts.nopm, "NOPM", True), (facts.geometric_mean_s, "s", False))
+        if value is not None
+    ]  # fmt: skip
+
+
+_Reader = Callable[[Content], list[PublishedResult]]
+#: Whether a beginning is of a collection -> its reader.
+_READERS: Final[Mapping[Callable[[bytes], object], _Reader]] = {JOB_REPORT.search: _hammerdb}
