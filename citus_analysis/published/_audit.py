@@ -102,10 +102,12 @@ def audit(tables: Audited | Sequence[Audited] | None = None, runs: Audited | Non
     """
     given = _listed(tables)
     documents = [Path(one) for one in given if isinstance(one, str | PathLike) and is_of_collection(Path(one))]
-    numbers = published() if tables is None else _numbers([one for one in given if not _is_among(one, documents)])
+    judged = judge_collections(documents)
+    tabled = _numbers([one for one in given if not _is_among(one, documents)])
+    numbers = published() if tables is None else pl.concat([tabled, judged.numbers])
     parts = result_tables(numbers)
     reconciled = reconcile(parts, read_runs(runs)) if runs is not None else ()
-    details = _as_frame([*judge_collections(documents), *reconciled, *_checked(parts), *unread(numbers, parts)])
+    details = _as_frame([*judged.findings, *reconciled, *_checked(parts), *unread(numbers, parts)])
     single = pl.col("check").is_in((GAPS,))
     counted = _together(
         details.filter(pl.col("severity") == "green", ~single), ["severity", "check", "source", "table"], "the first"

@@ -50,6 +50,7 @@ def command(paths: tuple[Path, ...], single_runs: Path | None, everything: bool,
             click.echo(_text(result.findings if everything else _worth_reading(result.findings)), nl=False)
             hint = "" if everything else " (--all lists the green ones too)"
             click.echo(f"Rows that were checked{hint}: {result}")
+            _say_decided(result.findings)
     return int(bool(paths) and verdict == "red")
 
 
@@ -81,6 +82,15 @@ def _worth_reading(findings: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(row=pl.when(many).then(counted).otherwise("row")).filter(
         ~many | (lone.cum_sum().over(place) == 1)
     )
+
+
+def _say_decided(findings: pl.DataFrame) -> None:
+    from citus_analysis.published.collections.gaps import GAPS
+
+    gaps = findings.filter(check=GAPS)
+    if gaps.height:
+        decided = gaps.filter(severity="green").height
+        click.echo(f"Gaps between systems that their own repeats decide: {decided} of {gaps.height}")
 
 
 def _runs_at(place: Path) -> Path | pl.DataFrame:

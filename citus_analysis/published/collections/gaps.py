@@ -27,6 +27,8 @@ from citus_analysis.texts.number_text import percent, readable
 
 #: Name of the check.
 GAPS: Final = "published_gap"
+#: Name of the check of results that nothing can be compared with.
+ALONE: Final = "single_system"
 #: What is expected of systems without repeats.
 NO_REPEAT: Final = "2 results of each, or more"
 #: With more systems, only neighbours in their order are compared.
@@ -57,11 +59,33 @@ def published_gaps(results: Sequence[PublishedResult]) -> Iterator[Finding]:
     """
     tables: dict[tuple[str, str, str], list[PublishedResult]] = defaultdict(list)
     for one in results:
-        tables[one.source, one.table, one.unit].append(one)
-    for members in tables.values():
+        if one.is_measured:
+            tables[one.source, one.table, one.unit].append(one)
+    groups = [_short(members) for members in tables.values()]
+    several = [len({one.system for one in members}) > 1 for members in groups]
+    for members, has_gaps in zip(groups, several, strict=True):
+        if not has_gaps:
+            yield _alone(members, "green" if any(several) else "amber")
+            continue
         gaps = [gap for phase in _phases(members) for gap in _gaps_of(members, phase)]
         decided = compare_many([gap.comparison for gap in gaps])
         yield from (_finding(replace(gap, comparison=one)) for gap, one in zip(gaps, decided, strict=True))
+
+
+def _short(members: Sequence[PublishedResult]) -> list[PublishedResult]:
+    """The results, their systems named by what not all of them share."""
+    parts = [one.system.split(", ") for one in members]
+    shared = set.intersection(*(set(words[1:]) for words in parts))
+    names = [", ".join([words[0], *(word for word in words[1:] if word not in shared)]) for words in parts]
+    return [replace(one, system=name) for one, name in zip(members, names, strict=True)]
+
+
+def _alone(members: Sequence[PublishedResult], severity: Severity) -> Finding:
+    """What is said of comparable results of one system."""
+    one = members[0]
+    values = "" if one.times is not None else f": {', '.join(readable(each.value) for each in members)} {one.unit}"
+    stated = f"{counted(len(members), 'result')}{values}"
+    return Finding(severity, ALONE, one.source, one.table, one.system, "a second system", stated, "no gap to judge")
 
 
 def hot_times(times: Floats) -> Floats:
@@ -103,19 +127,24 @@ def _gap(first: Sequence[PublishedResult], second: Sequence[PublishedResult], ph
     if len({each.size for each in values}) > 1:
         return None
     table = np.array(values)
-    common = np.isfinite(table).all(axis=0) & (table > 0 if first[0].times is None else table >= 0).all(axis=0)
+    common = np.isfinite(table).all(axis=0)
     if not common.any():
         return None
     queries = table[:, common]
     means = queries[:, 0] if first[0].times is None else np.exp(np.log(SHIFT_S + queries).mean(axis=1))
     a, b = means[: len(first)], means[len(first) :]
-    names = first[0].system, second[0].system
+    upwards = first[0].times is None and first[0].higher_is_better
+    # The order of the systems is that of all queries, these are the common ones.
+    if (a.mean() < b.mean()) == upwards and a.mean() != b.mean():
+        first, second, a, b = second, first, b, a
+    # Of times the slower one over the faster one, as ClickBench shows it.
+    ours, others, x, y = (first, second, a, b) if upwards else (second, first, b, a)
+    # Phases of one run of an experiment share its conditions.
+    runs = tuple([one.iteration for one in own if one.iteration is not None] for own in (ours, others))
+    shared = (runs[0], runs[1]) if (len(runs[0]), len(runs[1])) == (len(ours), len(others)) else None
+    names = ours[0].system, others[0].system
+    one = compare(x, y, higher_is_better=upwards, label_a=names[0], label_b=names[1], iterations=shared)
     family = " ".join((first[0].table, phase))
-    if first[0].times is None and first[0].higher_is_better:
-        one = compare(a, b, label_a=names[0], label_b=names[1])
-    else:
-        # The slower one over the faster one, as ClickBench shows it.
-        one = compare(b, a, higher_is_better=False, label_a=names[1], label_b=names[0])
     return _Gap(first, second, phase, int(common.sum()), replace(one, family=family))
 
 
@@ -132,7 +161,9 @@ def _stated(gap: _Gap) -> str:
     worse = gap.second[0].system
     if better.times is None:
         return (
-            f"{ratio} times the {better.unit} of {worse}" if better.higher_is_better else f"{worse} takes {ratio} times"
+            f"{ratio} times the {better.unit} of {worse}"
+            if better.higher_is_better
+            else f"{worse} takes {ratio} times as long"
         )
     return f"{worse} takes {ratio} times as long (geometric mean of {counted(gap.queries, 'query')})"
 

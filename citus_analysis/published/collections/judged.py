@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import polars as pl
 
 from citus_analysis.errors import CitusAnalysisError
 from citus_analysis.published.checks._registry import Finding
 from citus_analysis.published.checks.unread import UNREAD
-from citus_analysis.published.collections.single_results import COPIED, EXECUTIONS, WARM, executions, without_copies
-from citus_analysis.published.collections.gaps import GAPS, published_gaps
+from citus_analysis.published.collections.gaps import ALONE, GAPS, published_gaps
 from citus_analysis.published.collections.published_results import PublishedResult, read_results
+from citus_analysis.published.collections.single_results import COPIED, EXECUTIONS, WARM, executions, without_copies
+from citus_analysis.schema import TABLES
 
 #: The checks of collections, in the order in which findings are listed.
-COLLECTION_CHECKS: Final = (GAPS, COPIED, WARM, EXECUTIONS)
+COLLECTION_CHECKS: Final = (GAPS, COPIED, WARM, EXECUTIONS, ALONE)
 
 
-def judge_collections(paths: Sequence[Path]) -> Iterator[Finding]:
-    """Findings about documents of collections: gaps, copies, executions, and documents without results.
+@dataclass(frozen=True)
+class Judged:
+    """Documents of collections, judged.
+
+    Attributes:
+        findings: gaps, copies, executions, and documents without results.
+        numbers: numbers that must agree with one another, as a frame of ``schema.TABLES["published"]``.
+    """
+
+    findings: Sequence[Finding]
+    numbers: pl.DataFrame
+
+
+def judge_collections(paths: Sequence[Path]) -> Judged:
+    """Judge documents of collections.
 
     Raises:
         CitusAnalysisError: no document could be read; the error of the first.
@@ -33,9 +50,17 @@ def judge_collections(paths: Sequence[Path]) -> Iterator[Finding]:
     if faults and not results:
         raise faults[0][1]
     kept, copies = without_copies(results)
-    yield from published_gaps(kept)
-    yield from copies
-    yield from executions(results)
-    for path, error in faults:
-        text = "it was not judged"
-        yield Finding("amber", UNREAD, path.stem, path.stem, path.name, "a result of a collection", error.problem, text)
+    findings = [*published_gaps(kept), *copies, *executions(results), *(_unread(*fault) for fault in faults)]
+    rows = [row for one in kept for row in _rows(one)]
+    return Judged(findings, pl.DataFrame(rows, schema=TABLES["published"].polars_schema()))
+
+
+def _unread(path: Path, fault: CitusAnalysisError) -> Finding:
+    place = path.stem, path.stem, path.name
+    return Finding("amber", UNREAD, *place, "a result of a collection", fault.problem, "it was not judged")
+
+
+def _rows(one: PublishedResult) -> Iterator[dict[str, object]]:
+    for metric, value in one.numbers.items():
+        place = {"source": one.source, "table": one.table, "row": f"{one.system}, {one.name}"}
+        yield place | {"metric": metric, "value": value, "stated": f"{value:.15g}"}

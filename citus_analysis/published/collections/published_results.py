@@ -5,21 +5,24 @@ Two results are comparable if their `table` is equal, and repeat one another if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.errors import FormatError, PublishedDataError
+from citus_analysis.errors import CitusAnalysisError, FormatError, PublishedDataError
 from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_facts
+from citus_analysis.formats.collections.bexhoma import BexhomaRun, is_bexhoma, read_bexhoma
 from citus_analysis.formats.collections.clickbench import read_clickbench
 from citus_analysis.formats.sources.content import Content
 
 _LIMIT_BYTES: Final = 64 * 2**20
-_WAY_OUT: Final = "give results of ClickBench or job reports of HammerDB; `ingest` reads outputs of tools"
+_WAY_OUT: Final = (
+    "give results of ClickBench, job reports of HammerDB or summaries of bexhoma; `ingest` reads outputs of tools"
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class PublishedResult:
         unit: its unit.
         higher_is_better: true for a rate, false for a time.
         times: seconds of each query (rows) by position: cold, first and second warm execution; nan where it failed.
+        iteration: run of the experiment, whose phases share its conditions; None for results of their own.
+        numbers: numbers beside the value that must agree with one another, by their metric.
     """
 
     source: str
@@ -45,15 +50,22 @@ class PublishedResult:
     unit: str = ""
     higher_is_better: bool = True
     times: Floats | None = None
+    iteration: int | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has a value above 0, or the time of an execution."""
+        return self.value > 0 if self.times is None else bool(np.isfinite(self.times).any())
 
 
 def is_of_collection(path: Path) -> bool:
-    """Whether a file is a document of a collection, not a table of values: JSON begins with a bracket."""
+    """Whether a file is a document of a collection, not a table of values: JSON, or a summary of bexhoma."""
     try:
-        with path.open("rb") as file:
-            return file.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
-    except OSError:
+        head = Content(path).head
+    except CitusAnalysisError:
         return False
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) or is_bexhoma(head)
 
 
 def read_results(path: Path) -> list[PublishedResult]:
@@ -94,6 +106,37 @@ def _hammerdb(content: Content) -> list[PublishedResult]:
     ]  # fmt: skip
 
 
+def _bexhoma(content: Content) -> list[PublishedResult]:
+    runs, _ = read_bexhoma(content.read(_LIMIT_BYTES))
+    return [result for run in runs for result in _of_run(run)]
+
+
+def _of_run(run: BexhomaRun) -> Iterator[PublishedResult]:
+    """The value by which a run of an experiment is judged: comparable within the experiment only.
+
+    What the descriptions of two experiments do not say (limits, storage, neighbours) may differ between them.
+    """
+    measures = (("NOPM", "NOPM", True), ("Geo Times [s]", "s", False))
+    found = next((one for one in measures if one[0] in run.numbers), None)
+    value = run.throughput_ops_s if found is None else run.numbers[found[0]]
+    if value is None:
+        return
+    facts = dict(run.settings)
+    system = facts.pop("configuration", run.system)
+    for known in ("system", "image", "node"):
+        facts.pop(known, None)
+    words = [f"{name} {value}" for name, value in facts.items()]
+    label = ", ".join([system, *words, *([f"{run.threads} threads"] if run.threads is not None else [])])
+    table = f"{run.workload}, experiment {run.code}"
+    unit, higher = ("operations/s", True) if found is None else found[1:]
+    mean_us = run.numbers.get("Latency Distribution.Average Latency (microseconds)")
+    numbers = {} if mean_us is None else {"throughput_ops_s": value, "latency_us": mean_us, "connections": run.threads}
+    yield PublishedResult(
+        "bexhoma", table, label, f"run {run.iteration}", value, unit, higher,
+        iteration=run.iteration, numbers={name: number for name, number in numbers.items() if number},
+    )  # fmt: skip
+
+
 _Reader = Callable[[Content], list[PublishedResult]]
 #: Whether a beginning is of a collection -> its reader.
-_READERS: Final[Mapping[Callable[[bytes], object], _Reader]] = {JOB_REPORT.search: _hammerdb}
+_READERS: Final[Mapping[Callable[[bytes], object], _Reader]] = {JOB_REPORT.search: _hammerdb, is_bexhoma: _bexhoma}

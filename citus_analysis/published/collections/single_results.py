@@ -62,8 +62,12 @@ def _copy(one: PublishedResult, first: PublishedResult) -> Finding:
 
 
 def executions(results: Sequence[PublishedResult]) -> Iterator[Finding]:
-    """Findings about the executions of each result that has times of queries."""
+    """Findings about the executions of each result that has times of queries, and about values of 0."""
     for one in results:
+        if one.times is None and not one.is_measured:
+            text, row = "nothing was measured; gaps leave it out", f"{one.system}, {one.name}"
+            stated = f"{readable(one.value)} {one.unit}"
+            yield Finding("amber", EXECUTIONS, one.source, one.table, row, "a value above 0", stated, text)
         if one.times is not None:
             yield _complete(one, one.times)
             yield from _warm(one, one.times)
