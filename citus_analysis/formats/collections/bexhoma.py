@@ -30,7 +30,8 @@ several summaries, as in its documentation, has the runs of all of them.
   and therefore no percentiles of operations;
 - for TPC-H and TPC-DS, each query's time is a metric of a section of its own, for each connection.
 
-Refused are summaries of bexhoma before version 0.9, which are no tables in Markdown.
+Tables of version 0.8 are aligned by blanks, which is read as well; its summaries of TPC-H have no such table and are
+refused.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ from citus_analysis.operations import OVERALL
 _LIMIT_BYTES: Final = 16 * 2**20
 _SUMMARY: Final = re.compile(rb"^## Show Summary\s*$", re.MULTILINE)
 #: The heading of the results, and a table below it.
-_RESULTS: Final = re.compile(rb"^### Execution[ \t]*\r?\n(?:(?:#### [^\n]*|[ \t]*\r?)\n)*\|", re.MULTILINE)
+_RESULTS: Final = re.compile(
+    rb"^### Execution[ \t]*\r?\n(?:(?:#### [^\n]*|[ \t]*\r?)\n)*(?:\|| {2,}experiment_run )", re.MULTILINE
+)
+#: What separates the columns of a table of version 0.8, which is aligned by blanks.
+_BLANKS: Final = re.compile(r" {2,}")
 _VERSION: Final = b"bexhoma version"
 _RULE: Final = re.compile(r"[|:\- ]+")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,2})?")
@@ -108,6 +113,11 @@ class BexhomaRun:
         found = next((self.numbers[name] for name in _THROUGHPUT if name in self.numbers), None)
         return self.numbers["TPM"] / _PER_MINUTE if found is None and "TPM" in self.numbers else found
 
+    @property
+    def target_ops_s(self) -> float | None:
+        """The rate that its clients were limited to, over all pods; None without a limit."""
+        return _number(self.settings.get("target", "")) or None
+
 
 @dataclass
 class _Summary:
@@ -149,7 +159,10 @@ def read_bexhoma(data: bytes) -> tuple[list[BexhomaRun], list[Reject]]:
         runs += [_run(summary, line, length, cells) for line, length, cells in summary.rows]
         rejects += summary.rejects
     if not runs:
-        raise FormatError("has no summary of bexhoma with a table of runs", way_out="take one of version 0.9 or later")
+        raise FormatError(
+            "has no summary of bexhoma with a table of runs",
+            way_out="of loads alone, and of TPC-H before version 0.9, there is none",
+        )
     return runs, rejects
 
 
@@ -164,7 +177,7 @@ def _summary(text: bytes, offset: int, line: int) -> _Summary:
             header = []
             if title == "Execution":
                 found.rows.clear()
-        elif words.startswith("|"):
+        elif words.startswith("|") or (words and section == "Execution"):
             header = _table_line(found, section, header, words, (number, offset, len(raw)))
         elif words.strip():
             header, connection = [], _fact(found, section, words, connection)
@@ -177,7 +190,10 @@ def _table_line(found: _Summary, section: str, header: list[str], words: str, pl
     wanted = section == "Execution" or section.startswith(_TIMES)
     if not wanted or _RULE.fullmatch(words):
         return header
-    cells = [cell.strip() for cell in words.strip("|").split("|")]
+    ruled = words.startswith("|")
+    cells = [cell.strip() for cell in words.strip("|").split("|")] if ruled else _BLANKS.split(words)
+    if not ruled and len(cells) == 1:
+        return header
     if not header:
         if section == "Execution":
             # The last table has the runs; those before it have their pods.
@@ -208,7 +224,7 @@ def _fact(found: _Summary, section: str, words: str, connection: str) -> str:
             found.images[name] = {"image": image}
             return name
         # Deeper lines are about workers of the database.
-        if words.startswith("  * node:") and connection:
+        if words.startswith(("  * node:", "    node:")) and connection:
             found.images[connection]["node"] = bare.removeprefix("node:")
     return connection
 
@@ -255,7 +271,7 @@ def _whole(text: str | None) -> int | None:
 
 
 class Bexhoma(Format):
-    """Summary of an experiment of bexhoma (0.9 and later): runs of YCSB, BenchBase, HammerDB, TPC-H and TPC-DS."""
+    """Summary of an experiment of bexhoma (0.8 and later): runs of YCSB, BenchBase, HammerDB, TPC-H and TPC-DS."""
 
     name: ClassVar[str] = "bexhoma"
     version: ClassVar[int] = 1
@@ -301,6 +317,8 @@ def _client(run: BexhomaRun) -> dict[str, object]:
         "tool": "bexhoma",
         "threads": run.threads,
         "throughput_ops_s": run.throughput_ops_s,
+        "target_ops_s": run.target_ops_s,
+        "rate_limited": run.target_ops_s is not None,
         "new_orders_per_min": run.numbers.get("NOPM"),
         "runtime_ms": runtime,
         "reported_errors": None if errors is None else int(errors),

@@ -50,8 +50,8 @@ def _experiment(head: bytes) -> str | None:
     if b"bexhoma version" not in head:
         return None
     return (
-        "is of an experiment of bexhoma, without a table of runs in Markdown (a load, or a version before 0.9); "
-        "give the summary of version 0.9 or later, or the logs of its pods"
+        "is of an experiment of bexhoma, without a table of its runs (a load, or TPC-H before version 0.9); "
+        "give the logs of its pods, or a table as CSV"
     )
 
 

@@ -59,7 +59,7 @@ def published_gaps(results: Sequence[PublishedResult]) -> Iterator[Finding]:
     """
     tables: dict[tuple[str, str, str], list[PublishedResult]] = defaultdict(list)
     for one in results:
-        if one.is_measured:
+        if one.is_measured and not one.is_limited:
             tables[one.source, one.table, one.unit].append(one)
     groups = [_short(members) for members in tables.values()]
     several = [len({one.system for one in members}) > 1 for members in groups]

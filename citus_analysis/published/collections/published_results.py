@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from citus_analysis.core.array_types import Floats
+from citus_analysis.defaults import REACHED_SHARE
 from citus_analysis.errors import CitusAnalysisError, FormatError, PublishedDataError
 from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_facts
 from citus_analysis.formats.collections.bexhoma import BexhomaRun, is_bexhoma, read_bexhoma
@@ -39,6 +40,7 @@ class PublishedResult:
         higher_is_better: true for a rate, false for a time.
         times: seconds of each query (rows) by position: cold, first and second warm execution; nan where it failed.
         iteration: run of the experiment, whose phases share its conditions; None for results of their own.
+        target: rate that the clients were limited to; None without a limit.
         numbers: numbers beside the value that must agree with one another, by their metric.
     """
 
@@ -51,12 +53,18 @@ class PublishedResult:
     higher_is_better: bool = True
     times: Floats | None = None
     iteration: int | None = None
+    target: float | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_measured(self) -> bool:
         """Whether it has a value above 0, or the time of an execution."""
         return self.value > 0 if self.times is None else bool(np.isfinite(self.times).any())
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it reached the rate that its clients were limited to, so that it says nothing of the system."""
+        return self.target is not None and self.value >= REACHED_SHARE * self.target
 
 
 def is_of_collection(path: Path) -> bool:
@@ -133,7 +141,7 @@ def _of_run(run: BexhomaRun) -> Iterator[PublishedResult]:
     numbers = {} if mean_us is None else {"throughput_ops_s": value, "latency_us": mean_us, "connections": run.threads}
     yield PublishedResult(
         "bexhoma", table, label, f"run {run.iteration}", value, unit, higher,
-        iteration=run.iteration, numbers={name: number for name, number in numbers.items() if number},
+        iteration=run.iteration, target=run.target_ops_s, numbers={name: number for name, number in numbers.items() if number},
     )  # fmt: skip
 
 

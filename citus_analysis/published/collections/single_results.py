@@ -62,15 +62,22 @@ def _copy(one: PublishedResult, first: PublishedResult) -> Finding:
 
 
 def executions(results: Sequence[PublishedResult]) -> Iterator[Finding]:
-    """Findings about the executions of each result that has times of queries, and about values of 0."""
+    """Findings about the executions of each result of a suite, and about values that say nothing of the system."""
     for one in results:
-        if one.times is None and not one.is_measured:
-            text, row = "nothing was measured; gaps leave it out", f"{one.system}, {one.name}"
-            stated = f"{readable(one.value)} {one.unit}"
-            yield Finding("amber", EXECUTIONS, one.source, one.table, row, "a value above 0", stated, text)
+        if not one.is_measured and one.times is None:
+            yield _left_out(one, "a value above 0", "nothing was measured")
+        if one.is_limited and one.target is not None:
+            yield _left_out(
+                one, f"less than the target of {readable(one.target)}", "the clients were limited to this rate"
+            )
         if one.times is not None:
             yield _complete(one, one.times)
             yield from _warm(one, one.times)
+
+
+def _left_out(one: PublishedResult, expected: str, text: str) -> Finding:
+    stated, row = f"{readable(one.value)} {one.unit}", f"{one.system}, {one.name}"
+    return Finding("amber", EXECUTIONS, one.source, one.table, row, expected, stated, f"{text}; gaps leave it out")
 
 
 def _complete(one: PublishedResult, times: Floats) -> Finding:
