@@ -132,17 +132,15 @@ class _Summary:
     read: list[tuple[int, int]] = field(default_factory=list)
 
 
-def is_bexhoma(head: bytes) -> bool:
-    r"""Whether a text has a summary that names bexhoma's version, with a table of results.
+def names_bexhoma(head: bytes) -> bool:
+    r"""Whether a text has a summary that names bexhoma's version; that of a load has no table of runs.
 
     Example:
-        >>> is_bexhoma(b"## Show Summary\n  * Experiment uses bexhoma version 0.9.4.\n### Execution\n| DBMS |")
+        >>> names_bexhoma(b"## Show Summary\n  * Experiment uses bexhoma version 0.9.4.\n### Execution\n| DBMS |")
         True
     """
     begins = _SUMMARY.search(head)
-    if begins is None or _VERSION not in head[begins.start() :]:
-        return False
-    return _RESULTS.search(head, begins.start()) is not None
+    return begins is not None and _VERSION in head[begins.start() :]
 
 
 def read_bexhoma(data: bytes) -> tuple[list[BexhomaRun], list[Reject]]:
@@ -280,7 +278,7 @@ class Bexhoma(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By the heading of a summary, the version that it names, and a table of results."""
-        return 0.95 if is_bexhoma(head) else 0.0
+        return 0.95 if names_bexhoma(head) and _RESULTS.search(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """A piece for each run, and one for the rest.

@@ -16,7 +16,7 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import REACHED_SHARE
 from citus_analysis.errors import CitusAnalysisError, FormatError, PublishedDataError
 from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_facts
-from citus_analysis.formats.collections.bexhoma import BexhomaRun, is_bexhoma, read_bexhoma
+from citus_analysis.formats.collections.bexhoma import BexhomaRun, names_bexhoma, read_bexhoma
 from citus_analysis.formats.collections.clickbench import read_clickbench
 from citus_analysis.formats.sources.content import Content
 
@@ -73,7 +73,7 @@ def is_of_collection(path: Path) -> bool:
         head = Content(path).head
     except CitusAnalysisError:
         return False
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) or is_bexhoma(head)
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) or names_bexhoma(head)
 
 
 def read_results(path: Path) -> list[PublishedResult]:
@@ -137,14 +137,26 @@ def _of_run(run: BexhomaRun) -> Iterator[PublishedResult]:
     label = ", ".join([system, *words, *([f"{run.threads} threads"] if run.threads is not None else [])])
     table = f"{run.workload}, experiment {run.code}"
     unit, higher = ("operations/s", True) if found is None else found[1:]
-    mean_us = run.numbers.get("Latency Distribution.Average Latency (microseconds)")
-    numbers = {} if mean_us is None else {"throughput_ops_s": value, "latency_us": mean_us, "connections": run.threads}
+    stated = {
+        "throughput_ops_s": value if found is None else None,
+        "latency_us": run.numbers.get("Latency Distribution.Average Latency (microseconds)"),
+        "connections": run.threads,
+    }
+    numbers = {metric: number for metric, number in stated.items() if number}
     yield PublishedResult(
-        "bexhoma", table, label, f"run {run.iteration}", value, unit, higher,
-        iteration=run.iteration, target=run.target_ops_s, numbers={name: number for name, number in numbers.items() if number},
-    )  # fmt: skip
+        "bexhoma",
+        table,
+        label,
+        f"run {run.iteration}",
+        value,
+        unit,
+        higher,
+        iteration=run.iteration,
+        target=run.target_ops_s,
+        numbers=numbers if len(numbers) == len(stated) else {},
+    )
 
 
 _Reader = Callable[[Content], list[PublishedResult]]
 #: Whether a beginning is of a collection -> its reader.
-_READERS: Final[Mapping[Callable[[bytes], object], _Reader]] = {JOB_REPORT.search: _hammerdb, is_bexhoma: _bexhoma}
+_READERS: Final[Mapping[Callable[[bytes], object], _Reader]] = {JOB_REPORT.search: _hammerdb, names_bexhoma: _bexhoma}
