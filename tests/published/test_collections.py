@@ -41,7 +41,9 @@ class TestClickbench:
         assert (cold["severity"], cold["expected"]) == ("amber", "more than 2 and 2 results")
 
     def test_warm_executions_are_no_repeats(self) -> None:
-        gaps = found([CLICKBENCH / "citus-20260510.json", CLICKBENCH / "greenplum-20260510.json"], check="published_gap")
+        gaps = found(
+            [CLICKBENCH / "citus-20260510.json", CLICKBENCH / "greenplum-20260510.json"], check="published_gap"
+        )
         assert gaps["severity"].to_list() == ["amber", "amber"]
         assert gaps["expected"].unique().to_list() == [NO_REPEAT]
         assert "are of one session, and no repeats" in gaps["explanation"][0]

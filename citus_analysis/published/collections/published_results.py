@@ -5,6 +5,7 @@ Two results are comparable if their `table` is equal, and repeat one another if 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ from citus_analysis.formats.collections.clickbench import read_clickbench
 from citus_analysis.formats.sources.content import Content
 
 _LIMIT_BYTES: Final = 64 * 2**20
+#: The header of a table may begin with a bracket, too.
+_JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*[\"}]|\[\s*[\[{])")
 _WAY_OUT: Final = (
     "give results of ClickBench, job reports of HammerDB or summaries of bexhoma; `ingest` reads outputs of tools"
 )
@@ -73,7 +76,7 @@ def is_of_collection(path: Path) -> bool:
         head = Content(path).head
     except CitusAnalysisError:
         return False
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) or names_bexhoma(head)
+    return _JSON.match(head) is not None or names_bexhoma(head)
 
 
 def read_results(path: Path) -> list[PublishedResult]:
