@@ -1,6 +1,9 @@
 """Collections of results: which gaps between systems are decided by the repeats that the files contain."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,7 @@ from citus_analysis.published import audit
 from citus_analysis.published.collections.gaps import NO_REPEAT, published_gaps, warm_spread
 from citus_analysis.published.collections.published_results import PublishedResult
 from citus_analysis.published.collections.single_results import without_copies
+from tests.documentation.blocks import as_script, blocks_run_by
 from tests.formats.sampling import ROOT
 
 COLLECTIONS = ROOT / "tests" / "data" / "collections"
@@ -27,6 +31,22 @@ TWICE = sorted(CLICKBENCH.glob("*-2026051*.json")) + [
 
 def found(paths: list[Path], **wanted: str) -> pl.DataFrame:
     return as_polars(audit(list(paths)).findings).filter(**wanted)
+
+
+def test_the_documented_command() -> None:
+    (block,) = blocks_run_by(__file__)
+    command = subprocess.run(
+        ["bash", "-c", as_script(block)],
+        cwd=ROOT,
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "400"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    shown = [line for line in command.stdout.splitlines() if "Greenplum against Citus, hot" in line or "3.585" in line]
+    assert len(shown) == 2
+    assert all(line in page for line in [*shown, command.stdout.splitlines()[-1]])
 
 
 class TestClickbench:
