@@ -37,6 +37,7 @@ refused.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -49,7 +50,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, rej
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.operations import OVERALL
 
-_LIMIT_BYTES: Final = 16 * 2**20
+_LIMIT_BYTES: Final = 4 * 2**20
 _SUMMARY: Final = re.compile(rb"^## Show Summary\s*$", re.MULTILINE)
 #: The heading of the results, and a table below it.
 _RESULTS: Final = re.compile(
@@ -68,7 +69,10 @@ _RUN_TIMES: Final = {"[OVERALL].RunTime(ms)": 1.0, "time": 1_000.0, "time [s]": 
 _ERRORS: Final = ("errors", "exceptions", "num_errors")
 #: Columns of settings; those without a value are left out.
 _SETTINGS: Final = ("pod_count", "target", "benchmark_run", "tenant_id", "type_tenants", "num_tenants")
-_NAMES: Final = ("", "phase", "configuration", "job", "pod", "experiment_run", "client")
+#: Columns without a measured value.
+_COUNTED: Final = frozenset(
+    [*_THREADS, *_SETTINGS, "", "phase", "configuration", "job", "pod", "experiment_run", "client"]
+)
 _PER_MINUTE: Final = 60.0
 
 
@@ -129,7 +133,6 @@ class _Summary:
     rows: list[tuple[int, int, dict[str, str]]] = field(default_factory=list)
     queries: list[dict[str, str]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    read: list[tuple[int, int]] = field(default_factory=list)
 
 
 def names_bexhoma(head: bytes) -> bool:
@@ -152,10 +155,12 @@ def read_bexhoma(data: bytes) -> tuple[list[BexhomaRun], list[Reject]]:
     starts = [found.start() for found in _SUMMARY.finditer(data)]
     runs: list[BexhomaRun] = []
     rejects: list[Reject] = []
+    line = 1 + data.count(b"\n", 0, starts[0]) if starts else 1
     for begin, end in pairwise([*starts, len(data)]):
-        summary = _summary(data[begin:end], begin, data.count(b"\n", 0, begin) + 1)
-        runs += [_run(summary, line, length, cells) for line, length, cells in summary.rows]
+        summary = _summary(data[begin:end], begin, line)
+        runs += _runs(summary)
         rejects += summary.rejects
+        line += data.count(b"\n", begin, end)
     if not runs:
         raise FormatError(
             "has no summary of bexhoma with a table of runs",
@@ -227,35 +232,55 @@ def _fact(found: _Summary, section: str, words: str, connection: str) -> str:
     return connection
 
 
-def _run(summary: _Summary, line: int, length: int, cells: Mapping[str, str]) -> BexhomaRun:
-    # Of several tenants, the first column adds the tenant to the phase.
-    name = cells.get("phase") or cells[""]
-    known = (facts for other, facts in summary.images.items() if other == name or other.startswith(f"{name}-"))
-    system = re.split(r"-(?=\d|BHT-)", name)[0]
+def _runs(summary: _Summary) -> Iterator[BexhomaRun]:
+    """The lines of the last table, with what is said elsewhere of their connections."""
+    facts: dict[str, Mapping[str, str]] = {}
+    for connection, known in summary.images.items():
+        for phase in _phases(connection):
+            facts.setdefault(phase, known)
+    times: dict[str, dict[tuple[str, str], float]] = defaultdict(dict)
+    for row in summary.queries:
+        for connection, cell in row.items():
+            if connection and (value := _number(cell)) is not None:
+                for phase in _phases(connection):
+                    times[phase][row[""], connection] = value
+    repeated = any(_whole(cells.get("experiment_run")) not in (None, 1) for _, _, cells in summary.rows)
+    for line, length, cells in summary.rows:
+        # Of several tenants, the first column adds the tenant to the phase.
+        name = cells.get("phase") or cells[""]
+        settings = _settings(name, cells, facts.get(name, {}), repeated=repeated)
+        numbers = {heading: _number(cell) for heading, cell in cells.items() if heading not in _COUNTED}
+        yield BexhomaRun(
+            line=line,
+            length=length,
+            name=name,
+            workload=summary.workload,
+            code=summary.code,
+            system=settings["system"],
+            iteration=_whole(cells.get("experiment_run")),
+            settings=settings,
+            threads=next((_whole(cells[column]) for column in _THREADS if column in cells), None),
+            numbers={heading: value for heading, value in numbers.items() if value is not None},
+            queries=times.get(name, {}),
+        )
+
+
+def _phases(connection: str) -> Iterator[str]:
+    """A connection, and the job and the phase that it may be of: names grow by the number of the part."""
+    for _ in range(3):
+        yield connection
+        connection = connection.rpartition("-")[0]
+
+
+def _settings(name: str, cells: Mapping[str, str], known: Mapping[str, str], *, repeated: bool) -> dict[str, str]:
     configuration, _, last = name.rpartition("-")
-    if any(_whole(each.get("experiment_run")) not in (None, 1) for _, _, each in summary.rows):
-        configuration = configuration.removesuffix(f"-{cells['experiment_run']}")
-    settings = {
-        "system": system,
-        **next(known, {}),
-        "configuration": configuration,
+    return {
+        "system": re.split(r"-(?=\d|BHT-)", name)[0],
+        **known,
+        "configuration": configuration.removesuffix(f"-{cells['experiment_run']}") if repeated else configuration,
         "client": cells.get("client") or last,
         **{setting: cells[setting] for setting in _SETTINGS if cells.get(setting) not in (None, "", "None")},
     }
-    counts = {*_THREADS, *_SETTINGS, *_NAMES}
-    values = {heading: _number(cell) for heading, cell in cells.items() if heading not in counts}
-    return BexhomaRun(
-        line, length, name, summary.workload, summary.code, system, _whole(cells.get("experiment_run")), settings,
-        next((_whole(cells[column]) for column in _THREADS if column in cells), None),
-        {heading: value for heading, value in values.items() if value is not None},
-        {
-            (row[""], connection): value
-            for row in summary.queries
-            for connection, cell in row.items()
-            if connection
-            and (connection == name or connection.startswith(f"{name}-")) and (value := _number(cell)) is not None
-        },
-    )  # fmt: skip
 
 
 def _number(text: str) -> float | None:
