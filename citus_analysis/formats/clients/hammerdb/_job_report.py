@@ -137,6 +137,7 @@ def _facts(report: Mapping[str, object]) -> Facts:
         nopm=_number(result.get("nopm")),
         tpm=_number(result.get("tpm")),
         users=_number(result.get("active_virtual_users")),
+        warehouses=_number(config.get("warehouses")) or _number(config.get("scale_factor")),
         ramp_up=_number(config.get("rampup_minutes")) if timed else None,
         timed=_number(config.get("duration_minutes")) if timed else None,
         query_seconds=analytic_seconds,
