@@ -62,7 +62,7 @@ WITHIN_LAYER = {
 FOLDERS = {
     "formats": (
         *("sources", "deliveries", "api", "times", "reading", "outputs", "recognition", "explain"),
-        *("catalogue clients perf samplers serverlog snapshots", "sysstat"),
+        *("catalogue clients collections perf samplers serverlog snapshots", "sysstat"),
     ),
     "spans": ("read", "match", "model", "analyse export"),
     "scaling": ("queueing",),

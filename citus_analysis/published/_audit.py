@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 import polars as pl
@@ -18,6 +19,9 @@ from citus_analysis.published.checks._run_tables import RunTables
 from citus_analysis.published.checks.doubtful_samples import DOUBTFUL_SCHEMA
 from citus_analysis.published.checks.run_checks import RUN_CHECKS
 from citus_analysis.published.checks.unread import UNREAD, unread
+from citus_analysis.published.collections.gaps import GAPS
+from citus_analysis.published.collections.judged import COLLECTION_CHECKS, judge_collections
+from citus_analysis.published.collections.published_results import is_of_collection
 from citus_analysis.published.reconciling.reconcile import RECONCILED, reconcile
 from citus_analysis.published.reconciling.single_runs import read_runs
 from citus_analysis.schema import TABLES
@@ -77,12 +81,15 @@ def audit(tables: Audited | Sequence[Audited] | None = None, runs: Audited | Non
 
     Args:
         tables: one or several files of results (see :func:`read_published`), or polars, pandas or Arrow frames of
-            the same shapes; None audits the published tables that ship with the library.
+            the same shapes; documents of public collections (results of ClickBench, job reports of HammerDB), of which
+            the audit says which gaps between systems their own repeats decide; None audits the published tables that
+            ship with the library.
         runs: single runs behind the tables (a CSV file or a frame such as the table `runs`): each row is reconciled
             with the runs of its settings (:mod:`citus_analysis.published.reconciling`).
 
     Raises:
-        PublishedDataError: a file is malformed, or no column of `runs` has measured values.
+        PublishedDataError: a file is malformed, or no column of `runs` has measured values; no document of a
+            collection could be read.
 
     Example:
         >>> result = audit()
@@ -93,14 +100,21 @@ def audit(tables: Audited | Sequence[Audited] | None = None, runs: Audited | Non
         >>> print(audit(pl.DataFrame({"clients": [64], "tps": [9000], "latency (µs)": [9300]})).findings["check"][0])
         littles_law
     """
-    numbers = published() if tables is None else _numbers(tables)
+    given = _listed(tables)
+    documents = [Path(one) for one in given if isinstance(one, str | PathLike) and is_of_collection(Path(one))]
+    judged = judge_collections(documents)
+    tabled = _numbers([one for one in given if not _is_among(one, documents)])
+    numbers = published() if tables is None else pl.concat([tabled, judged.numbers])
     parts = result_tables(numbers)
     reconciled = reconcile(parts, read_runs(runs)) if runs is not None else ()
-    details = _as_frame([*reconciled, *_checked(parts), *unread(numbers, parts)])
-    green = _together(details.filter(severity="green"), ["severity", "check", "source", "table"], "the first")
-    return AuditResult(
-        _ordered(details.filter(pl.col("severity") != "green"), green, order=[*RECONCILED, *CHECKS, UNREAD]), details
+    details = _as_frame([*judged.findings, *reconciled, *_checked(parts), *unread(numbers, parts)])
+    single = pl.col("check").is_in((GAPS,))
+    counted = _together(
+        details.filter(pl.col("severity") == "green", ~single), ["severity", "check", "source", "table"], "the first"
     )
+    order = [*COLLECTION_CHECKS, *RECONCILED, *CHECKS, UNREAD]
+    listed = details.filter((pl.col("severity") != "green") | single)
+    return AuditResult(_ordered(listed, counted, order=order), details)
 
 
 @in_callers_kind
@@ -182,8 +196,17 @@ def _checked(parts: Sequence[ResultTable]) -> Iterator[Finding]:
         yield from check.run(parts)
 
 
-def _numbers(tables: Audited | Sequence[Audited]) -> pl.DataFrame:
-    given: Sequence[Audited] = tables if isinstance(tables, list | tuple) else [cast("Audited", tables)]
+def _listed(tables: Audited | Sequence[Audited] | None) -> Sequence[Audited]:
+    if tables is None:
+        return ()
+    return tables if isinstance(tables, list | tuple) else [cast("Audited", tables)]
+
+
+def _is_among(one: Audited, documents: Sequence[Path]) -> bool:
+    return isinstance(one, str | PathLike) and Path(one) in documents
+
+
+def _numbers(given: Sequence[Audited]) -> pl.DataFrame:
     frames = [_one(table, "frame" if len(given) == 1 else f"frame {i}") for i, table in enumerate(given, start=1)]
     return pl.concat([TABLES["published"].empty(), *frames])
 

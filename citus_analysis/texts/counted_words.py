@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 #: Nouns with an irregular plural.
-_PLURALS = {"series": "series", "child": "children", "stretch": "stretches"}
+_PLURALS = {"series": "series", "child": "children", "stretch": "stretches", "query": "queries"}
 
 
 def noun_for(number: float, noun: str) -> str:

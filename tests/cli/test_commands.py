@@ -298,6 +298,21 @@ def test_audit_of_a_table_that_contradicts_itself(
     assert ("  red scale factor" in capsys.readouterr().out) == bool(code)
 
 
+def test_audit_of_published_results(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[1] / "data" / "collections" / "clickbench"
+    assert run("audit", *sorted(folder.glob("*-2026*.json"))) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  green published gap: Greenplum against Citus, hot" in lines
+    assert lines[-1] == "Gaps between systems that their own repeats decide: 4 of 6"
+    assert run("audit", *sorted(folder.glob("*.json"))) == 1
+    text = capsys.readouterr().out
+    assert ", hot (the first of 14; --json has all)\n" in text
+    assert text.count("amber published gap") == 3
+    assert run("audit", "--json", *sorted(folder.glob("*.json"))) == 1
+    found = pl.DataFrame(json.loads(capsys.readouterr().out)["findings"])
+    assert found.filter(check="published_gap").height == 20
+
+
 def test_audit_of_a_dataset(recorded_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("audit", recorded_path, "--json") == 0
     audit = json.loads(capsys.readouterr().out)

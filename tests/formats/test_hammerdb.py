@@ -9,6 +9,7 @@ import pytest
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content, Hints, format_named
+from citus_analysis.formats.clients.hammerdb._job_report import read_job_facts
 from tests.formats.clients import SAMPLES
 
 RECORDED = SAMPLES / "hammerdb"
@@ -171,6 +172,22 @@ def test_a_database_whose_tables_are_views_is_refused(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(FormatError, match="lacks the table JOBMAIN"):
         list(format_named("hammerdb").parse(Content(hostile), Hints(hostile.name)))
+
+
+def test_the_warehouses_of_a_published_job_report() -> None:
+    published = SAMPLES.parent / "collections" / "hammerdb"
+    client = parsed(published / "postgresql-20260604.json")["clients"].row(0, named=True)
+    assert (client["scale_factor"], client["threads"], client["new_orders_per_min"]) == (192, 24, 776679.0)
+    facts = read_job_facts(Content(published / "mariadb-20260606.json"))
+    assert facts == (
+        "MariaDB 12.3.2",
+        "TPROC-C",
+        "warehouses 192, virtual users 24, rampup minutes 2, duration minutes 5",
+        "Intel(R) Core(TM) i9-14900KS 24 31.3 GB",
+        "2026-06-06 15:35:33",
+        380714.0,
+        None,
+    )
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "hammerdb-job-report-v1", "result": 3, "job": [], "x": NaN}'])

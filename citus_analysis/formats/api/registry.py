@@ -26,7 +26,17 @@ from citus_analysis.schema import TABLES
 #: Entry points of this group name instances of :class:`Format`.
 GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each define a format.
-FAMILIES: Final = ("catalogue", "clients", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat")
+FAMILIES: Final = (
+    "catalogue",
+    "clients",
+    "collections",
+    "explain",
+    "perf",
+    "samplers",
+    "serverlog",
+    "snapshots",
+    "sysstat",
+)
 _CERTAIN: Final = 1.0
 #: Texts below this confidence are ignored rather than misread.
 SURE_ENOUGH: Final = 0.5

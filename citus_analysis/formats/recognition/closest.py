@@ -49,7 +49,10 @@ def _experiment(head: bytes) -> str | None:
     """The log of an experiment manager, which has tables of results instead of the outputs of the tools."""
     if b"bexhoma version" not in head:
         return None
-    return "is bexhoma's log of an experiment, with summaries only; give the logs of its pods, or a table as CSV"
+    return (
+        "is of an experiment of bexhoma, without a table of its runs (a load, or TPC-H before version 0.9); "
+        "give the logs of its pods, or a table as CSV"
+    )
 
 
 def _opening(lines: Sequence[bytes]) -> str | None:

@@ -45,6 +45,7 @@ Conversion:
   only measures, that end with `FINISHED FAILED` are missing from `connected_threads`;
 - the points of the counter that a job report marks as its shutdown are not in the series; their number is the metric
   `points of the shutdown`;
+- the warehouses (TPROC-H: the scale factor) that a job report states are `scale_factor`;
 - for TPROC-H, each `query N completed in S seconds` is a metric of `OVERALL`. A job report of it is a run without a
   throughput: its run time is the time of all queries (`total query time`), its operations are the queries of all sets.
 
@@ -78,7 +79,7 @@ class Hammerdb(Format):
     """Console, log, transaction counter log, time profile, `hammer.DB` and JSON of HammerDB."""
 
     name: ClassVar[str] = "hammerdb"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
     noise: ClassVar[str] = "other lines of virtual users, settings that the console repeats, headings"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, HAMMERDB_JOB)

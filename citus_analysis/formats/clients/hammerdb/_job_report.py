@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -30,6 +30,54 @@ _ANALYTIC: Final = {
 }
 
 
+class JobFacts(NamedTuple):
+    """What a report states about its job as a whole.
+
+    Attributes:
+        system: database and its release.
+        benchmark: TPROC-C or TPROC-H.
+        settings: its size, users and minutes, as `name value`.
+        machine: processor, their number and memory; `machine not stated` without them.
+        time: when the job began.
+        nopm: new orders a minute; None if the job measured none.
+        geometric_mean_s: geometric mean of the times of the queries in seconds; None without queries.
+    """
+
+    system: str
+    benchmark: str
+    settings: str
+    machine: str
+    time: str
+    nopm: float | None
+    geometric_mean_s: float | None
+
+
+def read_job_facts(content: Content) -> JobFacts:
+    """The facts of one job.
+
+    Raises:
+        FormatError: the content is not such a report.
+    """
+    report = _document(content.read(_LIMIT_BYTES), content.path)
+    job, config, machine, result = (_child(report, name) for name in ("job", "benchmark_config", "system", "result"))
+    settings = [
+        f"{name.replace('_', ' ')} {value:g}" for name in config if (value := _number(config[name])) is not None
+    ]
+    return JobFacts(
+        system=_words(job, "database_display", "release") or "a database that is not named",
+        benchmark=_words(job, "benchmark") or "benchmark not stated",
+        settings=", ".join(settings) or "settings not stated",
+        machine=_words(machine, "cpumodel", "cpucount", "memory") or "machine not stated",
+        time=_words(job, "timestamp") or content.path.stem,
+        nopm=_number(result.get("nopm")),
+        geometric_mean_s=_number(result.get("geomean_seconds")),
+    )
+
+
+def _words(facts: Mapping[str, object], *names: str) -> str:
+    return " ".join(str(facts[name]).strip() for name in names if isinstance(facts.get(name), str | int))
+
+
 def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
     """The run of one job.
 
@@ -37,11 +85,7 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
         FormatError: the content is not such a report.
     """
     data = content.read(_LIMIT_BYTES)
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"is not a job report of HammerDB: {error}", path=content.path) from error
-    report = _mapping(document, content.path)
+    report = _document(data, content.path)
     facts, timings = _facts(report), Timings()
     for row in _rows(report, "response_times", "rows"):
         if isinstance(name := row.get("name"), str):
@@ -62,6 +106,14 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
         "client_series": counted(frame, timezone_of(options)),
     }
     return Parsed(tables, len(data))
+
+
+def _document(data: bytes, path: Path) -> Mapping[str, object]:
+    try:
+        document: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"is not a job report of HammerDB: {error}", path=path) from error
+    return _mapping(document, path)
 
 
 def _facts(report: Mapping[str, object]) -> Facts:
@@ -85,6 +137,7 @@ def _facts(report: Mapping[str, object]) -> Facts:
         nopm=_number(result.get("nopm")),
         tpm=_number(result.get("tpm")),
         users=_number(result.get("active_virtual_users")),
+        warehouses=_number(config.get("warehouses")) or _number(config.get("scale_factor")),
         ramp_up=_number(config.get("rampup_minutes")) if timed else None,
         timed=_number(config.get("duration_minutes")) if timed else None,
         query_seconds=analytic_seconds,

@@ -44,6 +44,7 @@ class Facts:
         nopm: new orders a minute.
         tpm: transactions a minute, as the database counts them.
         users: active virtual users.
+        warehouses: warehouses of TPROC-C, or the scale factor of TPROC-H; None if not printed.
         ramp_up: minutes before the timed test.
         timed: minutes of the timed test.
         query_seconds: TPROC-H: time of all queries.
@@ -57,6 +58,7 @@ class Facts:
     nopm: float | None = None
     tpm: float | None = None
     users: float | None = None
+    warehouses: float | None = None
     ramp_up: float | None = None
     timed: float | None = None
     query_seconds: float | None = None
@@ -78,7 +80,12 @@ class Facts:
 
     def client(self) -> pl.DataFrame:
         """The table `clients` (as parsed): a row, if there was a timed test or a set of queries with its total time."""
-        known = {"tool": "HammerDB", "tool_version": self.version, "threads": count_of(self.users, MAX_CLIENTS)}
+        known = {
+            "tool": "HammerDB",
+            "tool_version": self.version,
+            "threads": count_of(self.users, MAX_CLIENTS),
+            "scale_factor": count_of(self.warehouses),
+        }
         facts: dict[str, object]
         if self.query_seconds is not None:
             # HammerDB does not state a throughput of TPROC-H.

@@ -1,0 +1,1 @@
+"""Results that others collect and publish: one file for each system, or one summary for each experiment."""
