@@ -29,7 +29,7 @@ _LABELS: Final = ("source", "table", "row", "system", "workload", "note")
 _N_NAMES: Final = frozenset({"n", "repeats", "repetitions", "iterations", "reps", "runs", "n_runs", "num_runs"})
 #: Columns of a wide table that number its rows.
 _NUMBERING: Final = frozenset({"iteration", "repeat", "repetition", "rep", "run", "trial", "round", "driver", "part"})
-_MISSING: Final = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", "none"})
+MISSING: Final = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "null", "none"})
 _DESCRIBING: Final = re.compile(
     r"set-?_?\s?up|config|name|label|case|variant|cluster|instance|machine|version|date|id$"
 )
@@ -117,7 +117,7 @@ def _wide(sheet: Sheet) -> Iterator[Record]:
 
 def _ought_to_be_numbers(name: str, sheet: Sheet) -> bool:
     """Whether a column without a readable number should contain numbers, judging by its name and its cells."""
-    filled = [cells[name] for _, cells in sheet.lines if cells[name].lower() not in _MISSING]
+    filled = [cells[name] for _, cells in sheet.lines if cells[name].lower() not in MISSING]
     if not filled or _DESCRIBING.search(name.lower()):
         return False
     named = is_understood(metric_of(name)) and any(re.search(r"\d", cell) for cell in filled)
@@ -126,7 +126,7 @@ def _ought_to_be_numbers(name: str, sheet: Sheet) -> bool:
 
 def _cell(shared: Record, sheet: Sheet, line: int, column: str, metric: str, text: str) -> Iterator[Record]:
     """The records of a cell in a column of numbers; none if it is empty."""
-    if text.lower() in _MISSING:
+    if text.lower() in MISSING:
         return
     if numbers_in(text) or not _NUMBER_LIKE.fullmatch(text):
         yield from _stated(shared, sheet, line, column, metric, text)

@@ -69,6 +69,8 @@ from citus_analysis.report.over_time.track_text import (
 from citus_analysis.report.profile_text import profile_sentences, profile_warnings
 from citus_analysis.report.published_text import (
     band_sentence,
+    claim_rows,
+    claims_sentence,
     findings_table,
     monitoring_sentence,
     published_sentences,

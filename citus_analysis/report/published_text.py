@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.plots.published_figures import model_name
+from citus_analysis.published.claims.judging import VERDICTS, JudgedClaims
 from citus_analysis.published.published_study import PublishedStudy
 from citus_analysis.report.sentence_parts import with_model_names
 from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed
-from citus_analysis.texts.number_text import percent
+from citus_analysis.texts.number_text import percent, readable
 
 
 def published_sentences(study: PublishedStudy, table: str) -> list[str]:
@@ -133,3 +134,61 @@ def published_warnings(study: PublishedStudy) -> list[str]:
         rows = listed([f"{size:g}" for size in guessed[study.size]])
         notes.append(f"The publication does not state n: it follows from the stated interval for {rows} {study.size}.")
     return [*notes, *(f"{model_name(one.model)}: {note}." for one in study.fit.fits.values() for note in one.warnings)]
+
+
+#: What judges a claim -> the column of its verdict.
+_JUDGES: Final = {"printed numbers": "by_printed_numbers", "runs": "by_these_runs"}
+
+
+def claims_sentence(judged: JudgedClaims) -> str:
+    """How many claims of the publications are supported, by their own numbers and by the runs of the dataset."""
+    claims = counted(judged.claims["claim"].n_unique(), "claim")
+    own, runs = (_counted_verdicts(judged, by) for by in _JUDGES)
+    by_runs = f"By the runs of this dataset: {runs}." if runs else "The runs of this dataset bear on none of them."
+    return f"{claims} of the publications have a form that can be judged. By the printed numbers: {own}. {by_runs}"
+
+
+def _counted_verdicts(judged: JudgedClaims, by: str) -> str:
+    """Claims by verdict, those without data left out; one in several configurations counts with its worst."""
+    rows = judged.claims.filter(pl.col("judged_by") == by, pl.col("verdict") != "no data")
+    worst = [min(verdicts, key=_BAD_FIRST.index) for verdicts in rows.group_by("claim").agg("verdict")["verdict"]]
+    return listed([f"{worst.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in worst]) if worst else ""
+
+
+_BAD_FIRST: Final = ("contradicted", "undecided", "supported", "no data")
+
+
+def claim_rows(judged: JudgedClaims) -> pl.DataFrame:
+    """A row for each claim: what it allows, and its verdicts by printed numbers and by runs, contradictions first.
+
+    Example:
+        >>> from citus_analysis.published import judge_claims
+        >>> claim_rows(judge_claims()).columns
+        ['claim', 'place', 'allowed', 'by_printed_numbers']
+    """
+    rank = pl.col("verdict").replace_strict({one: place for place, one in enumerate(_BAD_FIRST)}, return_dtype=pl.Int8)
+    texts = [_verdict_text(row) for row in judged.claims.iter_rows(named=True)]
+    rows = judged.claims.with_columns(
+        rank=rank,
+        text=pl.Series(texts, dtype=pl.String),
+        place=pl.format("{}, {}", "source", "place"),
+        allowed=pl.col("form").str.extract("([^,]+)$").str.strip_chars(),
+    ).filter(pl.col("verdict") != "no data")
+    by = [
+        pl.col("text").filter(pl.col("judged_by") == judge).unique(maintain_order=True).str.join("; ").alias(name)
+        for judge, name in _JUDGES.items()
+        if (rows["judged_by"] == judge).any()
+    ]
+    grouped = rows.group_by("claim", "place", maintain_order=True).agg(
+        pl.col("allowed").first(), *by, pl.col("rank").min()
+    )
+    return grouped.sort("rank", maintain_order=True).drop("rank")
+
+
+def _verdict_text(row: Mapping[str, object]) -> str:
+    """The verdict with the estimate, and its interval if there is one."""
+    verdict, (value, low, high) = row["verdict"], (row[name] for name in ("estimate", "low", "high"))
+    if not isinstance(value, float):
+        return str(verdict)
+    ends = f" [{readable(low)}, {readable(high)}]" if isinstance(low, float) and isinstance(high, float) else ""
+    return f"{verdict}: {readable(value)}{ends}"

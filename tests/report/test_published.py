@@ -11,7 +11,7 @@ from citus_analysis.dataset import ingest
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_fits
 from citus_analysis.plots.published_figures import model_name, plot_measured_rates, plot_stated_intervals
-from citus_analysis.published import published
+from citus_analysis.published import judge_claims, published
 from citus_analysis.published._overview import measured_rates, rates_not_measured
 from citus_analysis.published.published_study import (
     PublishedStudy,
@@ -23,6 +23,8 @@ from citus_analysis.published.published_study import (
 from citus_analysis.report import render_report
 from citus_analysis.report.published_text import (
     band_sentence,
+    claim_rows,
+    claims_sentence,
     monitoring_sentence,
     published_sentences,
     published_warnings,
@@ -131,13 +133,36 @@ def test_each_point_says_its_workload_and_the_size_of_the_system(study: Publishe
     assert sum(len(trace.x) for trace in figure.data) == rates.height
 
 
+def test_claims_are_judged_by_printed_numbers_and_by_the_runs_of_the_dataset() -> None:
+    printed = judge_claims()
+    assert claims_sentence(printed).endswith("The runs of this dataset bear on none of them.")
+    assert claim_rows(printed)["by_printed_numbers"][0].startswith("contradicted")
+    runs = {"system": "citus", "phase": "load", "workload": "a", "threads": 32, "status": "ok"}
+    rates = [(2, 100.0), (2, 101.0), (2, 102.0), (4, 52.0), (4, 50.0), (4, 51.0)]
+    table = pl.DataFrame([runs | {"workers": workers, "throughput_ops_s": rate} for workers, rate in rates])
+    found = judge_claims(table)
+    assert claims_sentence(found).endswith("By the runs of this dataset: 1 contradicted.")
+    first = claim_rows(found).row(0, named=True)
+    assert first["claim"] == "The throughput of INSERT grows from 2 to 4 workers."
+    assert first["by_printed_numbers"].startswith("supported: 1.782 [")
+    assert first["by_these_runs"].startswith("contradicted: 0.5")
+
+
 def test_the_notebook_runs_and_writes_its_tables(tmp_path: Path) -> None:
     ingest(RECORDED / "w2-all-c" / "YCSB", tmp_path / "dataset", jobs=1)
     result = render_report("published", tmp_path / "dataset", tmp_path / "out", {"level": 0.9})
     assert result.title == "Published results"
     assert "13 contradictions" in result.findings[0]
     names = {path.name for path in result.tables}
-    assert {"findings.csv", "summaries.csv", "relative.csv", "models.csv", "thesis_5_7.csv", "numbers.csv"} <= names
+    assert {
+        "claims.csv",
+        "findings.csv",
+        "summaries.csv",
+        "relative.csv",
+        "models.csv",
+        "thesis_5_7.csv",
+        "numbers.csv",
+    } <= names
     findings = pl.read_csv(tmp_path / "out" / "published" / "findings.csv")
     assert findings["severity"][0] == "red"
     assert result.html is not None

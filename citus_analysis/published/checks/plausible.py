@@ -7,6 +7,8 @@ from typing import Final
 
 from citus_analysis.published._rows import Number, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
+from citus_analysis.published.counts.counted_means import means_of_counts
+from citus_analysis.published.counts.whole_numbers import judge_counts
 from citus_analysis.texts.metric_names import COUNTS
 from citus_analysis.texts.number_text import readable
 
@@ -92,6 +94,17 @@ def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
         yield f"at least {number.printed(_SHORTEST_S)}", "no statement is answered so fast: wrong unit?"
     if stem == "interval_level" and not 0 < number.value < 100:
         yield "0.95, or 95 for per cent", "a confidence level is a probability"
+
+
+@check("whole_numbers", "Can the mean and the deviation of counts be those of n whole numbers?")
+def whole_numbers(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+    """Counts are whole in each run, so that only some means and deviations are possible for a stated n."""
+    for row in rows_of(tables):
+        for counts in means_of_counts(row):
+            if row.n is None:
+                continue
+            judged = judge_counts(row.n, counts)
+            yield finding(judged.severity, "whole_numbers", row, *judged[1:])
 
 
 @check("run_length", "Did the run last long enough for its sampling rate?")

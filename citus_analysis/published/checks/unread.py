@@ -11,6 +11,7 @@ import polars as pl
 from citus_analysis.published._rows import Number, ResultTable
 from citus_analysis.published._shapes import UNSAID_SPREAD
 from citus_analysis.published.checks._registry import Finding
+from citus_analysis.published.counts.counted_means import counted_quantity
 from citus_analysis.texts.metric_names import is_understood
 
 #: Name of the check.
@@ -50,9 +51,13 @@ def _without_check(table: ResultTable) -> dict[str, list[Number]]:
         for numbers in row.numbers.values():
             for number in numbers:
                 unsaid = number.name.endswith(UNSAID_SPREAD)
-                if not number.transcribed and (unsaid or not is_understood(number.metric)):
+                if not number.transcribed and (unsaid or not _is_understood(number)):
                     found[number.name].append(number)
     return found
+
+
+def _is_understood(number: Number) -> bool:
+    return is_understood(number.metric) or counted_quantity(number.name, number.unit) is not None
 
 
 def _about(source: str, table: str, metric: str, expected: str, texts: Sequence[str], explanation: str) -> Finding:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.core.frames import Frame, TableSource
+from citus_analysis.core.frames import Frame, TableSource, as_polars
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.published._load import published
 from citus_analysis.published._summaries import published_summaries
@@ -27,6 +28,8 @@ _FIRST: Final = "first"
 _SECOND: Final = "second"
 _OF_RUNS: Final = frozenset({*CONFIGURATION, *(column.name for column in TABLES["runs"].columns)})
 _OF_OPERATIONS: Final = frozenset(column.name for column in TABLES["operation_latencies"].columns) - _OF_RUNS
+#: Facts of resources whose names have no dot; all others are those of a section (`settings.shared_buffers`).
+_FACTS: Final = ("hardware", "citus_version")
 _NAMES: Final = ("table", "row", "system", "workload")
 
 
@@ -55,8 +58,8 @@ def selected_runs(source: TableSource | Frame, form: Form) -> list[Selected]:
     """
     if not isinstance(source, TableSource) and form.metric in _OF_OPERATIONS:
         return [Selected("", None, f"{form.metric} is in the table operation_latencies: pass a dataset")]
-    frame = runs_of(source, form.metric)
-    if absent := [name for name in form.side(0) if name in _OF_RUNS and name not in frame.columns]:
+    frame = _with_facts(source, runs_of(source, form.metric), [*form.side(0)])
+    if absent := [name for name in form.side(0) if name not in frame.columns and (name in _OF_RUNS or _is_fact(name))]:
         return [Selected("", None, f"not covered by this dataset: no run has a {absent[0]}")]
     check_columns(frame, list(form.side(0)))
     try:
@@ -66,11 +69,33 @@ def selected_runs(source: TableSource | Frame, form: Form) -> list[Selected]:
     return found or [Selected("", None, "no two runs agree in all that the form leaves open")]
 
 
+def _is_fact(name: str) -> bool:
+    """Whether a name is one of the descriptions of resources, and of no column."""
+    return "." in name or name in _FACTS
+
+
+def _with_facts(source: TableSource | Frame, frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The runs with what the description of their resource states under these names, unless it contradicts itself."""
+    if not isinstance(source, TableSource):
+        return frame
+    wanted = [name for name in names if name not in frame.columns]
+    stated = as_polars(source.table("settings")).filter(pl.col("name").is_in(wanted))
+    for (name,), rows in stated.group_by("name", maintain_order=True):
+        value = pl.when(pl.col("value").n_unique() == 1).then(pl.col("value").first()).alias(str(name))
+        frame = frame.join(rows.group_by("resource").agg(value), on="resource", how="left", maintain_order="left")
+    return frame
+
+
 def _having(frame: pl.DataFrame, values: Mapping[str, str]) -> pl.DataFrame:
-    """The runs with these values, as they are displayed, in any case."""
+    """The runs with these values, as they are displayed, in any case; `*` in a fact of a resource is any text."""
     for name, value in values.items():
-        shown = [{setting_text(name, one).casefold(), str(one).casefold()} for one in frame[name]]
-        frame = frame.filter(pl.Series([value.casefold() in texts for texts in shown], dtype=pl.Boolean))
+        wanted = re.escape(value.casefold())
+        fits = re.compile(wanted.replace(r"\*", ".*") if _is_fact(name) else wanted, re.DOTALL).fullmatch
+        shown = [
+            () if one is None and _is_fact(name) else (setting_text(name, one).casefold(), str(one).casefold())
+            for one in frame[name]
+        ]
+        frame = frame.filter(pl.Series([any(map(fits, texts)) for texts in shown], dtype=pl.Boolean))
         if frame.is_empty():
             raise InsufficientDataError(f"not covered by this dataset: no run has {name} {value} as well as the rest")
     return frame

@@ -31,8 +31,9 @@ _PART: Final = re.compile(r'(?:"[^"]*"|[^",])+')
 _VALUE: Final = r'"[^"]*"|[^",]+?'
 _NUMBER: Final = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _HEAD: Final = re.compile(rf"({'|'.join(QUANTITIES)})\s+(\w+)")
-_AXIS: Final = re.compile(rf"(\w+)\s+({_VALUE})\s+over\s+({_VALUE})")
-_CONDITION: Final = re.compile(rf"(\w+)\s+({_VALUE})")
+_COLUMN: Final = r"\w[\w.]*"
+_AXIS: Final = re.compile(rf"({_COLUMN})\s+({_VALUE})\s+over\s+({_VALUE})")
+_CONDITION: Final = re.compile(rf"({_COLUMN})\s+({_VALUE})")
 _BOUNDS: Final = {
     "at least": re.compile(rf"at least ({_NUMBER})"),
     "at most": re.compile(rf"at most ({_NUMBER})"),

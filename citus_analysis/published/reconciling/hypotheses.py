@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final, Literal
 
-from citus_analysis.published.reconciling.printed import Printed
+from citus_analysis.published._printed import Printed
 from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
 
 Kind = Literal["all", "subset", "one_differs"]

@@ -8,18 +8,19 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
+from citus_analysis.published._printed import Printed, unit_of
 from citus_analysis.published._rows import ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, finding
 from citus_analysis.published.checks.interval_checks import stated_interval
+from citus_analysis.published.counts.counted_means import CountMean, means_of_counts
+from citus_analysis.published.counts.whole_numbers import judge_counts
 from citus_analysis.published.reconciling.hypotheses import CLAIM_BITS, FORMULAS, Hypothesis, Statement, hypotheses
-from citus_analysis.published.reconciling.printed import Printed, unit_of
-from citus_analysis.published.reconciling.single_runs import Run, RunTable
+from citus_analysis.published.reconciling.single_runs import MEANS, Run, RunTable
 from citus_analysis.stats.estimate._student import normal_quantile
 from citus_analysis.texts.counted_words import counted, listed, noun_for
 
 #: Names of the findings, in the order in which they are listed.
 RECONCILED: Final = ("runs_reconciled", "runs_copied_value", "runs_missing")
-_MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
 
 
 def reconcile(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding]:
@@ -32,16 +33,11 @@ def reconcile(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding
     found = False
     for table in tables:
         for row in table.rows:
-            stem = next((name for name in _MEANS if name in runs.metrics and row.states(name)), None)
-            chosen = runs.of(row, stem) if stem else []
-            if len(chosen) > 1 and (differ := runs.unsaid(row)):
-                found = True
-                text = f"the runs of this row differ in {listed(differ)}, which the row does not state"
-                stated = f"{counted(len(chosen), 'run')} of {runs.source}"
-                yield finding("amber", "runs_missing", row, "runs of one setting", stated, text)
-            elif len(chosen) > 1 and stem is not None:
-                found = True
-                yield _judged(row, stem, chosen)
+            for metric, stem, subject in _subjects(row, runs):
+                chosen = runs.of(row, metric)
+                if len(chosen) > 1:
+                    found = True
+                    yield from _of_row(subject, stem, metric, chosen, runs)
     if not found:
         first = tables[0] if tables else ResultTable("", "")
         text = (
@@ -49,12 +45,55 @@ def reconcile(tables: Sequence[ResultTable], runs: RunTable) -> Iterator[Finding
             f"mean of {', '.join(runs.metrics)}"
         )
         yield Finding("amber", "runs_missing", first.source, first.name, "all rows", "runs of a row", runs.source, text)
+    yield from _unused(runs)
     for value, places in runs.copies():
         text = "two runs do not agree in so many digits, unless one value was copied"
         yield Finding(
             "amber", "runs_copied_value", runs.source, runs.source, places[-1], "a value of its own",
             f"{value} as in {listed(places[:-1])}", text,
         )  # fmt: skip
+
+
+def _subjects(row: Row, runs: RunTable) -> Iterator[tuple[str, str, Row]]:
+    """The means that a row states of its runs: name among the runs, stem in the row, and the row itself."""
+    stem = next((name for name in MEANS if name in runs.metrics and row.states(name)), None)
+    if stem is not None:
+        yield stem, stem, row
+    for counts in means_of_counts(row):
+        if counts.quantity in runs.metrics:
+            numbers = {"mean": counts.mean} | ({"sigma": counts.sigma} if counts.sigma is not None else {})
+            yield counts.quantity, "mean", replace(row, numbers={name: [one] for name, one in numbers.items()})
+
+
+def _of_row(row: Row, stem: str, metric: str, chosen: Sequence[Run], runs: RunTable) -> Iterator[Finding]:
+    if differ := runs.unsaid(row):
+        text = f"the runs of this row differ in {listed(differ)}, which the row does not state"
+        stated = f"{counted(len(chosen), 'run')} of {runs.source}"
+        yield finding("amber", "runs_missing", row, "runs of one setting", stated, text)
+        return
+    yield _judged(row, stem, chosen)
+    if metric in runs.whole and stem == metric and row.n:
+        sigma = row.get("sigma")
+        counts = CountMean(metric, row[stem], sigma if sigma and row.mean_for(sigma) is row[stem] else None)
+        judged = judge_counts(row.n, counts, runs.whole[metric])
+        if judged.severity != "green":
+            yield finding("amber", "whole_numbers", row, *judged[1:])
+
+
+def _unused(runs: RunTable) -> Iterator[Finding]:
+    """The lines whose runs are in no row, because a cell is empty."""
+    if runs.empty:
+        stated = [f"no {column} in {noun_for(len(at), 'line')} {_lines(at)}" for column, at in runs.empty.items()]
+        lines = sorted({line for at in runs.empty.values() for line in at})
+        text = "the runs of these lines were not used"
+        yield Finding(
+            "amber", "runs_missing", runs.source, runs.source, f"{noun_for(len(lines), 'line')} {_lines(lines)}",
+            "a value in each cell", "; ".join(stated), text,
+        )  # fmt: skip
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    return listed([str(number) for number in numbers])
 
 
 def _statement(row: Row, stem: str) -> Statement:

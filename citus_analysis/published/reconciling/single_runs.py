@@ -16,11 +16,15 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import PublishedDataError
+from citus_analysis.published._printed import decimal_of, unit_of
 from citus_analysis.published._rows import Row
-from citus_analysis.published.reconciling.printed import decimal_of, unit_of
+from citus_analysis.published._shapes import MISSING
+from citus_analysis.published.counts.counted_means import counted_quantity
 from citus_analysis.texts.metric_names import COUNTS, metric_of
 
 _NUMBERING: Final = frozenset({"run", "iteration", "repeat", "repetition", "rep", "trial", "round"})
+#: Stems of means that a row may state of its runs, in order of preference.
+MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
 _PART: Final = re.compile(r"(?:driver|client|generator|part|node)[_ ]?\d+[_ ]?|[_ ]\d+(?=[_ ]|$)", re.IGNORECASE)
 
 
@@ -48,12 +52,16 @@ class RunTable:
         keys: stems of the settings that tell rows apart (`connections`, `workers`).
         metrics: stems of the measured values.
         lines: for each line its settings and, by stem, its run.
+        whole: stems of the values that are whole numbers in every line, and their unit in base units.
+        empty: columns with empty cells, and the lines in which they are: these runs are in no row.
     """
 
     source: str
     keys: tuple[str, ...]
     metrics: tuple[str, ...]
     lines: tuple[tuple[Mapping[str, Fraction], Mapping[str, Run]], ...]
+    whole: Mapping[str, Fraction]
+    empty: Mapping[str, tuple[int, ...]]
 
     def of(self, row: Row, stem: str) -> list[Run]:
         """The runs of a row of a published table: those whose settings the row states, and no other."""
@@ -101,12 +109,16 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
     Raises:
         PublishedDataError: no column has measured values.
     """
+    # The header of a file is in its first line.
+    first = 2 if isinstance(runs, str | PathLike) else 1
     if isinstance(runs, str | PathLike):
         name = Path(runs).name
         table = pl.read_csv(Path(runs), infer_schema=False)
     else:
         name, table = "runs", as_polars(runs)
         table = table.select(pl.all().cast(pl.String, strict=False))
+    absent = pl.all().str.strip_chars().str.to_lowercase().is_in(list(MISSING))
+    table = table.select(pl.when(~absent).then(pl.all()))
     keys, measured, numbering = _columns(table)
     if not measured:
         raise PublishedDataError(
@@ -126,7 +138,33 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
         found = dict(_measured(cells, measured, name_of_run))
         if found:
             lines.append((settings, found))
-    return RunTable(name, tuple(keys), tuple(measured), tuple(lines))
+    whole = dict(_whole(table, measured))
+    return RunTable(name, tuple(keys), tuple(measured), tuple(lines), whole, _empty_cells(table, keys, measured, first))
+
+
+def _whole(table: pl.DataFrame, measured: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Fraction]]:
+    """The stems of which every value is a whole number, and their unit."""
+    for stem, columns in measured.items():
+        values = [number for column in columns for text in table[column] if (number := _number(text)) is not None]
+        units = {unit_of(metric_of(column)) for column in columns}
+        if len(units) == 1 and all(value == int(value) for value in values):
+            yield stem, units.pop()
+
+
+def _empty_cells(
+    table: pl.DataFrame, keys: Mapping[str, str], measured: Mapping[str, Sequence[str]], first: int
+) -> dict[str, tuple[int, ...]]:
+    """Columns of settings and of measured values with empty cells, and the lines in which they are."""
+    columns = [*keys.values(), *(one for stem, names in measured.items() if _has_rows(stem) for one in names)]
+    blank = pl.all_horizontal(pl.col(table.columns).is_null())
+    numbered = table.with_row_index("_line", offset=first).remove(blank)
+    lines = {name: tuple(numbered.filter(pl.col(name).is_null())["_line"]) for name in columns}
+    return {name: found for name, found in lines.items() if found}
+
+
+def _has_rows(stem: str) -> bool:
+    """Whether rows of a table state means of such values."""
+    return stem in MEANS or counted_quantity(stem) is not None
 
 
 def _number(text: str | None) -> Decimal | None:
@@ -145,6 +183,8 @@ def _columns(table: pl.DataFrame) -> tuple[dict[str, str], dict[str, list[str]],
         whole = metric_of(_PART.sub("", name).strip("_ ") or name)
         if metric.stem in COUNTS:
             keys[metric.stem] = name
+        elif counted := counted_quantity(_PART.sub("", name)):
+            measured[counted.quantity].append(name)
         elif whole.dimension in ("rate", "time", "data_rate"):
             measured[whole.stem].append(name)
     return keys, dict(measured), numbering

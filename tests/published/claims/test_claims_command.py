@@ -53,6 +53,24 @@ def test_no_data_is_never_support(dataset: Path, tmp_path: Path, capsys: pytest.
     assert run(capsys, file)[0] == 4
 
 
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        ('hardware "*amd epyc*"', "supported"),
+        ("settings.shared_buffers 128MB", "supported"),
+        ('citus_version "Citus 14.0.1 *"', "supported"),
+        ('hardware "AMD EPYC"', "no run has hardware AMD EPYC as well as the rest"),
+        ("cloud.instance r5.large", "no run has a cloud.instance"),
+        ('cloud.instance "*"', "no run has a cloud.instance"),
+    ],
+)
+def test_facts_of_the_hardware_are_conditions(
+    fact: str, words: str, dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, claims_file(tmp_path, f"{GROWS}{fact}, higher"), "--dataset", dataset)
+    assert words in out
+
+
 def test_the_shipped_claims_are_judged_by_recorded_runs(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "--dataset", dataset, "--json")
     document = json.loads(out)

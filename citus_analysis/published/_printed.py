@@ -63,7 +63,9 @@ class Printed:
         unit = Fraction(10) ** (exponent if isinstance(exponent, int) else 0)
         width = Fraction(number.range.high - number.range.low) / Fraction(number.metric.factor) * Fraction(2, 3)
         # A multiple such as 1.6M, and zeros that are no digits, make the unit larger than the text's last digit.
-        scale = Fraction(number.value / number.metric.factor) / Fraction(written) if written else Fraction(1)
+        times = number.value / number.metric.factor / float(written) if written else 1.0
+        # A power of ten, exactly: 0.38 is no sum of powers of two.
+        scale = Fraction(f"{times:.9g}")
         unit = max(unit * abs(scale), width.limit_denominator(10**9))
         value = Fraction(written) * scale
         # A deviation without a unit is printed in that of the mean.

@@ -1,0 +1,1 @@
+"""Means of counts: which they are, and whether whole numbers can have them."""
