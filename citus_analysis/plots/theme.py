@@ -178,7 +178,7 @@ def add_points(figure: go.Figure, x: object, y: object, name: str, mode: str, sa
 
 
 def add_band(figure: go.Figure, x: object, begin: object, end: object, fill: str, **others: object) -> None:
-    """An area from one line to another, neither of which is drawn; `others` are properties of the area in the legend."""
+    """An area between two lines that are not drawn; `others` are properties of the area in the legend."""
     edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
     figure.add_scatter(x=x, y=begin, showlegend=False, **edge)
     figure.add_scatter(x=x, y=end, fill="tonexty", fillcolor=fill, **edge, **(others or {"showlegend": False}))
