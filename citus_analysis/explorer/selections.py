@@ -85,7 +85,7 @@ class Selection:
         make: Callable[..., Selection] = cls
         shard = _number(values, "shard")
         return make(
-            **{name: _text(values, name) for name in FILTERS if name != "shard"},
+            **{name: (str(value) if (value := values.get(name)) else None) for name in FILTERS if name != "shard"},
             **{name: _number(values, name) for name in _SIDES},
             shard=None if shard is None else int(shard),
             order=order,
@@ -178,10 +178,6 @@ def _nulls(order: str) -> str:
 
 def _literal(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
-
-
-def _text(values: Mapping[str, object], name: str) -> str | None:
-    return str(value) if (value := values.get(name)) else None
 
 
 def _number(values: Mapping[str, object], name: str) -> float | None:

@@ -124,7 +124,10 @@ def publish_dataset(
         distributed = bool(server.rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
         _prepare(server, schema, chosen, distributed=distributed)
         units = {name: _units(dataset, name) for name in chosen}
-        known = _known(server, schema)
+        known: dict[str, dict[str, str]] = {}
+        where = f"{identifier(schema)}.{identifier(STATES)}"
+        for table, unit, state in server.rows(f"SELECT table_name, unit, state FROM {where}"):  # noqa: S608 - quoted
+            known.setdefault(str(table), {})[str(unit)] = str(state)
         _require_same_dataset(schema, known, units)
         return _sent(server, dataset, schema, units, known, distributed=distributed)
 
@@ -162,14 +165,6 @@ def _units(dataset: Dataset, table: str) -> list[_Unit]:
         if parts:
             units.append(_Unit(key, f"{_VERSION}:{state.state_key}", parts))
     return units
-
-
-def _known(server: Server, schema: str) -> dict[str, dict[str, str]]:
-    known: dict[str, dict[str, str]] = {}
-    where = f"{identifier(schema)}.{identifier(STATES)}"
-    for table, unit, state in server.rows(f"SELECT table_name, unit, state FROM {where}"):  # noqa: S608 - quoted
-        known.setdefault(str(table), {})[str(unit)] = str(state)
-    return known
 
 
 def _require_same_dataset(

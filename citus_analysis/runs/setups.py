@@ -32,18 +32,8 @@ import polars as pl
 SYSTEM: Final = ("system", "family", "settings", "cpu_per_node", "workers")
 #: Columns of the load. Runs that differ in them are compared only on request.
 LOAD: Final = (
-    "phase",
-    "workload",
-    "operation",
-    "query_mode",
-    "limit",
-    "arrivals",
-    "threads",
-    "records",
-    "scale_factor",
-    "operations",
-    "drivers",
-    "monitored",
+    *("phase", "workload", "operation", "query_mode", "limit", "arrivals"),
+    *("threads", "records", "scale_factor", "operations", "drivers", "monitored"),
 )
 #: All columns of a configuration; a comparison holds them equal unless it is about them.
 CONFIGURATION: Final = (*SYSTEM, *LOAD)

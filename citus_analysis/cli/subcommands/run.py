@@ -102,7 +102,10 @@ def command(
     from citus_analysis.runner.planning.choice import Choice
 
     if schema:
-        return _print_schema()
+        from citus_analysis.runner.experiment_file.experiment import experiment_schema
+
+        print_json(experiment_schema())
+        return 0
     if restore is not None:
         return _restore(restore)
     if experiment is None:
@@ -164,13 +167,6 @@ def _measure_pairs(
     else:
         click.echo(printable(result.sentence))
     return result.exit_code
-
-
-def _print_schema() -> int:
-    from citus_analysis.runner.experiment_file.experiment import experiment_schema
-
-    print_json(experiment_schema())
-    return 0
 
 
 def _restore(out: Path) -> int:

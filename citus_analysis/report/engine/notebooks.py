@@ -198,7 +198,9 @@ def parameters_in(source: str) -> tuple[Parameter, ...]:
         # ast counts bytes, and a default need not be ASCII.
         comment = lines[node.lineno - 1].encode()[node.end_col_offset :].decode()
         meaning = comment.strip().removeprefix("#").strip()
-        choices = _choices(meaning, kind)
+        listed = _CHOICES.search(meaning)
+        words = [word.strip() for word in listed[1].split("|")] if listed else []
+        choices = tuple(value for word in words if (value := _from_text(word, kind)) is not None)
         if choices and default not in choices:
             raise ValueError(f"parameters cell, line {node.lineno}: {default!r} is not among {meaning}")
         found.append(Parameter(node.target.id, kind, default, meaning, choices))
@@ -209,12 +211,6 @@ def _value(node: ast.expr) -> Scalar:
     """A literal, or the default of that name."""
     value: Scalar = getattr(defaults, node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
     return value
-
-
-def _choices(meaning: str, kind: str) -> tuple[Scalar, ...]:
-    listed = _CHOICES.search(meaning)
-    words = [word.strip() for word in listed[1].split("|")] if listed else []
-    return tuple(value for word in words if (value := _from_text(word, kind)) is not None)
 
 
 def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar]:

@@ -103,7 +103,11 @@ class Measurement:
         records = 0 if configuration.phase == "load" else configuration.records
         self.entering("filling")
         if configuration.own_tables:
-            self._set_up(run, folder)
+            private = folder / "set-up.files"
+            private.mkdir()
+            clients = self.target.clients_connect()
+            set_up = self.driver.set_up(run, replace(clients, nodes=self.target.nodes()[:1]), private)
+            make_own_tables(set_up, self.processes, folder, self.kept_tables, self.experiment.limits.timeout_s)
         elif not keeps_table(self.experiment, configuration) or not self._is_filled(run):
             self.target.fill(records)
         unknown = configuration.monitored and known_ops_s is None and self.experiment.monitor.rate_ops_s is None
@@ -116,14 +120,6 @@ class Measurement:
             self.entering("filling")
             self.target.fill(records)
         return steady_ops_s if known_ops_s is None else known_ops_s
-
-    def _set_up(self, run: PlannedRun, folder: Path) -> None:
-        """Make the tables of a workload of the experiment's own."""
-        private = folder / "set-up.files"
-        private.mkdir()
-        clients = self.target.clients_connect()
-        set_up = self.driver.set_up(run, replace(clients, nodes=self.target.nodes()[:1]), private)
-        make_own_tables(set_up, self.processes, folder, self.kept_tables, self.experiment.limits.timeout_s)
 
     def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
         """Run the load together with all samplers and recordings; the files remain in `folder`."""

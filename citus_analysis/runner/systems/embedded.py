@@ -89,7 +89,12 @@ class Embedded:
             self._serve(configuration.workers, settings)
         self._relation = None if configuration.own_tables else TABLE
         if self._relation:
-            self._make_table()
+            with self.connect() as connection:
+                if self.system == "citus":
+                    workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
+                    make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
+                else:
+                    sql.make_table(connection)
 
     def nodes(self) -> list[Node]:
         """The coordinator (or the only server) as `0`, then the workers."""
@@ -197,14 +202,6 @@ class Embedded:
                 server.configure(settings)
                 server.start()
         self._prepared = (workers, settings)
-
-    def _make_table(self) -> None:
-        with self.connect() as connection:
-            if self.system == "citus":
-                workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
-                make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
-            else:
-                sql.make_table(connection)
 
     def _make(self, workers: int, settings: dict[str, Setting]) -> None:
         for server in reversed(self._servers):
