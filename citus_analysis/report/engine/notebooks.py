@@ -64,10 +64,8 @@ class Parameter:
         """
         converted = _from_text(value, self.type) if isinstance(value, str) else _from_python(value, self.type)
         if converted is None:
-            raise UsageError(
-                f"parameter {self.name!r} takes {_TYPE_WORDS[self.type]}, not {value!r}",
-                way_out=self.meaning or None,
-            )
+            way_out = self.meaning or None
+            raise UsageError(f"parameter {self.name!r} takes {_TYPE_WORDS[self.type]}, not {value!r}", way_out=way_out)
         if self.choices and converted not in self.choices:
             raise UnknownNameError(f"value of parameter {self.name!r}", str(converted), map(str, self.choices))
         return converted

@@ -62,10 +62,8 @@ class SqlLogs:
                 connection, "SELECT file, (pg_stat_file(file)).size FROM pg_current_logfile() AS file WHERE file <> ''"
             )
             if not rows:
-                raise RunnerError(
-                    f"node {self._node.name} writes no log file",
-                    way_out="set logging_collector = on, or give its logs as files",
-                )
+                way_out = "set logging_collector = on, or give its logs as files"
+                raise RunnerError(f"node {self._node.name} writes no log file", way_out=way_out)
             current = str(rows[0][0])
             return LogMark(current, int(rows[0][1]), self._files(connection, PurePosixPath(current)))
 

@@ -97,10 +97,8 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
         RunnerError: there are fewer shards than groups, or Citus placed the shards elsewhere.
     """
     if shard_count < len(groups):
-        raise RunnerError(
-            f"{shard_count} shards cannot be distributed over {len(groups)} workers",
-            way_out="set target.shard_count to at least the number of workers",
-        )
+        way_out = "set target.shard_count to at least the number of workers"
+        raise RunnerError(f"{shard_count} shards cannot be distributed over {len(groups)} workers", way_out=way_out)
     is_unfit = spread_problem(read_placements(connection), shard_count=shard_count, groups=groups) is not None
     if is_unfit:
         sql.drop_table(connection)
@@ -113,10 +111,8 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
             shard_count,
         )
     if problem := spread_problem(read_placements(connection), shard_count=shard_count, groups=groups):
-        raise RunnerError(
-            f"the table {TABLE} is not as the experiment asks: {problem}",
-            way_out="compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator",
-        )
+        way_out = "compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator"
+        raise RunnerError(f"the table {TABLE} is not as the experiment asks: {problem}", way_out=way_out)
     return is_unfit
 
 
