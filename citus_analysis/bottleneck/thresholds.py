@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis import defaults
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UsageError, require_known
 
 SOURCES: Final = {
     "saturated_percent": "mean utilisation at which hardly any capacity is left (citus_analysis.defaults)",
@@ -76,8 +76,7 @@ class Thresholds:
             return given
         named = dict(given or {})
         for name in named:
-            if name not in SOURCES:
-                raise UnknownNameError("threshold", name, SOURCES)
+            require_known("threshold", name, SOURCES)
         return cls(**named)
 
     def to_polars(self) -> pl.DataFrame:

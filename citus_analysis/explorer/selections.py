@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UnknownNameError, UsageError, require_known
 from citus_analysis.units import US_PER_S
 
 #: Filter -> column of table `statements`, with `run` as :func:`with_elapsed` adds it.
@@ -80,8 +80,7 @@ class Selection:
         if foreign := sorted(values.keys() - known):
             raise UnknownNameError("part of a selection", foreign[0], known)
         order = str(values.get("order") or "total_us")
-        if order not in ORDERS:
-            raise UnknownNameError("column to sort by", order, ORDERS)
+        require_known("column to sort by", order, ORDERS)
         make: Callable[..., Selection] = cls
         shard = _number(values, "shard")
         return make(

@@ -15,7 +15,7 @@ import polars as pl
 
 from citus_analysis.core.column_types import HASH
 from citus_analysis.dataset.storage.manifest import Part, SourceState
-from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
+from citus_analysis.errors import DatasetError, UsageError, require_known
 from citus_analysis.publish.definitions import (
     DERIVED,
     DISTRIBUTED_BY,
@@ -92,8 +92,7 @@ def chosen_tables(tables: Iterable[str] = ()) -> list[str]:
     """
     known = [name for name in TABLES if name not in OUTSIDE_DATASET]
     for name in (given := list(tables)):
-        if name not in known:
-            raise UnknownNameError("table", name, known)
+        require_known("table", name, known)
     return given or known
 
 

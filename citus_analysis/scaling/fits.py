@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
 from citus_analysis.defaults import LEVEL
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import InsufficientDataError, UsageError, require_known
 from citus_analysis.scaling.models import model_named
 from citus_analysis.stats import Interval
 from citus_analysis.texts.counted_words import listed
@@ -237,6 +237,5 @@ class ScalingFit(Shown):
         return f"{listed(self.candidates)} cannot be distinguished by these runs; {simplest} is the simplest"
 
     def __getitem__(self, name: str) -> ModelFit:
-        if name not in self.fits:
-            raise UnknownNameError("fitted model", name, self.fits)
+        require_known("fitted model", name, self.fits)
         return self.fits[name]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import require_known
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,7 @@ def model_named(name: str) -> Model:
         >>> model_named("usl").formula
         'X = γ n / (1 + α (n - 1) + β n (n - 1))'
     """
-    if name not in MODELS:
-        raise UnknownNameError("model", name, MODELS)
+    require_known("model", name, MODELS)
     return MODELS[name]
 
 

@@ -29,7 +29,7 @@ from typing import Final
 
 from citus_analysis import defaults
 from citus_analysis.core.shipped_files import shipped
-from citus_analysis.errors import InputError, UnknownNameError, UsageError
+from citus_analysis.errors import InputError, UnknownNameError, UsageError, require_known
 from citus_analysis.report.engine.notebook_document import Cell, Notebook, text_of
 
 Scalar = str | int | float | bool
@@ -224,8 +224,7 @@ def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar
     """
     known = {parameter.name: parameter for parameter in report_parameters(name)}
     for key in given:
-        if key not in known:
-            raise UnknownNameError(f"parameter of report {name!r}", key, known)
+        require_known(f"parameter of report {name!r}", key, known)
     return {key: known[key].convert(value) for key, value in given.items()}
 
 
