@@ -100,11 +100,6 @@ class Selection:
         """The filters alone, without the rectangle."""
         return replace(self, **dict.fromkeys(_SIDES), order="total_us", descending=True)
 
-    @property
-    def is_brushed(self) -> bool:
-        """Whether there is a rectangle."""
-        return any(getattr(self, name) is not None for name in _SIDES)
-
     def passing(self) -> pl.Expr:
         """Whether a row of `statements` passes the filters."""
         chosen = [(column, getattr(self, name)) for name, column in FILTERS.items() if getattr(self, name) is not None]
