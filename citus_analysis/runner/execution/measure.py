@@ -31,7 +31,8 @@ from citus_analysis.runner.planning.plan import PlannedRun, keeps_table
 from citus_analysis.runner.records.artefacts import client_log, inside
 from citus_analysis.runner.records.left_files import Leaving, collect_left
 from citus_analysis.runner.records.run_results import read_rates
-from citus_analysis.runner.systems.system import LogMark, Target
+from citus_analysis.runner.systems.system import LogMark
+from citus_analysis.runner.systems.target import Target
 from citus_analysis.study_tree import plan_file, sampler_output, server_log, snapshot_file
 
 _POLL_S: Final = 0.05  # so long the samplers may outlast the main clients

@@ -10,7 +10,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,7 @@ from citus_analysis.runner.systems.state.server_settings import common_settings,
 from citus_analysis.runner.systems.state.shards import default_shard_count, make_distributed_table, read_placements
 from citus_analysis.runner.systems.state.task_level import level_of, probe_task_level
 from citus_analysis.runner.systems.system import ConnectionInfo, Description, LogMark, Node
+from citus_analysis.runner.systems.target import Target
 
 _CITUS_SETTINGS: Final[dict[str, Setting]] = {
     "shared_preload_libraries": "citus",
@@ -49,7 +50,7 @@ _ELSEWHERE: Final = "elsewhere.txt"
 _TEMPORARY: Final = "citus-analysis-"
 
 
-class Embedded:
+class Embedded(Target):
     """Servers that exist as long as the experiment.
 
     Args:
@@ -142,24 +143,11 @@ class Embedded:
             shards=shards,
         )
 
-    def settle(self, steps: Sequence[str]) -> None:
-        """VACUUM of the table, CHECKPOINT of every server."""
-        sql.settle(self.connect, self.nodes(), steps)
-
     def fill(self, records: int) -> None:
         """COPY the records in."""
         with self.connect() as connection:
             empty_table(connection)
             sql.fill_table(connection, records)
-
-    def remarks(self) -> list[str]:
-        """No remarks, because a superuser may TRUNCATE."""
-        return []
-
-    def count(self) -> int:
-        """Rows of the table."""
-        with self.connect() as connection:
-            return sql.count_rows(connection)
 
     def set_monitor(self, monitor: Monitor) -> None:
         """Create the role with logging, on every node."""
