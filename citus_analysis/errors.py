@@ -30,7 +30,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import ClassVar, Final
@@ -122,6 +122,16 @@ class UnknownNameError(UsageError):
         hint = f"did you mean {close!r}? " if close else ""
         quoted = list(map(repr, names)) if any("," in other for other in names) else names
         super().__init__(f"no {kind} is named {name!r}", way_out=f"{hint}known: {some_of(quoted) or 'none'}")
+
+
+def require_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Raise `UnknownNameError` unless the name is one of the known.
+
+    Example:
+        >>> require_known("report", "profile", ["profile", "resources"])
+    """
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UsageError, require_known
 
 _RECORDING: Final = ("resource", "run_id", "node", "event")
 _BY: Final = ("shared_object", "symbol")
@@ -52,8 +52,7 @@ def top_symbols(
         UnknownNameError: `by` is something else.
         UsageError: n is not positive.
     """
-    if by not in _BY:
-        raise UnknownNameError("grouping of symbols", by, _BY)
+    require_known("grouping of symbols", by, _BY)
     if n < 1:
         raise UsageError(f"n is {n}", way_out="ask for at least one row")
     chosen = _one_report(as_polars(perf_symbols), by)

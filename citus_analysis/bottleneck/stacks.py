@@ -45,10 +45,8 @@ def stack_tree(
         UsageError: `least_percent` is negative or `deepest` not positive.
     """
     if least_percent < 0 or deepest < 1:
-        raise UsageError(
-            f"frames of at least {least_percent} % down to depth {deepest}",
-            way_out="give a share from 0 and a depth from 1",
-        )
+        way_out = "give a share from 0 and a depth from 1"
+        raise UsageError(f"frames of at least {least_percent} % down to depth {deepest}", way_out=way_out)
     stacks = _shares(_one_output(without_doubtful(as_polars(perf_stacks))))
     modules = _modules(as_polars(perf_stacks), None if perf_symbols is None else as_polars(perf_symbols))
     return (

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis import defaults
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UsageError, require_known
 
 SOURCES: Final = {
     "saturated_percent": "mean utilisation at which hardly any capacity is left (citus_analysis.defaults)",
@@ -55,7 +55,7 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            most = _largest(name)
+            most = 100.0 if name.endswith("_percent") else math.inf if name.endswith("_s") else 1.0
             if not 0 <= value <= most or math.isinf(value):
                 span = "a finite number that is not negative" if math.isinf(most) else f"from 0 to {most:g}"
                 raise UsageError(f"threshold {name} is {value:g}", way_out=f"give {span}: {SOURCES[name]}")
@@ -76,8 +76,7 @@ class Thresholds:
             return given
         named = dict(given or {})
         for name in named:
-            if name not in SOURCES:
-                raise UnknownNameError("threshold", name, SOURCES)
+            require_known("threshold", name, SOURCES)
         return cls(**named)
 
     def to_polars(self) -> pl.DataFrame:
@@ -86,7 +85,3 @@ class Thresholds:
             {"threshold": name, "value": float(value), "source": SOURCES[name]} for name, value in asdict(self).items()
         ]
         return pl.DataFrame(rows)
-
-
-def _largest(name: str) -> float:
-    return 100.0 if name.endswith("_percent") else math.inf if name.endswith("_s") else 1.0

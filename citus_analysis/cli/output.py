@@ -40,9 +40,9 @@ def print_json(value: object) -> None:
 
 
 def print_result(result: object) -> None:
-    """Print a text as it is, anything else as one JSON document."""
+    """Print a text, with what a terminal would obey as escapes, and anything else as one JSON document."""
     if isinstance(result, str):
-        click.echo(result)
+        click.echo("\n".join(map(printable, result.split("\n"))))
     else:
         print_json(result)
 

@@ -88,25 +88,10 @@ def over_configurations(command: Callable[..., _Result]) -> Callable[..., _Resul
     """
 
     @wraps(command)
-    def collected(
-        *,
-        within: Sequence[str],
-        pool: Sequence[str],
-        only: Sequence[str],
-        allow: Sequence[str],
-        margin: float,
-        level: float,
-        **others: object,
-    ) -> _Result:
-        chosen: Chosen = {
-            "within": column_names(within) or None,
-            "pool": column_names(pool),
-            "only": column_values(only),
-            "allow": tuple(allow),
-            "margin": margin,
-            "level": level,
-        }
-        return command(chosen=chosen, **others)
+    def collected(*, within: Sequence[str], pool: Sequence[str], only: Sequence[str], **others: object) -> _Result:
+        columns = {"within": column_names(within) or None, "pool": column_names(pool), "only": column_values(only)}
+        strictness = {name: others.pop(name) for name in ("allow", "margin", "level")}
+        return command(chosen=columns | strictness, **others)
 
     for option in reversed(_OPTIONS):
         collected = option(collected)

@@ -238,12 +238,9 @@ class Table:
         if DOUBTFUL not in self or not len(batch):
             return batch
         place = batch.schema.get_field_index(DOUBTFUL)
-        names = doubtful_names(batch, self._ranges, self.relations)
+        ranges = {column.name: column.range for column in self.columns if column.range != UNBOUNDED}
+        names = doubtful_names(batch, ranges, self.relations)
         return batch.set_column(place, batch.schema.field(place), names)
-
-    @cached_property
-    def _ranges(self) -> dict[str, Bounds]:
-        return {column.name: column.range for column in self.columns if column.range != UNBOUNDED}
 
     @cache  # noqa: B019 - a table lives as long as the program
     def no_rows(self) -> pa.RecordBatch:

@@ -46,7 +46,7 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
             "spans": _with_bounds(rows, mine, offsets).to_dicts(),
             "clocks": [_clock_sentence(row) for row in offsets.to_dicts()],
             "under_way": [one for what, rows in others.items() for one in _under_way(rows, mine, what)],
-            "records": _records(records, number),
+            "records": records.filter(pl.col("trace_id") == number).select("node", *_PLACE, "text").to_dicts(),
             "problem": problem,
             "sql": f"SELECT * FROM spans WHERE trace_id = {number} ORDER BY start_time, span_id",  # noqa: S608 - a number
             "call": f"ca.plots.plot_waterfall(ds.spans(), {number})",
@@ -99,10 +99,6 @@ def _places(dataset: Dataset, spans: pl.DataFrame) -> pl.DataFrame:
         .select("trace_id", "node", *_PLACE, "byte_length")
         .sort("trace_id", "node", *_PLACE)
     )
-
-
-def _records(records: pl.DataFrame, trace: int) -> list[Document]:
-    return records.filter(pl.col("trace_id") == trace).select("node", *_PLACE, "text").to_dicts()
 
 
 def _offsets_of(clocks: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:

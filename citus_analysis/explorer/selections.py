@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UnknownNameError, UsageError, require_known
 from citus_analysis.units import US_PER_S
 
 #: Filter -> column of table `statements`, with `run` as :func:`with_elapsed` adds it.
@@ -83,12 +83,15 @@ class Selection:
         if foreign := sorted(values.keys() - known):
             raise UnknownNameError("part of a selection", foreign[0], known)
         order = str(values.get("order") or "total_us")
-        if order not in ORDERS:
-            raise UnknownNameError("column to sort by", order, ORDERS)
+        require_known("column to sort by", order, ORDERS)
         make: Callable[..., Selection] = cls
         shard = _number(values, "shard")
         return make(
-            **{name: _text(values, name) for name in (*FILTERS, "child") if name != "shard"},
+            **{
+                name: (str(value) if (value := values.get(name)) else None)
+                for name in (*FILTERS, "child")
+                if name != "shard"
+            },
             **{name: _number(values, name) for name in _SIDES},
             shard=None if shard is None else int(shard),
             order=order,
@@ -103,11 +106,6 @@ class Selection:
     def filters(self) -> Selection:
         """The filters alone, without the rectangle."""
         return replace(self, **dict.fromkeys(_SIDES), order="total_us", descending=True)
-
-    @property
-    def is_brushed(self) -> bool:
-        """Whether there is a rectangle."""
-        return any(getattr(self, name) is not None for name in _SIDES)
 
     def passing(self) -> pl.Expr:
         """Whether a row of `statements` passes the filters, except that of the child, which no such row states."""
@@ -183,10 +181,6 @@ def _nulls(order: str) -> str:
 
 def _literal(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
-
-
-def _text(values: Mapping[str, object], name: str) -> str | None:
-    return str(value) if (value := values.get(name)) else None
 
 
 def _number(values: Mapping[str, object], name: str) -> float | None:

@@ -80,20 +80,7 @@ def plan_study(dataset: TableSource | Mapping[str, Frame], resources: str = "*")
     """
     found = tables_of(dataset, ("plans", "plan_nodes", "sources"))
     plans, nodes = (matching(found[name], resources) for name in ("plans", "plan_nodes"))
-    labels = _labels(plans, found["sources"])
-    # An hour has millions of spans, so only those of the plans' shards are read.
-    shards = pl.col("shard_id").is_in(nodes["shard_id"].drop_nulls().unique().implode())
-    executions = lazy_table(dataset, "spans").filter(EXECUTED, shards).select(TRACED_BY).collect(engine="streaming")
-    plans, nodes, tasks, skew = (
-        _labelled(frame, labels)
-        for frame in (plans, measure_nodes(nodes), tasks_beside_traces(nodes, executions), task_skew(nodes))
-    )
-    return PlanStudy(plans, nodes, tasks, skew, tuple(_shown(plans, nodes, tasks)), tuple(_warnings(plans)))
-
-
-def _labels(plans: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
-    """`label` of each plan."""
-    paths = sources.select("source_id", pl.col("path").cast(pl.String))
+    paths = found["sources"].select("source_id", pl.col("path").cast(pl.String))
     query = pl.col("query").str.replace_all(r"\s+", " ").str.strip_chars()
     short = pl.when(query.str.len_chars() > _LONGEST).then(query.str.head(_LONGEST - 1) + "\u2026").otherwise(query)
     asked = plans.select(*KEY, short=short, several=pl.len().over("source_id") > 1)
@@ -104,7 +91,15 @@ def _labels(plans: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
         file = PurePosixPath(path or source).name + (f" ({plan + 1})" if several else "")
         words = [query_text] if single else [file] if query_text is None else [query_text, f"in {file}"]
         names.append(f"{resource}: {' '.join(words)}")
-    return known.select(*KEY).with_columns(label=pl.Series(names, dtype=pl.String))
+    labels = known.select(*KEY).with_columns(label=pl.Series(names, dtype=pl.String))
+    # An hour has millions of spans, so only those of the plans' shards are read.
+    shards = pl.col("shard_id").is_in(nodes["shard_id"].drop_nulls().unique().implode())
+    executions = lazy_table(dataset, "spans").filter(EXECUTED, shards).select(TRACED_BY).collect(engine="streaming")
+    plans, nodes, tasks, skew = (
+        _labelled(frame, labels)
+        for frame in (plans, measure_nodes(nodes), tasks_beside_traces(nodes, executions), task_skew(nodes))
+    )
+    return PlanStudy(plans, nodes, tasks, skew, tuple(_shown(plans, nodes, tasks)), tuple(_warnings(plans)))
 
 
 def _labelled(frame: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:

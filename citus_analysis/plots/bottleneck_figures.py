@@ -10,7 +10,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import GREY, faded, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import GREY, add_band, add_bars, add_points, faded, groups, new_figure, style_of, text
 from citus_analysis.texts.counted_words import counted
 
 _ROW: Final = 26
@@ -87,13 +87,9 @@ def plot_waits(
     for number, name in enumerate(shown):
         part = means.filter(series=name)
         colour = style_of(number)[0] if number < _MOST_WAITS else GREY
-        figure.add_bar(
-            x=part["sessions"].to_numpy(),
-            y=[text(resource) for resource in part["resource"]],
-            orientation="h",
-            name=text(name),
-            marker={"color": colour},
-            hovertemplate="%{x:.2f} sessions<extra>%{fullData.name}</extra>",
+        resources = [text(resource) for resource in part["resource"]]
+        add_bars(
+            figure, part["sessions"].to_numpy(), resources, text(name), colour, "%{x:.2f} sessions", orientation="h"
         )
     if matrix is not None:
         _add_logged(figure, means, with_columns_of(matrix, "matrix", "resource", "metric", "value"))
@@ -169,14 +165,8 @@ def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figu
     )
     figure = new_figure(title, height=160 + _ROW * named["row"].n_unique())
     for number, (term, part) in enumerate(groups(named, "term")):
-        figure.add_bar(
-            x=(part["share"] * 100).to_numpy(),
-            y=[text(row) for row in part["row"]],
-            orientation="h",
-            name=text(term),
-            marker={"color": style_of(number)[0]},
-            hovertemplate="%{x:.1f} %<extra>%{fullData.name}</extra>",
-        )
+        shares, rows = (part["share"] * 100).to_numpy(), [text(row) for row in part["row"]]
+        add_bars(figure, shares, rows, text(term), style_of(number)[0], "%{x:.1f} %", orientation="h")
     figure.update_xaxes(title_text="share of Var(T) [%]", zeroline=True).update_yaxes(automargin=True)
     return figure.update_layout(barmode="relative")
 
@@ -212,16 +202,8 @@ def plot_throughput_curves(curves: Frame, *, title: str = "Throughput against th
 
 def _add_curve(figure: go.Figure, part: pl.DataFrame, name: str, colour: str) -> None:
     band = part.drop_nulls(["low", "high"])
-    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-    figure.add_scatter(x=band["threads"].to_list(), y=band["low"].to_list(), **edge)
-    fill = {"fill": "tonexty", "fillcolor": faded(colour)}
-    figure.add_scatter(x=band["threads"].to_list(), y=band["high"].to_list(), **edge, **fill)
+    add_band(figure, band["threads"].to_list(), band["low"].to_list(), band["high"].to_list(), faded(colour))
     rejected = part["refused"].null_count() < part.height
-    figure.add_scatter(
-        x=part["threads"].to_list(),
-        y=part["throughput_ops_s"].to_list(),
-        name=f"{name}, rejected" if rejected else name,
-        mode="lines",
-        line={"color": colour, "dash": "dot" if rejected else "solid"},
-        hovertemplate="%{x} threads<br>%{y:,.4~r}<extra>%{fullData.name}</extra>",
-    )
+    shown, line = f"{name}, rejected" if rejected else name, {"color": colour, "dash": "dot" if rejected else "solid"}
+    x, y = part["threads"].to_list(), part["throughput_ops_s"].to_list()
+    add_points(figure, x, y, shown, "lines", "%{x} threads<br>%{y:,.4~r}", line=line)

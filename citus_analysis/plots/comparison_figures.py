@@ -13,7 +13,7 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import MARGIN, METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
-from citus_analysis.plots.theme import COLOURS, GREY, colours_of, new_figure, text
+from citus_analysis.plots.theme import COLOURS, GREY, add_bars, add_points, colours_of, new_figure, text
 from citus_analysis.units import label
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
@@ -59,16 +59,17 @@ def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: st
     # On a logarithmic axis, an error bar that begins at 0 cannot be drawn.
     drawn = rows.with_columns(low=pl.when(pl.col("low") > 0).then("low"))
     known = drawn.select(has_interval()).to_series().to_numpy()
-    figure.add_scatter(
-        x=rows["ratio"].to_numpy(),
-        y=rows["row"].to_numpy(),
-        mode="markers",
-        name=verdict,
+    add_points(
+        figure,
+        rows["ratio"].to_numpy(),
+        rows["row"].to_numpy(),
+        verdict,
+        "markers",
+        "%{text}<br>%{x:.3f} %{customdata}",
         marker={"size": 9, "color": np.where(known, colour, "white"), "line": {"color": colour, "width": 1.5}},
         error_x=error_bars(drawn, "ratio", color=colour, thickness=1.5, width=4),
         customdata=[interval_words(low, high) for low, high in drawn.select("low", "high").iter_rows()],
         text=[text(name) for name in rows["name"]],
-        hovertemplate="%{text}<br>%{x:.3f} %{customdata}<extra>%{fullData.name}</extra>",
     )
 
 
@@ -94,15 +95,10 @@ def plot_bars(
     figure = new_figure(title or label(metric), y=metric)
     colours = colours_of(list(order) or frame["group"].unique(maintain_order=True).to_list())
     for name, part in frame.group_by("group", maintain_order=True):
-        figure.add_bar(
-            x=[text(value) for value in part["x"]],
-            y=part["mean"].to_numpy(),
-            error_y=error_bars(part, "mean", thickness=1.5, width=4),
-            name=text(name[0]),
-            marker={"color": colours[str(name[0])]},
-            customdata=[interval_words(low, high) for low, high in part.select("low", "high").iter_rows()],
-            hovertemplate="%{x}<br>%{y:,.4~r} %{customdata}<extra>%{fullData.name}</extra>",
-        )
+        ends = [interval_words(low, high) for low, high in part.select("low", "high").iter_rows()]
+        x, said = [text(value) for value in part["x"]], "%{x}<br>%{y:,.4~r} %{customdata}"
+        bars_of = {"error_y": error_bars(part, "mean", thickness=1.5, width=4), "customdata": ends}
+        add_bars(figure, x, part["mean"].to_numpy(), text(name[0]), colours[str(name[0])], said, **bars_of)
     places = [text(value) for value in frame["x"].unique(maintain_order=True)]
     figure.update_xaxes(title_text=text(x_title), type="category", categoryorder="array", categoryarray=places)
     figure.update_layout(barmode="group", bargap=0.3, bargroupgap=0.08, showlegend=True)

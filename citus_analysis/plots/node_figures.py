@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import in_natural_order, with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, faded, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import COLOURS, GREY, add_band, add_points, faded, groups, new_figure, style_of, text
 from citus_analysis.units import label
 
 #: More lines than this cannot be distinguished.
@@ -93,20 +93,12 @@ def _add_lines(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
     prefix = "node " if series == "node" else ""
     for number, (name, part) in enumerate(groups(frame, series)):
         colour, _, dash = style_of(number)
-        _add_line(
-            figure, part["elapsed_s"], part[metric], f"{prefix}{name}", {"color": colour, "dash": dash, "width": 1.5}
-        )
+        line = {"color": colour, "dash": dash, "width": 1.5}
+        _add_line(figure, part["elapsed_s"], part[metric], f"{prefix}{name}", line)
 
 
 def _add_line(figure: go.Figure, x: pl.Series, y: pl.Series, name: str, line: dict[str, object]) -> None:
-    figure.add_scatter(
-        x=x.round(3).to_list(),
-        y=y.to_list(),
-        name=name,
-        mode="lines",
-        line=line,
-        hovertemplate="%{x:.0f} s<br>%{y:,.4~r}<extra>%{fullData.name}</extra>",
-    )
+    add_points(figure, x.round(3).to_list(), y.to_list(), name, "lines", "%{x:.0f} s<br>%{y:,.4~r}", line=line)
 
 
 def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str) -> None:
@@ -120,11 +112,9 @@ def _add_range(figure: go.Figure, frame: pl.DataFrame, series: str, metric: str)
         .sort("stretch")
     )
     x = spread["elapsed_s"].round(3).to_list()
-    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
-    figure.add_scatter(x=x, y=spread["low"].to_list(), showlegend=False, **edge)
-    band = {"fill": "tonexty", "fillcolor": faded(GREY, 0.25)}
     count = frame[series].n_unique()
-    figure.add_scatter(x=x, y=spread["high"].to_list(), name=f"lowest to highest of {count}", **band, **edge)
+    ends, named = (spread["low"].to_list(), spread["high"].to_list()), f"lowest to highest of {count}"
+    add_band(figure, x, *ends, faded(GREY, 0.25), name=named)
     _add_line(figure, spread["elapsed_s"], spread["middle"], f"median of {count}", {"color": "#000000", "width": 2})
     means = frame.group_by(series, maintain_order=True).agg(value.mean()).sort(metric, maintain_order=True)
     if means[metric][0] == means[metric][-1]:

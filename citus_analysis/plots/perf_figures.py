@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, groups, ink_on, new_figure, text
+from citus_analysis.plots.theme import COLOURS, GREY, add_bars, groups, ink_on, new_figure, text
 
 #: Part of the software -> its colour, the same in every figure of perf.
 _MODULES: Final = {
@@ -50,16 +50,9 @@ def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Functions by s
             "thickness": 1,
             "width": 3,
         }
-        figure.add_bar(
-            x=mean.to_list(),
-            y=part["row"].to_list(),
-            orientation="h",
-            name=name,
-            marker={"color": _MODULES.get(name, GREY)},
-            error_x=whiskers if several else None,
-            hovertext=[text(symbol) for symbol in part["symbol"]],
-            hovertemplate="%{hovertext}<br>%{x:.2f} %<extra>%{fullData.name}</extra>",
-        )
+        colour, said = _MODULES.get(name, GREY), "%{hovertext}<br>%{x:.2f} %"
+        shown = {"error_x": whiskers if several else None, "hovertext": [text(symbol) for symbol in part["symbol"]]}
+        add_bars(figure, mean.to_list(), part["row"].to_list(), name, colour, said, orientation="h", **shown)
     names = [text(_short(symbol)) for symbol in rows["symbol"]]
     figure.update_yaxes(tickvals=rows["row"].to_list(), ticktext=names, autorange="reversed", showgrid=False)
     return figure.update_xaxes(title_text="share of samples [%]", rangemode="tozero")

@@ -12,7 +12,18 @@ from plotly.subplots import make_subplots
 from citus_analysis.core.frames import Frame
 from citus_analysis.plans.tasks import worker_name
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, PART_COLOURS, TEMPLATE, colours_of, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import (
+    COLOURS,
+    PART_COLOURS,
+    TEMPLATE,
+    add_bars,
+    add_points,
+    colours_of,
+    groups,
+    new_figure,
+    style_of,
+    text,
+)
 from citus_analysis.units import US_PER_MS
 
 #: Quantity -> its part, which has a colour; stacked in this order, P, C and L add up to T.
@@ -52,14 +63,8 @@ def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a s
     for quantity, words in _STACK.items():
         part = frame.filter(pl.col("quantity") == quantity)
         if part.height:
-            figure.add_bar(
-                y=[names.index(name) for name in part["name"]],
-                x=(part["mean_us"] / US_PER_MS).to_list(),
-                orientation="h",
-                name=f"{words} ({quantity})",
-                marker={"color": PART_COLOURS[words]},
-                hovertemplate="%{x:,.3~r} ms<extra>%{fullData.name}</extra>",
-            )
+            x, y = (part["mean_us"] / US_PER_MS).to_list(), [names.index(name) for name in part["name"]]
+            add_bars(figure, x, y, f"{words} ({quantity})", PART_COLOURS[words], "%{x:,.3~r} ms", orientation="h")
     figure.update_yaxes(
         tickvals=list(range(len(names))), ticktext=[text(n) for n in names], autorange="reversed", showgrid=False
     )
@@ -78,14 +83,10 @@ def plot_distribution(times: Frame, *, title: str = "") -> go.Figure:
     shares = np.linspace(0, 1, _POINTS)
     for number, (name, part) in enumerate(groups(frame, "series")):
         colour, _, dash = style_of(number)
-        figure.add_scatter(
-            x=np.round(np.quantile(part["total_us"].to_numpy(), shares) / US_PER_MS, 4).tolist(),
-            y=np.round(100 * shares, 2).tolist(),
-            mode="lines",
-            name=f"{name} (n = {part.height:,})",
-            line={"color": colour, "dash": dash, "width": 2},
-            hovertemplate="%{y:.1f} % take at most %{x:,.3~r} ms<extra>%{fullData.name}</extra>",
-        )
+        x = np.round(np.quantile(part["total_us"].to_numpy(), shares) / US_PER_MS, 4).tolist()
+        named, said = f"{name} (n = {part.height:,})", "%{y:.1f} % take at most %{x:,.3~r} ms"
+        line = {"color": colour, "dash": dash, "width": 2}
+        add_points(figure, x, np.round(100 * shares, 2).tolist(), named, "lines", said, line=line)
     for percent in (50, 95, 99):
         figure.add_hline(y=percent, line={"color": "#9aa5b1", "dash": "dot", "width": 1})
     # The label 99 would overlap with 95, so the upper line has none.
@@ -258,17 +259,12 @@ def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:
     names = [
         f"{node}: shard {'unknown' if shard is None else shard}" for node, shard in frame.select(columns[:2]).rows()
     ]
-    figure = go.Figure(layout={"template": TEMPLATE, "title": {"text": text(title)}, "height": 170 + 24 * len(names)})
+    figure = new_figure(title, height=170 + 24 * len(names))
     for worker in workers:
         mine = (frame["worker"] == worker).to_list()
-        figure.add_bar(
-            x=[time for time, here in zip(frame["execution_ms"], mine, strict=True) if here],
-            y=[place for place, here in enumerate(mine) if here],
-            orientation="h",
-            name=text(worker),
-            marker={"color": colours[worker]},
-            hovertemplate="%{x:,.3~r} ms<extra>%{fullData.name}</extra>",
-        )
+        x = [time for time, here in zip(frame["execution_ms"], mine, strict=True) if here]
+        y = [place for place, here in enumerate(mine) if here]
+        add_bars(figure, x, y, text(worker), colours[worker], "%{x:,.3~r} ms", orientation="h")
     figure.update_yaxes(
         tickvals=list(range(len(names))), ticktext=names, autorange="reversed", showgrid=False, title_text="node: shard"
     )

@@ -7,12 +7,11 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, interval_words
-from citus_analysis.plots.theme import GREY, colours_of, faded, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import GREY, add_band, add_points, colours_of, faded, groups, new_figure, style_of, text
 from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.units import label
 
@@ -38,15 +37,10 @@ def plot_measured_rates(rates: Frame, *, title: str = "") -> go.Figure:
     colours = colours_of(places["system"].unique(maintain_order=True).to_list())
     for number, (system, part) in enumerate(groups(places, "system")):
         symbol = style_of(number)[1]
-        figure.add_scatter(
-            x=part["value"].to_numpy(),
-            y=part["place"].to_numpy(),
-            mode="markers",
-            name=system,
-            marker={"color": colours[part["system"][0]], "symbol": symbol, "size": 9},
-            text=[text(f"{source}, {table}") for source, table in part.select("source", "table").iter_rows()],
-            hovertemplate="%{x:,.0f} operations/s<br>%{text}<extra>%{fullData.name}</extra>",
-        )
+        marker = {"color": colours[part["system"][0]], "symbol": symbol, "size": 9}
+        origins = [text(f"{source}, {table}") for source, table in part.select("source", "table").iter_rows()]
+        x, y, said = part["value"].to_numpy(), part["place"].to_numpy(), "%{x:,.0f} operations/s<br>%{text}"
+        add_points(figure, x, y, system, "markers", said, marker=marker, text=origins)
     names = [text(name) for name in frame["label"]]
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, range=[-0.7, len(names) - 0.3])
     values = frame["value"].log10().to_list()
@@ -70,16 +64,11 @@ def plot_stated_intervals(summaries: Frame, *, x: str = "workers", title: str = 
     kinds = (("as stated", "stated_low", "stated_high", 1 / _APART), ("Student's t", "low", "high", _APART))
     for number, (name, low, high, shift) in enumerate(kinds):
         colour, symbol, _ = style_of(number)
-        figure.add_scatter(
-            x=sizes * shift,
-            y=frame["mean"].to_numpy(),
-            error_y=error_bars(frame, "mean", low, high, width=5),
-            mode="markers",
-            name=text(name),
-            marker={"color": colour, "symbol": symbol, "size": 8},
-            customdata=[f"{interval_words(a, b)}, n = {n}" for a, b, n in frame.select(low, high, "n").iter_rows()],
-            hovertemplate="%{y:,.0f} %{customdata}<extra>%{fullData.name}</extra>",
-        )
+        ends = [f"{interval_words(a, b)}, n = {n}" for a, b, n in frame.select(low, high, "n").iter_rows()]
+        shown = {"error_y": error_bars(frame, "mean", low, high, width=5), "customdata": ends}
+        shown["marker"] = {"color": colour, "symbol": symbol, "size": 8}
+        y, said = frame["mean"].to_numpy(), "%{y:,.0f} %{customdata}"
+        add_points(figure, sizes * shift, y, text(name), "markers", said, **shown)
     figure.update_xaxes(type="log", tickvals=sizes, ticktext=[f"{size:g}" for size in sizes], minor={"ticks": ""})
     return from_zero(figure, frame["mean"], frame["stated_high"], reach=frame["high"])
 
@@ -111,37 +100,19 @@ def plot_fits(
     mean, sizes = frame["mean"].to_numpy(), frame[x].to_numpy()
     grid = np.linspace(sizes.min() / 2, sizes.max() * 1.5, _POINTS)
     if fit.candidates:
-        _add_band(figure, fit, grid)
+        band = fit.band(grid)
+        add_band(figure, grid, band.high, band.low, faded(style_of(0)[0]))
     foremost = fit.decided or next((name for name in ("usl", *fit.candidates) if name in fit.candidates), None)
     ordered = sorted(fit.fits.values(), key=lambda one: one.model != foremost)
     for number, one in enumerate(ordered):
         colour, _, _ = style_of(number)
         dash = "solid" if one.model == foremost else ("dash", "dot", "dashdot")[number % 3]
-        figure.add_scatter(
-            x=grid,
-            y=one.predict(grid),
-            mode="lines",
-            line={"color": colour, "dash": dash, "width": 2},
-            name=text(model_name(one.model)) + (", rejected" if one.model in fit.rejected else ""),
-            hovertemplate="%{x:.0f}: %{y:,.0f}<extra>%{fullData.name}</extra>",
-        )
-    figure.add_scatter(
-        x=sizes,
-        y=mean,
-        error_y=error_bars(frame, "mean", width=4),
-        mode="markers",
-        name=text(points),
-        marker={"color": GREY, "size": 8},
-        hovertemplate="%{x:g}: %{y:,.0f}<extra>%{fullData.name}</extra>",
-    )
+        name = text(model_name(one.model)) + (", rejected" if one.model in fit.rejected else "")
+        line = {"color": colour, "dash": dash, "width": 2}
+        add_points(figure, grid, one.predict(grid), name, "lines", "%{x:.0f}: %{y:,.0f}", line=line)
+    shown = {"error_y": error_bars(frame, "mean", width=4), "marker": {"color": GREY, "size": 8}}
+    add_points(figure, sizes, mean, text(points), "markers", "%{x:g}: %{y:,.0f}", **shown)
     return figure.update_yaxes(rangemode="tozero").update_xaxes(rangemode="tozero")
-
-
-def _add_band(figure: go.Figure, fit: ScalingFit, grid: Floats) -> None:
-    band = fit.band(grid)
-    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-    figure.add_scatter(x=grid, y=band.high, **edge)
-    figure.add_scatter(x=grid, y=band.low, fill="tonexty", fillcolor=faded(style_of(0)[0]), **edge)
 
 
 def model_name(model: str) -> str:

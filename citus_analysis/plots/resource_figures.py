@@ -10,7 +10,7 @@ import polars as pl
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots.node_figures import plot_nodes
-from citus_analysis.plots.theme import COLOURS, faded, new_figure
+from citus_analysis.plots.theme import COLOURS, add_points, faded, new_figure
 
 #: Stacked from the bottom: times of work, then times of waiting.
 _SHARES: Final = {
@@ -36,16 +36,9 @@ def plot_cpu(samples: Frame, *, title: str = "CPU time over time") -> go.Figure:
         frame = frame.with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
     figure = new_figure(title, x="elapsed_s", height=320)
     for column, (name, colour) in _SHARES.items():
-        figure.add_scatter(
-            x=frame["elapsed_s"].round(3).to_list(),
-            y=frame[column].fill_null(0).round(2).to_list(),
-            name=name,
-            mode="lines",
-            stackgroup="cpu",
-            line={"color": colour, "width": 0.8},
-            fillcolor=faded(colour, 0.55),
-            hovertemplate="%{y:.1f} %<extra>%{fullData.name}</extra>",
-        )
+        x, y = frame["elapsed_s"].round(3).to_list(), frame[column].fill_null(0).round(2).to_list()
+        area = {"stackgroup": "cpu", "line": {"color": colour, "width": 0.8}, "fillcolor": faded(colour, 0.55)}
+        add_points(figure, x, y, name, "lines", "%{y:.1f} %", **area)
     return figure.update_yaxes(title_text="CPU time [%]", range=[0, 100]).update_layout(hovermode="x unified")
 
 

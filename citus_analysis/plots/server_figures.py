@@ -12,13 +12,14 @@ import polars as pl
 from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import COLOURS, GREY, add_bars, add_points, groups, new_figure, style_of, text
 from citus_analysis.units import label
 
 #: Characters of a statement above its bar; the hover text has more.
 _MOST_CHARACTERS: Final = 44
 #: Characters of a line of that text, and its lines.
 _WIDTH, _LINES = 90, 8
+_TIME: Final = "%{x|%Y-%m-%d %H:%M:%S}"
 
 
 def plot_measure_over_time(
@@ -39,15 +40,10 @@ def plot_measure_over_time(
         part = _interrupted(measured.select("time", *measures), step)
         for measure in measures:
             colour, symbol, dash = style_of(number)
-            figure.add_scatter(
-                x=part["time"].to_list(),
-                y=part[measure].to_list(),
-                name=name if len(measures) == 1 else f"{name}: {label(measure)}",
-                mode="lines+markers",
-                line={"color": colour, "dash": dash, "width": 1.5},
-                marker={"size": 4, "symbol": symbol},
-                hovertemplate="%{x|%Y-%m-%d %H:%M:%S}<br>%{y:,.4~r}<extra>%{fullData.name}</extra>",
-            )
+            named = name if len(measures) == 1 else f"{name}: {label(measure)}"
+            style = {"line": {"color": colour, "dash": dash, "width": 1.5}, "marker": {"size": 4, "symbol": symbol}}
+            x, y, said = part["time"].to_list(), part[measure].to_list(), f"{_TIME}<br>%{{y:,.4~r}}"
+            add_points(figure, x, y, named, "lines+markers", said, **style)
             number += 1
     return figure.update_yaxes(rangemode="tozero").update_xaxes(title_text="time (UTC)", nticks=6)
 
@@ -78,13 +74,8 @@ def plot_counts_over_time(
     frame = with_columns_of(counts, "counts", "time", by, value).sort("time")
     figure = new_figure(title, height=300)
     for number, (name, part) in enumerate(groups(frame, by)):
-        figure.add_bar(
-            x=part["time"].to_list(),
-            y=part[value].to_list(),
-            name=name,
-            marker={"color": COLOURS[number % len(COLOURS)]},
-            hovertemplate="%{x|%Y-%m-%d %H:%M:%S}<br>%{y:,}<extra>%{fullData.name}</extra>",
-        )
+        x, y, said = part["time"].to_list(), part[value].to_list(), f"{_TIME}<br>%{{y:,}}"
+        add_bars(figure, x, y, name, COLOURS[number % len(COLOURS)], said)
     figure.update_yaxes(title_text=text(words or label(value)), rangemode="tozero")
     return figure.update_xaxes(title_text="time (UTC)", nticks=6).update_layout(barmode="stack")
 

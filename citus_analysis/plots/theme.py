@@ -164,6 +164,26 @@ def ink_on(colour: str) -> str:
     return "#ffffff" if colour.upper() in _LIGHTENED else "#fffffe"
 
 
+def add_bars(figure: go.Figure, x: object, y: object, name: str, colour: str, said: str, **others: object) -> None:
+    """Bars of one colour, whose hover text `said` ends with their name."""
+    hover = f"{said}<extra>%{{fullData.name}}</extra>"
+    figure.add_bar(x=x, y=y, name=name, marker={"color": colour}, hovertemplate=hover, **others)
+
+
+def add_points(figure: go.Figure, x: object, y: object, name: str, mode: str, said: str, **others: object) -> None:
+    """Markers or lines, whose hover text `said` ends with their name."""
+    figure.add_scatter(
+        x=x, y=y, name=name, mode=mode, hovertemplate=f"{said}<extra>%{{fullData.name}}</extra>", **others
+    )
+
+
+def add_band(figure: go.Figure, x: object, begin: object, end: object, fill: str, **others: object) -> None:
+    """An area between two lines that are not drawn; `others` are properties of the area in the legend."""
+    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    figure.add_scatter(x=x, y=begin, showlegend=False, **edge)
+    figure.add_scatter(x=x, y=end, fill="tonexty", fillcolor=fill, **edge, **(others or {"showlegend": False}))
+
+
 def groups(frame: pl.DataFrame, by: str) -> Sequence[tuple[str, pl.DataFrame]]:
     """The parts of a frame by the values of one column, in order of appearance, with their names as figure text."""
     return [(text(key[0]), part) for key, part in frame.group_by(by, maintain_order=True)]

@@ -48,20 +48,8 @@ _PARTS_OF_T: Final = (
 )
 #: Columns of table `spans` that place a span and name it.
 _SPAN: Final = (
-    "trace_id",
-    "span_id",
-    "parent_span_id",
-    "kind",
-    "name",
-    "node",
-    "pid",
-    "start_time",
-    "end_time",
-    "duration_us",
-    "shard_id",
-    "match",
-    "source_id",
-    "byte_offset",
+    *("trace_id", "span_id", "parent_span_id", "kind", "name", "node", "pid"),
+    *("start_time", "end_time", "duration_us", "shard_id", "match", "source_id", "byte_offset"),
 )
 
 #: Levels of a flame above its parts: kinds of statements, and places of execution.

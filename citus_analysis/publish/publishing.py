@@ -15,7 +15,7 @@ import polars as pl
 
 from citus_analysis.core.column_types import HASH
 from citus_analysis.dataset.storage.manifest import Part, SourceState
-from citus_analysis.errors import DatasetError, UnknownNameError, UsageError
+from citus_analysis.errors import DatasetError, UsageError, require_known
 from citus_analysis.publish.definitions import (
     DERIVED,
     DISTRIBUTED_BY,
@@ -92,8 +92,7 @@ def chosen_tables(tables: Iterable[str] = ()) -> list[str]:
     """
     known = [name for name in TABLES if name not in OUTSIDE_DATASET]
     for name in (given := list(tables)):
-        if name not in known:
-            raise UnknownNameError("table", name, known)
+        require_known("table", name, known)
     return given or known
 
 
@@ -124,7 +123,10 @@ def publish_dataset(
         distributed = bool(server.rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
         _prepare(server, schema, chosen, distributed=distributed)
         units = {name: _units(dataset, name) for name in chosen}
-        known = _known(server, schema)
+        known: dict[str, dict[str, str]] = {}
+        where = f"{identifier(schema)}.{identifier(STATES)}"
+        for table, unit, state in server.rows(f"SELECT table_name, unit, state FROM {where}"):  # noqa: S608 - quoted
+            known.setdefault(str(table), {})[str(unit)] = str(state)
         _require_same_dataset(schema, known, units)
         return _sent(server, dataset, schema, units, known, distributed=distributed)
 
@@ -162,14 +164,6 @@ def _units(dataset: Dataset, table: str) -> list[_Unit]:
         if parts:
             units.append(_Unit(key, f"{_VERSION}:{state.state_key}", parts))
     return units
-
-
-def _known(server: Server, schema: str) -> dict[str, dict[str, str]]:
-    known: dict[str, dict[str, str]] = {}
-    where = f"{identifier(schema)}.{identifier(STATES)}"
-    for table, unit, state in server.rows(f"SELECT table_name, unit, state FROM {where}"):  # noqa: S608 - quoted
-        known.setdefault(str(table), {})[str(unit)] = str(state)
-    return known
 
 
 def _require_same_dataset(

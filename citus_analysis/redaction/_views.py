@@ -55,16 +55,12 @@ def inner_views(text: str) -> Iterator[View]:
     """The text without its outermost layer, without the two outermost ones and so on, as long as it has any."""
     view: View | None = None
     for _ in range(_MOST_LAYERS):
-        layer = _outermost(text)
+        layer = next((layer for layer, sign in _LAYERS if sign.search(text)), None)
         if layer is None:
             return
         view = _without(view or View(text, array("q", range(len(text) + 1))), layer)
         text = view.text
         yield view
-
-
-def _outermost(text: str) -> re.Pattern[str] | None:
-    return next((layer for layer, sign in _LAYERS if sign.search(text)), None)
 
 
 #: What is replaced -> what shows that the layer is there.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Final
 
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.runner.experiment_file.target_fields import FilesTarget
+from citus_analysis.runner.records.outcomes import write_csv
 from citus_analysis.texts.path_names import file_name_problem
 
 _RUNS_CSV: Final = "runs.csv"
@@ -42,11 +42,8 @@ def adopt_files(target: FilesTarget, tree: Path) -> list[str]:
         shutil.copyfile(source, tree / place)
         by_resource[resource].append({"file": source.name, **facts})
     for resource, rows in by_resource.items():
-        columns = dict.fromkeys(name for row in rows for name in row)
-        with (tree / resource / _RUNS_CSV).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(columns), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        write_csv(tree / resource / _RUNS_CSV, columns, [[row.get(name, "") for name in columns] for row in rows])
     return places
 
 

@@ -45,10 +45,8 @@ def refuse_unknown(runs: pl.DataFrame, column: str, option: str) -> None:
     others = [name for name in (_SIZES if option == "x" else (*_SET_UPS, *_SIZES)) if _differs(runs, name)]
     instead = f"; {_levels(runs, others[0])}: --{option} {others[0]}" if others else ""
     way_out = stated_at_ingest([column]) if column in _STATED else None
-    raise InsufficientDataError(
-        f"no run has a {_WORDS.get(column, column)}{instead}",
-        way_out=f"or {way_out}" if way_out and instead else way_out,
-    )
+    way_out = f"or {way_out}" if way_out and instead else way_out
+    raise InsufficientDataError(f"no run has a {_WORDS.get(column, column)}{instead}", way_out=way_out)
 
 
 def _differs(runs: pl.DataFrame, column: str) -> bool:

@@ -20,19 +20,8 @@ from citus_analysis.texts.counted_words import counted, size_text
 
 #: Columns that a series' name can contain, in this order.
 _NAMING: Final = (
-    "system",
-    "family",
-    "settings",
-    "workload",
-    "query_mode",
-    "limit",
-    "threads",
-    "workers",
-    "drivers",
-    "records",
-    "scale_factor",
-    "operations",
-    "monitored",
+    *("system", "family", "settings", "workload", "query_mode", "limit", "threads"),
+    *("workers", "drivers", "records", "scale_factor", "operations", "monitored"),
 )
 #: Columns that tell a system from others, besides its operation and its threads.
 _TOLD: Final = ("workers", *(name for name in _NAMING if name not in ("workers", "workload", "threads", "operations")))

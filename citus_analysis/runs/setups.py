@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from typing import Final, TypedDict, cast
+from typing import Final
 
 import polars as pl
 
@@ -32,18 +32,8 @@ import polars as pl
 SYSTEM: Final = ("system", "family", "settings", "cpu_per_node", "workers")
 #: Columns of the load. Runs that differ in them are compared only on request.
 LOAD: Final = (
-    "phase",
-    "workload",
-    "operation",
-    "query_mode",
-    "limit",
-    "arrivals",
-    "threads",
-    "records",
-    "scale_factor",
-    "operations",
-    "drivers",
-    "monitored",
+    *("phase", "workload", "operation", "query_mode", "limit", "arrivals"),
+    *("threads", "records", "scale_factor", "operations", "drivers", "monitored"),
 )
 #: All columns of a configuration; a comparison holds them equal unless it is about them.
 CONFIGURATION: Final = (*SYSTEM, *LOAD)
@@ -201,27 +191,28 @@ def _named_by_set_up(settings: pl.DataFrame) -> pl.DataFrame:
     return varied.explode("name").select("resource", name="settings." + pl.col("name"))
 
 
-class _VariantRow(TypedDict, total=False):
-    """A row with the columns of :data:`VARIANT`; a table may lack some."""
-
-    system: str | None
-    family: str | None
-    drivers: int | None
-    query_mode: str | None
-    limit: str | None
-    settings: str | None
-    cpu_per_node: str | None
-    monitored: bool | None
-    _both: bool
-    _held: bool
-
-
 def _variants(runs: pl.DataFrame) -> pl.Series:
+    """The set-up of each run in words, from the columns of :data:`VARIANT` that the table has."""
     columns = [name for name in VARIANT if name in runs.columns]
     varying = {name for name in ("system", "query_mode") if name in columns and runs[name].drop_nulls().n_unique() > 1}
     marks = {"_both": _several_in_family("monitored", columns), "_held": _several_in_family("cpu_per_node", columns)}
-    rows = runs.with_columns(**marks).select(*columns, *marks).iter_rows(named=True)
-    return pl.Series("variant", [_variant(cast("_VariantRow", row), varying) for row in rows], dtype=pl.String)
+    names = []
+    for row in runs.with_columns(**marks).select(*columns, *marks).iter_rows(named=True):
+        repeated = "system" not in varying or repeats_system(row["system"], row.get("family"))
+        family, drivers = row.get("family") or "", row.get("drivers")
+        said = "query_mode" not in varying or repeats_protocol(row["query_mode"], family)
+        several = drivers and drivers > 1 and f"drivers{drivers}" not in family
+        parts = [
+            "" if repeated else row["system"],
+            family or USUAL_SET_UP,
+            f"{drivers} load generators" if several else "",
+            "" if said else row["query_mode"],
+            *(row.get("limit"), row.get("settings")),
+            f"{row['cpu_per_node']} cores per node" if row["_held"] else "",
+            monitored_text(row["monitored"]) if row["_both"] else "",
+        ]
+        names.append(", ".join(part for part in parts if part))
+    return pl.Series("variant", names, dtype=pl.String)
 
 
 def _several_in_family(column: str, columns: Container[str]) -> pl.Expr:
@@ -229,18 +220,6 @@ def _several_in_family(column: str, columns: Container[str]) -> pl.Expr:
     if column not in columns or "family" not in columns:
         return pl.lit(value=False)
     return pl.col(column).drop_nulls().n_unique().over("family") > 1
-
-
-def _variant(row: _VariantRow, varying: Container[str]) -> str:
-    system = row["system"] if "system" in varying and not repeats_system(row["system"], row.get("family")) else ""
-    family, drivers = row.get("family") or "", row.get("drivers")
-    protocol = row["query_mode"] if "query_mode" in varying and not repeats_protocol(row["query_mode"], family) else ""
-    generators = f"{drivers} load generators" if drivers and drivers > 1 and f"drivers{drivers}" not in family else ""
-    monitored = monitored_text(row["monitored"]) if row["_both"] else ""
-    held = f"{row['cpu_per_node']} cores per node" if row["_held"] else ""
-    of_system = [row.get("limit"), row.get("settings"), held, monitored]
-    parts = [system, family or USUAL_SET_UP, generators, protocol, *of_system]
-    return ", ".join(part for part in parts if part)
 
 
 def repeats_system(system: str | None, family: str | None) -> bool:

@@ -172,22 +172,18 @@ def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
     return {
         "stratum": curve.stratum,
         "finding": curve.sentence(),
-        "growth": _growth_dict(curve.growth),
+        "growth": {
+            "verdict": curve.growth.verdict,
+            "n": curve.growth.ratio.n,
+            **curve.growth.ratio.record("ratio"),
+            **curve.growth.known_p_values(),
+            "family": curve.growth.family,
+            "family_size": curve.growth.family_size,
+        },
         "points": [_record(curve, point) for point in curve.points],
         "model_finding": curve.models_sentence() or None,
         "models": [{**curve.stratum, **row} for row in curve.model_rows()],
         "warnings": list(curve.notes()),
-    }
-
-
-def _growth_dict(growth: Comparison) -> dict[str, object]:
-    return {
-        "verdict": growth.verdict,
-        "n": growth.ratio.n,
-        **growth.ratio.record("ratio"),
-        **growth.known_p_values(),
-        "family": growth.family,
-        "family_size": growth.family_size,
     }
 
 

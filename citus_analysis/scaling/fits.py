@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
 from citus_analysis.defaults import LEVEL
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import InsufficientDataError, UsageError, require_known
 from citus_analysis.scaling.models import model_named
 from citus_analysis.stats import Interval
 from citus_analysis.texts.counted_words import listed
@@ -133,7 +133,14 @@ class ModelFit(Shown):
             UsageError: a size lies beyond twice the measured range and `force` is not set, or is not positive.
         """
         n = np.atleast_1d(np.asarray(size, float))
-        self._check_reach(n, force)
+        if not (n > 0).all():
+            raise UsageError("sizes must be positive")
+        most = REACH * float(self.sizes.max())
+        if n.max() > most and not force:
+            raise UsageError(
+                f"size {n.max():g} lies beyond twice the largest measured size ({self.sizes.max():g})",
+                way_out=f"ask for at most {most:g}, or pass force=True and take the result as a guess",
+            )
         return model_named(self.model).curve(n, np.array(list(self.parameters.values())))
 
     def band(self, size: ArrayLike, level: float = LEVEL, *, force: bool = False) -> Band:
@@ -148,16 +155,6 @@ class ModelFit(Shown):
         """Fitted efficiency: X(n) / (n X(1))."""
         n = np.atleast_1d(np.asarray(size, float))
         return self.predict(n, force=force) / (n * self.parameters["gamma"])
-
-    def _check_reach(self, n: Floats, force: bool) -> None:
-        if not (n > 0).all():
-            raise UsageError("sizes must be positive")
-        most = REACH * float(self.sizes.max())
-        if n.max() > most and not force:
-            raise UsageError(
-                f"size {n.max():g} lies beyond twice the largest measured size ({self.sizes.max():g})",
-                way_out=f"ask for at most {most:g}, or pass force=True and take the result as a guess",
-            )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,6 +237,5 @@ class ScalingFit(Shown):
         return f"{listed(self.candidates)} cannot be distinguished by these runs; {simplest} is the simplest"
 
     def __getitem__(self, name: str) -> ModelFit:
-        if name not in self.fits:
-            raise UnknownNameError("fitted model", name, self.fits)
+        require_known("fitted model", name, self.fits)
         return self.fits[name]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import require_known
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,10 @@ class Model:
     start: Callable[[Floats, Floats], Floats]
 
 
-def _split(p: Floats) -> tuple[Floats, ...]:
-    """Parameters along the last axis, each with a last axis of length 1 that broadcasts over sizes."""
-    return tuple(np.moveaxis(p, -1, 0)[..., None])
-
-
-def _linear(n: Floats, p: Floats) -> Floats:
-    (gamma,) = _split(p)
-    return gamma * n
-
-
-def _linear_jacobian(n: Floats, p: Floats) -> Floats:
-    return np.broadcast_to(n, (*p.shape[:-1], n.size))[..., None]
+def _split(p: Floats, count: int) -> tuple[Floats, ...]:
+    """Parameters along the last axis, 0 for those that a model lacks; their last axis broadcasts over sizes."""
+    whole = np.concatenate([p, np.zeros((*p.shape[:-1], count - p.shape[-1]))], axis=-1)
+    return tuple(np.moveaxis(whole, -1, 0)[..., None])
 
 
 def _linear_start(n: Floats, x: Floats) -> Floats:
@@ -64,12 +56,12 @@ def _linear_start(n: Floats, x: Floats) -> Floats:
 
 
 def _gustafson(n: Floats, p: Floats) -> Floats:
-    gamma, alpha = _split(p)
+    gamma, alpha = _split(p, 2)
     return gamma * (n - alpha * (n - 1))
 
 
 def _gustafson_jacobian(n: Floats, p: Floats) -> Floats:
-    gamma, alpha = _split(p)
+    gamma, alpha = _split(p, 2)
     return np.stack([n - alpha * (n - 1), -gamma * (n - 1)], axis=-1)
 
 
@@ -80,15 +72,16 @@ def _gustafson_start(n: Floats, x: Floats) -> Floats:
 
 
 def _usl(n: Floats, p: Floats) -> Floats:
-    gamma, alpha, beta = _split(p)
+    """The law; without beta Amdahl's, and without alpha the linear one."""
+    gamma, alpha, beta = _split(p, 3)
     return gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
 
 
 def _usl_jacobian(n: Floats, p: Floats) -> Floats:
-    gamma, alpha, beta = _split(p)
+    gamma, alpha, beta = _split(p, 3)
     shared = 1 + alpha * (n - 1) + beta * n * (n - 1)
     bend = -gamma * n * (n - 1) / shared**2
-    return np.stack([n / shared, bend, bend * n], axis=-1)
+    return np.stack([n / shared, bend, bend * n][: p.shape[-1]], axis=-1)
 
 
 def _usl_start(n: Floats, x: Floats) -> Floats:
@@ -100,31 +93,16 @@ def _usl_start(n: Floats, x: Floats) -> Floats:
     return np.array([gamma, min(alpha * gamma, 1.0), beta * gamma])
 
 
-def _amdahl(n: Floats, p: Floats) -> Floats:
-    gamma, alpha = _split(p)
-    return gamma * n / (1 + alpha * (n - 1))
-
-
-def _amdahl_jacobian(n: Floats, p: Floats) -> Floats:
-    gamma, alpha = _split(p)
-    shared = 1 + alpha * (n - 1)
-    return np.stack([n / shared, -gamma * n * (n - 1) / shared**2], axis=-1)
-
-
-def _amdahl_start(n: Floats, x: Floats) -> Floats:
-    return _usl_start(n, x)[:2]
-
-
-LINEAR: Final = Model("linear", "X = γ n", ("gamma",), (0.0,), (math.inf,), _linear, _linear_jacobian, _linear_start)
+LINEAR: Final = Model("linear", "X = γ n", ("gamma",), (0.0,), (math.inf,), _usl, _usl_jacobian, _linear_start)
 AMDAHL: Final = Model(
     "amdahl",
     "X = γ n / (1 + α (n - 1))",
     ("gamma", "alpha"),
     (0.0, 0.0),
     (math.inf, 1.0),
-    _amdahl,
-    _amdahl_jacobian,
-    _amdahl_start,
+    _usl,
+    _usl_jacobian,
+    lambda n, x: _usl_start(n, x)[:2],
 )
 GUSTAFSON: Final = Model(
     "gustafson",
@@ -160,8 +138,7 @@ def model_named(name: str) -> Model:
         >>> model_named("usl").formula
         'X = γ n / (1 + α (n - 1) + β n (n - 1))'
     """
-    if name not in MODELS:
-        raise UnknownNameError("model", name, MODELS)
+    require_known("model", name, MODELS)
     return MODELS[name]
 
 

@@ -34,37 +34,20 @@ Rule = Literal["sum", "min", "max", "all", "any", "each", "mean", "never"]
 #: Column -> rule by which the load generators of one run are merged. `sum`: null if one summand is unknown; `min`,
 #: `max`: of the known values; `all`, `any`: whether true for all, for any; `each`: the different texts, joined; `mean`:
 #: weighted by `operations` if there are several clients; `never`: kept for one client, null for several.
-MERGE_RULES: Final[dict[str, Rule]] = {
-    "throughput_ops_s": "sum",
-    "runtime_ms": "max",
-    "threads": "sum",
-    "connected_threads": "sum",
-    "operations_planned": "sum",
-    "operations_done": "sum",
-    "failed_operations": "sum",
-    "failed_share": "max",
-    "new_orders_per_min": "sum",
-    "reported_errors": "sum",
-    "notes": "each",
-    "tool": "each",
-    "start_time": "min",
-    "end_time": "max",
-    "completed": "all",
-    "target_ops_s": "sum",
-    "rate_limited": "any",
-    "script": "each",
-    "scale_factor": "max",
-    "query_mode": "each",
-    "operations": "sum",
-    "mean_us": "mean",
-    "min_us": "min",
-    "max_us": "max",
-    "p50_us": "never",
-    "p90_us": "never",
-    "p95_us": "never",
-    "p99_us": "never",
-    "p999_us": "never",
+_COLUMNS_BY_RULE: Final[dict[Rule, tuple[str, ...]]] = {
+    "sum": (
+        *("throughput_ops_s", "threads", "connected_threads", "operations", "operations_planned", "operations_done"),
+        *("failed_operations", "reported_errors", "new_orders_per_min", "target_ops_s"),
+    ),
+    "min": ("start_time", "min_us"),
+    "max": ("end_time", "max_us", "runtime_ms", "failed_share", "scale_factor"),
+    "all": ("completed",),
+    "any": ("rate_limited",),
+    "each": ("notes", "tool", "script", "query_mode"),
+    "mean": ("mean_us",),
+    "never": ("p50_us", "p90_us", "p95_us", "p99_us", "p999_us"),
 }
+MERGE_RULES: Final = {name: rule for rule, names in _COLUMNS_BY_RULE.items() for name in names}
 
 _RUN: Final = ("run_id", "resource")
 _OUTPUT: Final = (*_RUN, "role", "part")

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.displays import Shown
 from citus_analysis.defaults import ASSURANCE, LEVEL
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UsageError, require_known
 from citus_analysis.stats._validate import as_sample, check_level
 from citus_analysis.stats.estimate._student import f_quantile, normal_quantile, smallest, t_quantile
 from citus_analysis.stats.estimate.intervals import mean_interval
@@ -144,8 +144,7 @@ def required_runs(
         raise UsageError("a relative half-width needs a positive size and a mean other than 0")
     if not 0 < assurance < 1:
         raise UsageError(f"an assurance of {assurance:g} is not between 0 and 1", way_out="pass 0.8 for 80 %")
-    if method not in ("t", "normal"):
-        raise UnknownNameError("interval method", method, ["t", "normal"])
+    require_known("interval method", method, ["t", "normal"])
     made, ratio = sample.size, float(sample.std(ddof=1)) / (relative_half_width * mean)
     by_normal = max(2, math.ceil((normal_quantile((1 + level) / 2) * ratio) ** 2))
     if method == "normal":

@@ -10,7 +10,7 @@ import polars as pl
 from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind
 from citus_analysis.defaults import LEVEL, METRIC
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, setting_text
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval, mean_method
@@ -106,8 +106,7 @@ def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
         UnknownNameError: there is no such column.
     """
     for name, value in only.items():
-        if name not in runs.columns:
-            raise UnknownNameError("column", name, runs.columns)
+        require_known("column", name, runs.columns)
         seen = [setting_text(name, one) == str(value) or str(one) == str(value) for one in runs[name]]
         runs = runs.filter(pl.Series(seen, dtype=pl.Boolean))
     return runs
@@ -154,8 +153,7 @@ def summarise_runs(
     """
     runs, _ = runs_with_metric(source, metric, allow)
     for name in by:
-        if name not in runs.columns:
-            raise UnknownNameError("column", name, runs.columns)
+        require_known("column", name, runs.columns)
     rows = []
     refuse_mixed_systems(runs, by)
     for key, part in strata_of(runs, by):

@@ -15,29 +15,9 @@ from citus_analysis.bottleneck.samples_in_runs import align_to_runs
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.possible_values.doubtful_values import doubtful_in, sound_moments
 
-PARTS: Final = (
-    "CPU",
-    "device",
-    "memory",
-    "network",
-    "connections",
-    "locks",
-    "WAL and checkpoints",
-    "load generator",
-)
+PARTS: Final = ("CPU", "device", "memory", "network", "connections", "locks", "WAL and checkpoints", "load generator")
 ASPECTS: Final = ("utilisation", "saturation", "errors")
-COLUMNS: Final = (
-    "resource",
-    "run_id",
-    "node",
-    "part",
-    "aspect",
-    "metric",
-    "value",
-    "unit",
-    "samples",
-    "source_id",
-)
+COLUMNS: Final = ("resource", "run_id", "node", "part", "aspect", "metric", "value", "unit", "samples", "source_id")
 _RUN: Final = ("resource", "run_id")
 _NODE: Final = (*_RUN, "node")
 _WHOLE_HOST: Final = r"^/sys/fs/cgroup/(?:cpu/)?cpu\.stat$"

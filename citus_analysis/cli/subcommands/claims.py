@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import AS_JSON, SHARE
 from citus_analysis.defaults import LEVEL
 from citus_analysis.texts.printable import printable
-
-if TYPE_CHECKING:
-    from citus_analysis.published.claims.judging import JudgedClaims
 
 
 @click.command("claims")
@@ -44,12 +40,8 @@ def command(files: tuple[Path, ...], dataset: Path | str | None, out: Path | Non
     if as_json:
         print_json(found.to_dict())
     else:
-        _print(found)
+        for row in found.claims.iter_rows(named=True):
+            click.echo(printable(f"{row['verdict']}: {row['claim']}"))
+            click.echo(printable(f"    {row['source']}, {row['place']}; by {row['judged_by']}: {row['explanation']}"))
+        click.echo("\n".join(found.summary_lines()))
     return found.exit_code if files or dataset is not None else 0
-
-
-def _print(found: JudgedClaims) -> None:
-    for row in found.claims.iter_rows(named=True):
-        click.echo(printable(f"{row['verdict']}: {row['claim']}"))
-        click.echo(printable(f"    {row['source']}, {row['place']}; by {row['judged_by']}: {row['explanation']}"))
-    click.echo("\n".join(found.summary_lines()))

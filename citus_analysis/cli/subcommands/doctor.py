@@ -12,9 +12,9 @@ from typing import Final
 
 import click
 
-from citus_analysis.cli.output import print_json
+from citus_analysis.cli.output import print_result
+from citus_analysis.cli.run_options import AS_JSON
 from citus_analysis.redaction import redact
-from citus_analysis.texts.printable import printable
 
 _DISTRIBUTION: Final = "citus-analysis"
 
@@ -140,16 +140,13 @@ def _formats() -> Iterator[Part]:
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def command(as_json: bool) -> int:
     """List the installed parts, and the functions that each missing part disables."""
     parts = examine()
-    if as_json:
-        print_json({"python": platform.python_version(), "parts": [asdict(part) for part in parts]})
-    else:
-        click.echo(f"Python {platform.python_version()}, citus-analysis {version(_DISTRIBUTION)}")
-        width = max(len(part.name) for part in parts)
-        for part in parts:
-            state = part.found or f"missing: no {part.costs}; get {part.way_out}"
-            click.echo(f"{part.name:<{width}}  {printable(state)}")
+    python, width = platform.python_version(), max(len(part.name) for part in parts)
+    states = [part.found or f"missing: no {part.costs}; get {part.way_out}" for part in parts]
+    lines = [f"{part.name:<{width}}  {state}" for part, state in zip(parts, states, strict=True)]
+    text = "\n".join([f"Python {python}, citus-analysis {version(_DISTRIBUTION)}", *lines])
+    print_result({"python": python, "parts": [asdict(part) for part in parts]} if as_json else text)
     return int(any(part.required and part.found is None for part in parts))

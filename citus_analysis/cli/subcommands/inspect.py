@@ -9,7 +9,6 @@ import click
 from citus_analysis.cli.completed_values import SOURCE
 from citus_analysis.cli.output import key_values, print_result
 from citus_analysis.cli.run_options import AS_JSON
-from citus_analysis.texts.printable import printable
 
 
 @click.command("inspect")
@@ -37,4 +36,4 @@ def command(sources: tuple[Path | str, ...], meta: dict[str, str], write: Path |
                 out.write(found.identity_yml().encode())
         except OSError as error:
             raise UsageError(f"cannot be written: {error.strerror}", path=write, way_out="name another file") from error
-    print_result(found.to_dict() if as_json else "\n".join(map(printable, str(found).split("\n"))))
+    print_result(found.to_dict() if as_json else str(found))

@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from citus_analysis.cli.output import print_json
-from citus_analysis.texts.printable import printable
+from citus_analysis.cli.output import print_result
+from citus_analysis.cli.run_options import AS_JSON
 
 _UNITS: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
@@ -38,7 +38,7 @@ def _size(_context: click.Context, _parameter: click.Parameter, value: str) -> i
     metavar="FILE",
     help="A wheel of citus-analysis to add, for machines that cannot get it from an index; repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def command(
     dataset: Path,
     out: Path,
@@ -59,9 +59,4 @@ def command(
 
     chosen = reports if reports in ("all", "none") else [name.strip() for name in reports.split(",") if name.strip()]
     packed = pack(dataset, out, raw=raw, raw_limit=raw_limit, reports=chosen, claims=claims, wheels=wheels)
-    if as_json:
-        print_json(packed.to_dict())
-    else:
-        for line in str(packed).splitlines():
-            click.echo(printable(line))
-        click.echo(printable(f"verify it: citus-analysis verify {out}"))
+    print_result(packed.to_dict() if as_json else f"{packed}\nverify it: citus-analysis verify {out}")

@@ -9,6 +9,7 @@ import click
 
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_result
+from citus_analysis.cli.run_options import AS_JSON
 
 
 @click.command("publish")
@@ -17,7 +18,7 @@ from citus_analysis.cli.output import print_result
 @click.option("--tables", multiple=True, metavar="NAMES", help="Only these, split by commas. Default: all.")
 @click.option("--schema", default="citus_analysis", show_default=True, metavar="NAME", help="Schema of the database.")
 @click.option("--dry-run", is_flag=True, help="Only print the definitions; do not connect.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def command(dataset: Path | str, to: str, tables: tuple[str, ...], schema: str, dry_run: bool, as_json: bool) -> None:
     """Bring tables in PostgreSQL up to date with a dataset, in one transaction.
 

@@ -13,7 +13,7 @@ import click
 
 from citus_analysis.cli.completed_values import experiments
 from citus_analysis.cli.live import live_view
-from citus_analysis.cli.output import key_values, print_frame, print_json
+from citus_analysis.cli.output import key_values, print_frame, print_json, print_result
 from citus_analysis.errors import UsageError
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.printable import printable
@@ -103,8 +103,13 @@ def command(
     from citus_analysis.runner import load_experiment
     from citus_analysis.runner.planning.choice import Choice
 
-    if schema or restore is not None:
-        return _print_schema() if restore is None else _restore(restore)
+    if schema:
+        from citus_analysis.runner.experiment_file.experiment import experiment_schema
+
+        print_json(experiment_schema())
+        return 0
+    if restore is not None:
+        return _restore(restore)
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
     choice = Choice((*cells, *only), retry_failed, more or 0)
@@ -179,18 +184,8 @@ def _measure_pairs(
     with _termination_is_interruption(), live_view() as watch:
         cell = next(iter(choice.only), None)
         result = measure_pairs(base, change, out, pairs, cell=cell, replace_table=replace_table, watch=watch, each=show)
-    if as_json:
-        print_json({**asdict(result), "sentence": result.sentence})
-    else:
-        click.echo(printable(result.sentence))
+    print_result({**asdict(result), "sentence": result.sentence} if as_json else result.sentence)
     return result.exit_code
-
-
-def _print_schema() -> int:
-    from citus_analysis.runner.experiment_file.experiment import experiment_schema
-
-    print_json(experiment_schema())
-    return 0
 
 
 def _restore(out: Path) -> int:
@@ -245,26 +240,15 @@ def _print_checks(experiments: Sequence[Experiment], out: Path | None, *, as_jso
     from citus_analysis.runner.execution.preflight import check_all
 
     checks = list(dict.fromkeys(check for experiment in experiments for check in check_all(experiment, out)))
-    if as_json:
-        print_json([asdict(check) for check in checks])
-    else:
-        for check in checks:
-            click.echo(printable(str(check)))
+    print_result(
+        [asdict(check) for check in checks] if as_json else "\n".join(printable(str(check)) for check in checks)
+    )
     return NotReadyError.exit_code if any(check.verdict == "failed" for check in checks) else 0
 
 
 def _print_summary(summary: RunnerSummary, out: Path, *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "verified": summary.verified,
-                "degraded": dict(summary.degraded),
-                "failed": dict(summary.failed),
-                "skipped": summary.skipped,
-                "notes": summary.notes,
-                "stopped": summary.stopped,
-            }
-        )
+        print_json(asdict(summary))
         return
     for word, runs in (("degraded", summary.degraded), ("failed", summary.failed)):
         for run_id, reason in runs.items():

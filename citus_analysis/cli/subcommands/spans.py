@@ -67,7 +67,7 @@ def command(
     import polars as pl
 
     from citus_analysis.dataset import open_dataset
-    from citus_analysis.errors import InsufficientDataError, UnknownNameError
+    from citus_analysis.errors import InsufficientDataError, require_known
     from citus_analysis.spans import export_traces
     from citus_analysis.spans.export.trace_selection import Selection
 
@@ -76,8 +76,7 @@ def command(
     for column, value, what in (("run_id", run_id, "run"), ("resource", resource, "resource")):
         if value is not None:
             known = statements.select(column).unique().collect()[column].drop_nulls()
-            if value not in known:
-                raise UnknownNameError(f"{what} with traces", value, known)
+            require_known(f"{what} with traces", value, known)
     selection = Selection(run_id, resource, _utc(begin), _utc(end), slowest, limit)
     chosen = selection.of(statements, spans)
     count = int(chosen.spans.select(pl.len()).collect().item())

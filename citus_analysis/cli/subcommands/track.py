@@ -60,7 +60,7 @@ def command(
     datasets = [open_dataset(dataset_of(folder)) for folder in folders]
     columns, values = column_names(pool), column_values(only)
     found = track(datasets, metrics, pool=columns, only=values, alpha=alpha, allow=allow)
-    print_result(found.to_dict() if as_json else "\n".join(map(printable, format_track(found).split("\n"))))
+    print_result(found.to_dict() if as_json else format_track(found))
     if out is not None:
         parameters = {
             "datasets": ",".join(map(str, folders)),

@@ -8,12 +8,13 @@ import click
 
 from citus_analysis.cli.completed_values import PLACE
 from citus_analysis.cli.output import print_result
+from citus_analysis.cli.run_options import AS_JSON
 
 
 @click.command("vacuum")
 @click.argument("folder", metavar="DIR", type=PLACE)
 @click.option("--older-than", "hours", type=click.FloatRange(min=0), default=0.0, metavar="HOURS", help="Default: 0.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def command(folder: Path | str, hours: float, as_json: bool) -> None:
     """Remove files of a dataset that a later ingest superseded.
 

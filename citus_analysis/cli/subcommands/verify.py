@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from citus_analysis.cli.output import print_json
-from citus_analysis.texts.printable import printable
+from citus_analysis.cli.output import print_result
+from citus_analysis.cli.run_options import AS_JSON
 
 
 @click.command("verify")
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@AS_JSON
 def command(folder: Path, as_json: bool) -> int:
     """Compute a packed dataset again, and compare: the hash of every file, the rows of every table, every verdict.
 
@@ -21,9 +21,5 @@ def command(folder: Path, as_json: bool) -> int:
     from citus_analysis.research_object import verify
 
     verified = verify(folder)
-    if as_json:
-        print_json(verified.to_dict())
-    else:
-        for line in str(verified).splitlines():
-            click.echo(printable(line))
+    print_result(verified.to_dict() if as_json else str(verified))
     return verified.exit_code

@@ -86,16 +86,9 @@ class Identity:
             return f"{self.resource}/{self.run}"
         if not self.phase and not self.workload:
             return None
-        tagged = (
-            ("t", self.threads),
-            ("r", self.records),
-            ("o", self.operations),
-            ("w", self.workers),
-            ("d", self.drivers),
-            ("i", self.iteration),
-        )
         words = [word for word in (self.phase, self.workload) if word]
-        words += [f"{tag}{value}" for tag, value in tagged if value is not None]
+        numbers = (getattr(self, name) for name in _IN_RUN_IDS)
+        words += [f"{name[0]}{value}" for name, value in zip(_IN_RUN_IDS, numbers, strict=True) if value is not None]
         return f"{self.resource}/{'-'.join(words)}"
 
     def to_dict(self) -> Facts:
@@ -106,6 +99,8 @@ class Identity:
 #: Names of facts that users may state; in the same places they may state the options of formats.
 FACTS: Final = tuple(field.name for field in fields(Identity) if field.name != "inferred")
 
+#: Facts whose initial and number are part of a run's id, in this order.
+_IN_RUN_IDS: Final = ("threads", "records", "operations", "workers", "drivers", "iteration")
 _NUMBERS: Final = frozenset({"threads", "records", "operations", "iteration", "workers", "drivers", "part"})
 #: Facts that say when a load generator ran.
 TIMES: Final = ("start_time", "end_time")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -108,15 +108,11 @@ def _shown(found: Found, member: str) -> str:
 def _link_descriptions(found: Found, place: Path) -> None:
     """Make the descriptions beside an archive, and in the folders above it, visible beside what it is unpacked to."""
     folder = found.path.parent
-    for above in _up_to(folder, found.root):
+    for above in (one for one in (folder, *folder.parents) if one == found.root or found.root in one.parents):
         target = place / above.relative_to(found.root)
         for name in _DESCRIBING:
             if is_there(above / name) and not (target / name).exists():
                 (target / name).symlink_to(above / name)
-
-
-def _up_to(folder: Path, root: Path) -> Iterable[Path]:
-    return (above for above in (folder, *folder.parents) if above == root or root in above.parents)
 
 
 def extracted(archive: Path, location: str, part: str, folder: Path) -> Path:

@@ -176,23 +176,18 @@ def walk(sources: Iterable[Path]) -> Walk:
     for source in sources:
         # abspath, not resolve: identity is read off the path as the user sees it.
         top = Path(os.path.abspath(source))  # noqa: PTH100 - pathlib only resolves
-        is_folder = _is_folder(top, source)
+        try:
+            is_folder = stat.S_ISDIR(top.stat().st_mode)
+            if is_folder:
+                next(top.iterdir(), None)
+        except OSError as error:
+            raise InputError(
+                unreadable(error), path=display(source), way_out="check the path and its permissions"
+            ) from error
         root = top if is_folder else top.parent
         for path in _files(top, seen, problems) if is_folder else (top,):
             _add(path, root, not is_folder, files, problems)
     return Walk(sorted(files.values(), key=lambda file: os.fsencode(file.path)), problems)
-
-
-def _is_folder(top: Path, source: Path) -> bool:
-    try:
-        is_folder = stat.S_ISDIR(top.stat().st_mode)
-        if is_folder:
-            next(top.iterdir(), None)
-    except OSError as error:
-        raise InputError(
-            unreadable(error), path=display(source), way_out="check the path and its permissions"
-        ) from error
-    return is_folder
 
 
 def _is_folder_within(entry: Path) -> bool:

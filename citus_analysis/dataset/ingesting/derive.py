@@ -228,14 +228,10 @@ def sources_frame(states: Iterable[SourceState]) -> pl.DataFrame:
     rows = [
         {name: getattr(state, name, state.identity.get(name)) for name in table.names()}
         | state.read_as
-        | {"note": _note(state)}
+        | {"note": state.problem or state.note}
         for state in states
     ]
     return pl.DataFrame(rows, schema=table.polars_schema())
-
-
-def _note(state: SourceState) -> str | None:
-    return state.problem or state.note
 
 
 #: Pieces of traces that are worked on at the same time, at most, and files that are written: each takes some 100 MB.

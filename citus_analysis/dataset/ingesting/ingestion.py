@@ -475,7 +475,10 @@ class _Ingest:
             self._fetch("nodes")
             results = derived_by_pieces(self.store, self.pool, outdated)
         for batch in batches(results, seconds=_BATCH_SECONDS):
-            self._commit_derived(batch)
+            self.store.publish([item for _, staged in batch for item in staged])
+            self._commit_states(*(state for state, _ in batch))
+            self.counts["derived"] += len(batch)
+            self.gauge.add(len(batch))
 
     def _derived_here(
         self, outdated: Sequence[tuple[Derivation, ResourceTables]]
@@ -494,12 +497,6 @@ class _Ingest:
         for group, computed in self.pool.each_of_many(derive, together(small), at_once=1):
             for task, parts in zip(group, computed, strict=True):
                 yield task.state_with(parts), parts
-
-    def _commit_derived(self, results: list[tuple[DerivedState, list[Staged]]]) -> None:
-        self.store.publish([item for _, staged in results for item in staged])
-        self._commit_states(*(state for state, _ in results))
-        self.counts["derived"] += len(results)
-        self.gauge.add(len(results))
 
     def _is_current(self, derivation: Derivation, tables: ResourceTables) -> bool:
         old = self.manifest.derived.get((tables.resource, derivation.name))

@@ -29,6 +29,8 @@ _LEAST_BYTES: Final = 16 * 2**20
 _MOST_BYTES: Final = 128 * 2**20
 #: Stretches for each worker, so that none waits long for the last.
 _SHARES: Final = 4
+#: Numbers of an outcome that are sums over the stretches.
+_ADDED: Final = ("content_bytes", "parsed_bytes", "noise_bytes", "rejected_bytes", "rejected")
 
 
 def stretch_bytes(total: int, workers: int) -> int:
@@ -201,19 +203,13 @@ class _Gathered:
             return outcomes[0]
         staged = [item for outcome in self._outcomes for item in outcome.staged]
         staged += _together(store, self.task, [read.seam for read in self._reads])
-        return Outcome(
+        return replace(
+            outcomes[0],
             # Parts of a table in the order of the source.
             staged=sorted(staged, key=lambda item: (item.part.table, item.part.path)),
-            compression=outcomes[0].compression,
-            content_bytes=sum(outcome.content_bytes for outcome in outcomes),
-            parsed_bytes=sum(outcome.parsed_bytes for outcome in outcomes),
-            noise_bytes=sum(outcome.noise_bytes for outcome in outcomes),
-            rejected_bytes=sum(outcome.rejected_bytes for outcome in outcomes),
-            rejected=sum(outcome.rejected for outcome in outcomes),
             first_reject=next((outcome.first_reject for outcome in outcomes if outcome.first_reject), None),
-            problem=None,
-            facts=outcomes[0].facts,
             coverage=sum((one.coverage for one in outcomes if one.coverage), LogCoverage()),
+            **{name: sum(getattr(outcome, name) for outcome in outcomes) for name in _ADDED},
         )
 
 

@@ -24,7 +24,7 @@ from citus_analysis.dataset.storage.digests import digest
 from citus_analysis.dataset.storage.encoding import arrow_dataset, scan_table
 from citus_analysis.dataset.storage.integrity import check_content, check_footer
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
-from citus_analysis.errors import DatasetError, OutdatedDatasetWarning, UnknownNameError
+from citus_analysis.errors import DatasetError, OutdatedDatasetWarning, UnknownNameError, require_known
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from citus_analysis.texts.counted_words import counted
 from citus_analysis.texts.urls import is_url
@@ -135,8 +135,7 @@ class Dataset(Shorthands):
         Raises:
             UnknownNameError: the table or the kind does not exist.
         """
-        if kind not in ("polars", "pandas", "arrow"):
-            raise UnknownNameError("kind of frame", kind, ("polars", "pandas", "arrow"))
+        require_known("kind of frame", kind, ("polars", "pandas", "arrow"))
         frame = self._read(name)
         if kind == "polars":
             return frame

@@ -107,7 +107,10 @@ class PartWriter:
             held = self._held.setdefault(name, [])
             held.append(rows)
             if sum(map(len, held)) >= FILE_ROWS:
-                self._write_meanwhile(name)
+                self._wait(self.threads - 1)
+                if self._executor is None:
+                    self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="parquet")
+                self._writing.add(self._executor.submit(self._write_file, *self._next(name)))
 
     def finish(self) -> list[Staged]:
         """Write the remaining rows; return the parts of each table in the order of their rows."""
@@ -124,12 +127,6 @@ class PartWriter:
             for item in items:
                 if item.file.exists():
                     item.file.unlink()
-
-    def _write_meanwhile(self, name: str) -> None:
-        self._wait(self.threads - 1)
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix="parquet")
-        self._writing.add(self._executor.submit(self._write_file, *self._next(name)))
 
     def _wait(self, most: int) -> None:
         """Wait until at most this many files are being written."""

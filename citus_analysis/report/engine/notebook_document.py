@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NotRequired, TypeAlias, TypedDict
 
 from citus_analysis.core.open_types import Json
@@ -47,12 +48,8 @@ class Place(TypedDict, total=False):
     systems: dict[str, str]
 
 
-class _Title(TypedDict, total=False):
-    text: str
-
-
 class _Layout(TypedDict, total=False):
-    title: _Title
+    title: dict[str, str]
     height: float
 
 
@@ -70,10 +67,8 @@ OutputData = TypedDict(
 )
 
 
-class OutputMetadata(TypedDict, total=False):
-    """The metadata of an output, by the program that wrote them."""
-
-    citus_analysis: Place
+#: The metadata of an output, by the program that wrote them.
+OutputMetadata: TypeAlias = dict[str, Place]
 
 
 class Output(TypedDict, total=False):
@@ -85,32 +80,22 @@ class Output(TypedDict, total=False):
     text: Text
 
 
-class _CellMetadata(TypedDict, total=False):
-    tags: list[str]
-
-
 class Cell(TypedDict):
     """A cell: prose, or code with its outputs."""
 
     cell_type: str
     id: NotRequired[str]
-    metadata: _CellMetadata
+    metadata: dict[str, list[str]]
     execution_count: NotRequired[int | None]
     outputs: NotRequired[list[Output]]
     source: Text
-
-
-class _NotebookMetadata(TypedDict, total=False):
-    kernelspec: dict[str, str]
-    language_info: dict[str, str]
-    papermill: dict[str, Json]
 
 
 class Notebook(TypedDict):
     """The document."""
 
     cells: list[Cell]
-    metadata: NotRequired[_NotebookMetadata]
+    metadata: NotRequired[dict[str, Mapping[str, Json]]]
     nbformat: NotRequired[int]
     nbformat_minor: NotRequired[int]
 

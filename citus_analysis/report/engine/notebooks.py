@@ -29,7 +29,7 @@ from typing import Final
 
 from citus_analysis import defaults
 from citus_analysis.core.shipped_files import shipped
-from citus_analysis.errors import InputError, UnknownNameError, UsageError
+from citus_analysis.errors import InputError, UnknownNameError, UsageError, require_known
 from citus_analysis.report.engine.notebook_document import Cell, Notebook, text_of
 
 Scalar = str | int | float | bool
@@ -64,10 +64,8 @@ class Parameter:
         """
         converted = _from_text(value, self.type) if isinstance(value, str) else _from_python(value, self.type)
         if converted is None:
-            raise UsageError(
-                f"parameter {self.name!r} takes {_TYPE_WORDS[self.type]}, not {value!r}",
-                way_out=self.meaning or None,
-            )
+            way_out = self.meaning or None
+            raise UsageError(f"parameter {self.name!r} takes {_TYPE_WORDS[self.type]}, not {value!r}", way_out=way_out)
         if self.choices and converted not in self.choices:
             raise UnknownNameError(f"value of parameter {self.name!r}", str(converted), map(str, self.choices))
         return converted
@@ -198,7 +196,9 @@ def parameters_in(source: str) -> tuple[Parameter, ...]:
         # ast counts bytes, and a default need not be ASCII.
         comment = lines[node.lineno - 1].encode()[node.end_col_offset :].decode()
         meaning = comment.strip().removeprefix("#").strip()
-        choices = _choices(meaning, kind)
+        listed = _CHOICES.search(meaning)
+        words = [word.strip() for word in listed[1].split("|")] if listed else []
+        choices = tuple(value for word in words if (value := _from_text(word, kind)) is not None)
         if choices and default not in choices:
             raise ValueError(f"parameters cell, line {node.lineno}: {default!r} is not among {meaning}")
         found.append(Parameter(node.target.id, kind, default, meaning, choices))
@@ -209,12 +209,6 @@ def _value(node: ast.expr) -> Scalar:
     """A literal, or the default of that name."""
     value: Scalar = getattr(defaults, node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
     return value
-
-
-def _choices(meaning: str, kind: str) -> tuple[Scalar, ...]:
-    listed = _CHOICES.search(meaning)
-    words = [word.strip() for word in listed[1].split("|")] if listed else []
-    return tuple(value for word in words if (value := _from_text(word, kind)) is not None)
 
 
 def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar]:
@@ -230,8 +224,7 @@ def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar
     """
     known = {parameter.name: parameter for parameter in report_parameters(name)}
     for key in given:
-        if key not in known:
-            raise UnknownNameError(f"parameter of report {name!r}", key, known)
+        require_known(f"parameter of report {name!r}", key, known)
     return {key: known[key].convert(value) for key, value in given.items()}
 
 

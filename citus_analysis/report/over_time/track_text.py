@@ -33,10 +33,8 @@ def tracked_datasets(dataset: str, datasets: str) -> list[Dataset]:
     newest = place_of(dataset)
     places = [*named, *([] if resolved_place(newest) in map(resolved_place, named) else [newest])]
     if len(places) < 2:
-        raise InsufficientDataError(
-            "changes over time need several datasets",
-            way_out="name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT",
-        )
+        way_out = "name the others: -p datasets=DIR,DIR, or citus-analysis track DIR... --out OUT"
+        raise InsufficientDataError("changes over time need several datasets", way_out=way_out)
     return [open_dataset(place) for place in places]
 
 

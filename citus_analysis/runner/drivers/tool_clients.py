@@ -9,7 +9,7 @@ from pathlib import Path
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.systems.embedded import Embedded
 from citus_analysis.runner.systems.programs import find_programs
-from citus_analysis.runner.systems.system import Target
+from citus_analysis.runner.systems.target import Target
 
 
 def candidates(program: str) -> list[Path]:

@@ -74,11 +74,8 @@ class Ycsb(Driver):
         self._settings = settings
         self._core = next(settings.home.glob("lib/core-*.jar"), None)
         if self._core is None and not settings.hosts:
-            raise RunnerError(
-                "no YCSB installation: lib/core-*.jar is missing",
-                path=settings.home,
-                way_out="unpack YCSB 0.17.0 and name its folder in driver.home",
-            )
+            way_out = "unpack YCSB 0.17.0 and name its folder in driver.home"
+            raise RunnerError("no YCSB installation: lib/core-*.jar is missing", path=settings.home, way_out=way_out)
 
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
         """One Java process; on this machine, a properties file with the password is written into `folder`."""

@@ -46,18 +46,18 @@ class RunnerSummary:
 
     Attributes:
         verified: ids of the runs that succeeded, in this call or an earlier one.
-        failed: run id -> reason; their files are kept, and statistics leave them out.
-        degraded: run id -> reason; measured to the end, but operations failed. Statistics leave them out as well.
+        degraded: run id -> reason; measured to the end, but operations failed. Statistics leave them out.
+        failed: run id -> reason; their files are kept, and statistics leave them out as well.
         skipped: ids of the runs that the stop rule found unnecessary.
         notes: remarks for a reader (missing samplers, missing capabilities of a system).
         stopped: reason why the call ended before all chosen runs were launched; empty if it did not.
     """
 
     verified: tuple[str, ...]
-    failed: Mapping[str, str]
+    degraded: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    degraded: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
 
     @property
@@ -95,7 +95,7 @@ def run_experiment(
     """
     tree = Path(out).resolve()  # what is launched works in folders of its own
     if isinstance(experiment.target, FilesTarget):
-        return RunnerSummary(tuple(adopt_files(experiment.target, tree)), {})
+        return RunnerSummary(tuple(adopt_files(experiment.target, tree)))
     choice = choice or Choice()
     private = tree / PRIVATE
     journal = Journal(private / JOURNAL)
@@ -161,10 +161,10 @@ def _run_all(
         ledger.notes.update(target.stop())
     return RunnerSummary(
         tuple(ledger.verified),
+        dict(ledger.degraded),
         dict(ledger.failed),
         tuple(course.skipped),
         tuple(sorted(ledger.notes)),
-        dict(ledger.degraded),
         course.stopped,
     )
 

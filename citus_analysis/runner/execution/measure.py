@@ -31,7 +31,8 @@ from citus_analysis.runner.planning.plan import PlannedRun, keeps_table
 from citus_analysis.runner.records.artefacts import client_log, inside
 from citus_analysis.runner.records.left_files import Leaving, collect_left
 from citus_analysis.runner.records.run_results import read_rates
-from citus_analysis.runner.systems.system import LogMark, Target
+from citus_analysis.runner.systems.system import LogMark
+from citus_analysis.runner.systems.target import Target
 from citus_analysis.study_tree import plan_file, sampler_output, server_log, snapshot_file
 
 _POLL_S: Final = 0.05  # so long the samplers may outlast the main clients
@@ -103,7 +104,11 @@ class Measurement:
         records = 0 if configuration.phase == "load" else configuration.records
         self.entering("filling")
         if configuration.own_tables:
-            self._set_up(run, folder)
+            private = folder / "set-up.files"
+            private.mkdir()
+            clients = self.target.clients_connect()
+            set_up = self.driver.set_up(run, replace(clients, nodes=self.target.nodes()[:1]), private)
+            make_own_tables(set_up, self.processes, folder, self.kept_tables, self.experiment.limits.timeout_s)
         elif not keeps_table(self.experiment, configuration) or not self._is_filled(run):
             self.target.fill(records)
         unknown = configuration.monitored and known_ops_s is None and self.experiment.monitor.rate_ops_s is None
@@ -116,14 +121,6 @@ class Measurement:
             self.entering("filling")
             self.target.fill(records)
         return steady_ops_s if known_ops_s is None else known_ops_s
-
-    def _set_up(self, run: PlannedRun, folder: Path) -> None:
-        """Make the tables of a workload of the experiment's own."""
-        private = folder / "set-up.files"
-        private.mkdir()
-        clients = self.target.clients_connect()
-        set_up = self.driver.set_up(run, replace(clients, nodes=self.target.nodes()[:1]), private)
-        make_own_tables(set_up, self.processes, folder, self.kept_tables, self.experiment.limits.timeout_s)
 
     def measure(self, run: PlannedRun, folder: Path, pace_ops_s: float | None) -> Measured:
         """Run the load together with all samplers and recordings; the files remain in `folder`."""

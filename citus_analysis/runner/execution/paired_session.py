@@ -10,7 +10,6 @@ A load with a fixed rate is refused: its throughput is that rate, whatever the c
 from __future__ import annotations
 
 import csv
-import io
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
@@ -18,7 +17,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Literal
 
-from citus_analysis.core.output_files import open_output
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InputError, RunnerError, UnknownNameError, UsageError
 from citus_analysis.runner.execution.course import RunnerEvent
@@ -31,6 +29,7 @@ from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.choice import Choice
 from citus_analysis.runner.planning.durations import Durations, Estimate
 from citus_analysis.runner.planning.plan import Configuration, configurations, make_plan
+from citus_analysis.runner.records.outcomes import write_csv
 from citus_analysis.runner.systems.state.sizes import with_known_workers
 from citus_analysis.stats.compare.paired_looks import PairsResult, judge_pairs
 
@@ -125,7 +124,7 @@ def measure_pairs(
         values = [_run(*sides[side], folder / side, watch, replace_table=replace_table) for side in order]
         measured.append(Pair(own_cell, order[0], order[1], values[0], values[1]))
         kept.append(measured[-1])
-        _write(folder / _PAIRS, kept)
+        write_csv(folder / _PAIRS, [field.name for field in fields(Pair)], [astuple(pair) for pair in kept])
 
 
 def plan_pairs(
@@ -234,12 +233,3 @@ def _side(text: str) -> Side:
     if text not in ("base", "change"):
         raise ValueError(text)
     return "change" if text == "change" else "base"
-
-
-def _write(file: Path, pairs: Sequence[Pair]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(field.name for field in fields(Pair))
-    writer.writerows(astuple(pair) for pair in pairs)
-    with open_output(file) as out:
-        out.write(text.getvalue().encode())

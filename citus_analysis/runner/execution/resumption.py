@@ -72,10 +72,9 @@ def begun_experiment(journal: Journal, tree: Path) -> Experiment:
     try:
         return Experiment.model_validate(begun.detail["document"])
     except ValidationError as error:
+        way_out = "use the version of citus-analysis that began the experiment"
         raise InputError(
-            f"the journal's experiment cannot be read: {error.errors()[0]['msg']}",
-            path=journal.path,
-            way_out="use the version of citus-analysis that began the experiment",
+            f"the journal's experiment cannot be read: {error.errors()[0]['msg']}", path=journal.path, way_out=way_out
         ) from error
 
 

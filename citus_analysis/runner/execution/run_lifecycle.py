@@ -46,7 +46,9 @@ class RunLifecycle:
             RunnerError: the target could not be prepared; the run stays open for a resume.
         """
         self._undo(run)
-        folder = self._new_attempt(run)
+        shutil.rmtree(self.attempts, ignore_errors=True)
+        folder = self.attempts / run.run_id
+        folder.mkdir(parents=True)
         self.journal.append(run.run_id, "begun")
         self.measurement.target.prepare(run.configuration)
         description = self._describe(run)
@@ -81,12 +83,6 @@ class RunLifecycle:
             measured.notes.append(f"{run.run_id}: {remark}")
         self._verify(run, measured, result, complaint)
         shutil.rmtree(folder, ignore_errors=True)
-
-    def _new_attempt(self, run: PlannedRun) -> Path:
-        shutil.rmtree(self.attempts, ignore_errors=True)
-        folder = self.attempts / run.run_id
-        folder.mkdir(parents=True)
-        return folder
 
     def _undo(self, run: PlannedRun) -> None:
         """Remove files that an interrupted attempt may have published."""

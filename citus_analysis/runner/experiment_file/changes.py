@@ -31,18 +31,14 @@ def changed_document(document: Mapping[str, object], changes: Mapping[str, str])
     """
     changed = copy.deepcopy(dict(document))
     for place, text in changes.items():
-        *way, last = _steps(place)
+        steps = place.split(".")
+        free = tuple(steps[:2]) in _FREE_NAMES and len(steps) > 2
+        *way, last = [*steps[:2], ".".join(steps[2:])] if free else steps
         inner: object = changed
         for step in way:
             inner = _inside(inner, step, place)
         _put(inner, last, _value(text, place), place)
     return changed
-
-
-def _steps(place: str) -> list[str]:
-    steps = place.split(".")
-    free = tuple(steps[:2]) in _FREE_NAMES and len(steps) > 2
-    return [*steps[:2], ".".join(steps[2:])] if free else steps
 
 
 def _inside(outer: object, step: str, place: str) -> object:

@@ -164,12 +164,8 @@ def parse_experiment(document: Mapping[str, object], *, path: str | PathLike[str
         place = ".".join(steps) or "document"
         others = f"; {counted(error.error_count() - 1, 'further problem')}" if error.error_count() > 1 else ""
         problem = first["msg"].removeprefix("Value error, ")  # which pydantic puts before a validator's words
-        raise InputError(
-            f"{problem}{others}",
-            path=path,
-            place=f"field '{place}'",
-            way_out="see docs/experiments.md for every field",
-        ) from error
+        way_out = "see docs/experiments.md for every field"
+        raise InputError(f"{problem}{others}", path=path, place=f"field '{place}'", way_out=way_out) from error
 
 
 def load_experiment(name_or_path: str | PathLike[str], changes: Mapping[str, str] | None = None) -> Experiment:

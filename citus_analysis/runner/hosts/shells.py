@@ -290,10 +290,8 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
     try:
         client.connect(host, port=port, username=user, timeout=_CONNECT_TIMEOUT_S)
     except (paramiko.SSHException, OSError) as error:
-        raise RunnerError(
-            f"ssh to {host}: {error}",
-            way_out="check that `ssh` connects without a password and knows the host key",
-        ) from error
+        way_out = "check that `ssh` connects without a password and knows the host key"
+        raise RunnerError(f"ssh to {host}: {error}", way_out=way_out) from error
     if transport := client.get_transport():
         transport.set_keepalive(_KEEPALIVE_S)  # to detect a lost machine
     return client

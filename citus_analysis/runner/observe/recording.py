@@ -10,7 +10,8 @@ from typing import Self
 from citus_analysis.runner.experiment_file.measuring import Samplers
 from citus_analysis.runner.observe.reached_nodes import Reached, count_sessions
 from citus_analysis.runner.observe.snapshots import ActivitySampling, Counters, Snapshot, start_activity
-from citus_analysis.runner.systems.system import ConnectionInfo, Target
+from citus_analysis.runner.systems.system import ConnectionInfo
+from citus_analysis.runner.systems.target import Target
 
 
 @dataclass

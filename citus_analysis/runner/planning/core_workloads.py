@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from citus_analysis.errors import UnknownNameError
+from citus_analysis.errors import require_known
 
 Distribution = Literal["uniform", "zipfian", "latest"]
 
@@ -78,8 +78,7 @@ def pgbench_scripts(
     Raises:
         UnknownNameError: there is no such core workload.
     """
-    if workload not in CORE_WORKLOADS:
-        raise UnknownNameError("core workload", workload, CORE_WORKLOADS)
+    require_known("core workload", workload, CORE_WORKLOADS)
     if phase == "load":
         return [Script("INSERT", 1, _INSERT)]
     core = CORE_WORKLOADS[workload]

@@ -63,10 +63,8 @@ def partition(start: int, count: int, *, parts: int) -> list[KeyRange]:
         UsageError: there are fewer records than parts, or no part at all.
     """
     if parts < 1 or count < parts:
-        raise UsageError(
-            f"{count} records cannot be divided among {parts} load generators",
-            way_out="use at most one load generator per record, and at least one",
-        )
+        way_out = "use at most one load generator per record, and at least one"
+        raise UsageError(f"{count} records cannot be divided among {parts} load generators", way_out=way_out)
     size = count // parts
     ranges = [KeyRange(start + index * size, size) for index in range(parts)]
     last = ranges[-1]
@@ -84,8 +82,6 @@ def share_threads(threads: int, *, parts: int) -> list[int]:
         [3, 3, 4]
     """
     if parts < 1 or threads < parts:
-        raise UsageError(
-            f"{threads} threads cannot be divided among {parts} load generators",
-            way_out="give every load generator at least one thread",
-        )
+        way_out = "give every load generator at least one thread"
+        raise UsageError(f"{threads} threads cannot be divided among {parts} load generators", way_out=way_out)
     return [part.count for part in partition(0, threads, parts=parts)]

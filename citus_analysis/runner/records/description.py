@@ -72,21 +72,10 @@ def _shard_count(placements: Sequence[Placement]) -> int | None:
 
 def facts_of(configuration: Configuration) -> dict[str, str | int]:
     """Identity of a configuration's files, as defined in `docs/datasets.md`, so that no file name has to be parsed."""
-    facts: dict[str, str | int] = {
-        "set_up": configuration.set_up,
-        "phase": configuration.phase,
-        "workload": configuration.workload,
-        "threads": configuration.threads,
-        "records": configuration.records,
-        "workers": configuration.workers,
-        "drivers": configuration.drivers,
-    }
+    names = ("set_up", "phase", "workload", "threads", "records", "workers", "drivers")
     # A load has no number of operations of its own: it inserts the records.
-    return (
-        facts
-        if configuration.phase == "load" or not configuration.operations
-        else facts | {"operations": configuration.operations}
-    )
+    own = ("operations",) if configuration.phase == "run" and configuration.operations else ()
+    return {name: getattr(configuration, name) for name in (*names, *own)}
 
 
 def environment_of(description: Description) -> dict[str, str]:

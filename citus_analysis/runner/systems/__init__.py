@@ -9,7 +9,7 @@ from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.experiment_file.target_fields import ClusterTarget, EmbeddedTarget
 from citus_analysis.runner.systems.cluster import Cluster
 from citus_analysis.runner.systems.embedded import Embedded
-from citus_analysis.runner.systems.system import Target
+from citus_analysis.runner.systems.target import Target
 
 __all__ = ["make_target"]
 

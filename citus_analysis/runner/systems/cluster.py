@@ -35,9 +35,10 @@ from citus_analysis.runner.systems.state.shards import read_placements
 from citus_analysis.runner.systems.state.spreading import TableSpread
 from citus_analysis.runner.systems.state.task_level import TaskLevel, level_of, probe_task_level
 from citus_analysis.runner.systems.system import ConnectionInfo, Description, LogMark, Node
+from citus_analysis.runner.systems.target import Target
 
 
-class Cluster:
+class Cluster(Target):
     """A cluster that this tool did not start, and whose former state is restored at the end.
 
     Args:
@@ -142,10 +143,6 @@ class Cluster:
             task_level=self._task_level,
         )
 
-    def settle(self, steps: Sequence[str]) -> None:
-        """VACUUM the table, which Citus propagates to its workers, and CHECKPOINT every node in use."""
-        sql.settle(self.connect, self.nodes(), steps)
-
     def fill(self, records: int) -> None:
         """COPY the records into the emptied table."""
         with self.connect() as connection:
@@ -155,11 +152,6 @@ class Cluster:
     def remarks(self) -> list[str]:
         """A remark if the table was emptied without TRUNCATE."""
         return [self._emptied] if self._emptied else []
-
-    def count(self) -> int:
-        """Rows of the table."""
-        with self.connect() as connection:
-            return sql.count_rows(connection)
 
     def set_monitor(self, monitor: Monitor) -> None:
         """Create the monitor role and its log settings; Citus propagates both to its workers."""

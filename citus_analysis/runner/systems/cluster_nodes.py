@@ -28,10 +28,8 @@ def discover_nodes(target: ClusterTarget) -> list[Node]:
     with sql.connect(coordinator, database=target.database, user=target.user) as connection:
         rows = sql.read_citus_nodes(connection)
     if all(groupid != 0 for _, groupid, _, _ in rows):
-        raise RunnerError(
-            "pg_dist_node does not list the coordinator",
-            way_out="SELECT citus_set_coordinator_host('HOST', PORT) once, or set target.discover: false",
-        )
+        way_out = "SELECT citus_set_coordinator_host('HOST', PORT) once, or set target.discover: false"
+        raise RunnerError("pg_dist_node does not list the coordinator", way_out=way_out)
     return [
         Node(
             name=str(groupid),

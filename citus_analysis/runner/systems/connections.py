@@ -23,27 +23,11 @@ from citus_analysis.runner.systems.system import Node
 
 #: Settings that affect the results of a benchmark; they are recorded in `config.yml`.
 SETTINGS_DESCRIBED: Final = (
-    "server_version",
-    "shared_buffers",
-    "max_connections",
-    "max_prepared_transactions",
-    "fsync",
-    "synchronous_commit",
-    "full_page_writes",
-    "wal_level",
-    "max_wal_size",
-    "checkpoint_timeout",
-    "log_line_prefix",
-    "log_timezone",
-    "log_checkpoints",
-    "log_lock_waits",
-    "log_autovacuum_min_duration",
-    "citus.version",
-    "citus.shard_count",
-    "citus.enable_binary_protocol",
-    "citus.enable_local_execution",
-    "citus.max_cached_conns_per_worker",
-    "citus.max_adaptive_executor_pool_size",
+    *("server_version", "shared_buffers", "max_connections", "max_prepared_transactions", "fsync"),
+    *("synchronous_commit", "full_page_writes", "wal_level", "max_wal_size", "checkpoint_timeout", "log_line_prefix"),
+    *("log_timezone", "log_checkpoints", "log_lock_waits", "log_autovacuum_min_duration", "citus.version"),
+    *("citus.shard_count", "citus.enable_binary_protocol", "citus.enable_local_execution"),
+    *("citus.max_cached_conns_per_worker", "citus.max_adaptive_executor_pool_size"),
 )
 
 #: Comment on the table and the role that this tool creates.

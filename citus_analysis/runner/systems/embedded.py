@@ -10,7 +10,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,7 @@ from citus_analysis.runner.systems.state.server_settings import common_settings,
 from citus_analysis.runner.systems.state.shards import default_shard_count, make_distributed_table, read_placements
 from citus_analysis.runner.systems.state.task_level import level_of, probe_task_level
 from citus_analysis.runner.systems.system import ConnectionInfo, Description, LogMark, Node
+from citus_analysis.runner.systems.target import Target
 
 _CITUS_SETTINGS: Final[dict[str, Setting]] = {
     "shared_preload_libraries": "citus",
@@ -49,7 +50,7 @@ _ELSEWHERE: Final = "elsewhere.txt"
 _TEMPORARY: Final = "citus-analysis-"
 
 
-class Embedded:
+class Embedded(Target):
     """Servers that exist as long as the experiment.
 
     Args:
@@ -89,7 +90,12 @@ class Embedded:
             self._serve(configuration.workers, settings)
         self._relation = None if configuration.own_tables else TABLE
         if self._relation:
-            self._make_table()
+            with self.connect() as connection:
+                if self.system == "citus":
+                    workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
+                    make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
+                else:
+                    sql.make_table(connection)
 
     def nodes(self) -> list[Node]:
         """The coordinator (or the only server) as `0`, then the workers."""
@@ -137,24 +143,11 @@ class Embedded:
             shards=shards,
         )
 
-    def settle(self, steps: Sequence[str]) -> None:
-        """VACUUM of the table, CHECKPOINT of every server."""
-        sql.settle(self.connect, self.nodes(), steps)
-
     def fill(self, records: int) -> None:
         """COPY the records in."""
         with self.connect() as connection:
             empty_table(connection)
             sql.fill_table(connection, records)
-
-    def remarks(self) -> list[str]:
-        """No remarks, because a superuser may TRUNCATE."""
-        return []
-
-    def count(self) -> int:
-        """Rows of the table."""
-        with self.connect() as connection:
-            return sql.count_rows(connection)
 
     def set_monitor(self, monitor: Monitor) -> None:
         """Create the role with logging, on every node."""
@@ -197,14 +190,6 @@ class Embedded:
                 server.configure(settings)
                 server.start()
         self._prepared = (workers, settings)
-
-    def _make_table(self) -> None:
-        with self.connect() as connection:
-            if self.system == "citus":
-                workers = [node.groupid for node in self.nodes()[1:] if node.groupid is not None]
-                make_distributed_table(connection, shard_count=default_shard_count(connection), groups=workers)
-            else:
-                sql.make_table(connection)
 
     def _make(self, workers: int, settings: dict[str, Setting]) -> None:
         for server in reversed(self._servers):

@@ -37,7 +37,8 @@ class LogReader(Protocol):
         """Copy the bytes that were logged since the mark."""
 
     def close(self) -> None:
-        """Close connections."""
+        """End the connection, if one is kept open."""
+        return
 
 
 def make_log_reader(node: Node, address: NodeAddress | None, target: ClusterTarget) -> LogReader:
@@ -49,7 +50,7 @@ def make_log_reader(node: Node, address: NodeAddress | None, target: ClusterTarg
     return SqlLogs(node, target.database, target.user)
 
 
-class SqlLogs:
+class SqlLogs(LogReader):
     """Reads over SQL: pg_current_logfile, pg_ls_logdir, pg_read_binary_file (superuser or pg_read_server_files)."""
 
     def __init__(self, node: Node, database: str, user: str) -> None:
@@ -62,10 +63,8 @@ class SqlLogs:
                 connection, "SELECT file, (pg_stat_file(file)).size FROM pg_current_logfile() AS file WHERE file <> ''"
             )
             if not rows:
-                raise RunnerError(
-                    f"node {self._node.name} writes no log file",
-                    way_out="set logging_collector = on, or give its logs as files",
-                )
+                way_out = "set logging_collector = on, or give its logs as files"
+                raise RunnerError(f"node {self._node.name} writes no log file", way_out=way_out)
             current = str(rows[0][0])
             return LogMark(current, int(rows[0][1]), self._files(connection, PurePosixPath(current)))
 
@@ -76,9 +75,6 @@ class SqlLogs:
                 while chunk := self._read(connection, file, offset):
                     target.write(chunk)
                     offset += len(chunk)
-
-    def close(self) -> None:
-        """Do nothing, because no connection is kept open."""
 
     def _files(self, connection: sql.Connection, current: PurePosixPath) -> dict[str, LogFile]:
         """The log files with the suffix of the current one, because a server may also write CSV and JSON logs."""
@@ -104,7 +100,7 @@ class SqlLogs:
         return bytes(rows[0][0])
 
 
-class _FileLogs(ABC):
+class _FileLogs(LogReader, ABC):
     """Reads from a folder of log files."""
 
     _folder: Path | PurePosixPath
@@ -115,9 +111,6 @@ class _FileLogs(ABC):
     @abstractmethod
     def _listed(self) -> Iterator[tuple[str, int, float]]:
         """Name, size and time of change of each log file."""
-
-    @abstractmethod
-    def close(self) -> None: ...
 
     def mark(self) -> LogMark:
         """The newest file, which is the one being written, and its size."""
@@ -156,9 +149,6 @@ class FolderLogs(_FileLogs):
     def _listed(self) -> Iterator[tuple[str, int, float]]:
         found = ((path, path.stat()) for path in Path(self._folder).glob("*.log"))
         return ((str(path), known.st_size, known.st_mtime_ns / 1e9) for path, known in found)
-
-    def close(self) -> None:
-        """Do nothing, because no connection is kept open."""
 
 
 class SftpLogs(_FileLogs):

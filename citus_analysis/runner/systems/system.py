@@ -1,21 +1,12 @@
-"""The interface of a target: servers that are prepared for a configuration and described, and whose logs are read."""
+"""Nodes of a system, connections to them, and the description of a system for its results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
-from psycopg import Connection
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import TupleRow
 
-from citus_analysis.runner.experiment_file.measuring import Monitor
-from citus_analysis.runner.hosts.processes import Processes
-from citus_analysis.runner.hosts.shells import Shell
-from citus_analysis.runner.planning.plan import Configuration
 from citus_analysis.texts.counted_words import counted
 
 
@@ -167,53 +158,3 @@ class Description:
     shards: Sequence[Placement] = ()
     growth: Growth | None = None
     task_level: str | None = None
-
-
-class Target(Protocol):
-    """Servers under test. All methods may raise `RunnerError` with the server's own message."""
-
-    @property
-    def system(self) -> str:
-        """citus, postgresql, aurora or spanner."""
-
-    def prepare(self, configuration: Configuration) -> None:
-        """Bring servers and table into the state that the configuration requires: size, settings, shards; verify it."""
-
-    def nodes(self) -> list[Node]:
-        """All nodes, the coordinator first."""
-
-    def clients_connect(self, user: str | None = None) -> ConnectionInfo:
-        """The connection of load generators."""
-
-    def connect(self, node: Node | None = None) -> AbstractContextManager[Connection[TupleRow]]:
-        """A session of the runner's own on a node; default: the first."""
-
-    def describe(self) -> Description:
-        """Versions, settings, hardware."""
-
-    def settle(self, steps: Sequence[str]) -> None:
-        """Perform steps before a run, in their order: `vacuum` of the table, `checkpoint` of every node."""
-
-    def fill(self, records: int) -> None:
-        """Fill the table with exactly the records 0..records-1; with 0 it is empty."""
-
-    def remarks(self) -> list[str]:
-        """Remarks on the last fill for readers of the results; empty if it was done as usual."""
-
-    def count(self) -> int:
-        """Rows of the table."""
-
-    def mark_logs(self) -> dict[str, LogMark]:
-        """Node name -> current end of its server log; nodes without readable logs are absent."""
-
-    def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
-        """Copy the log lines of a node since the mark."""
-
-    def shells(self, processes: Processes) -> Mapping[str, Shell]:
-        """Node name -> shell for its samplers; a machine with several nodes appears once."""
-
-    def set_monitor(self, monitor: Monitor) -> None:
-        """Make sure that the monitor's role exists and logs its statements."""
-
-    def stop(self) -> list[str]:
-        """Stop and remove started servers, and restore changes; return a sentence for each that was not restored."""

@@ -24,7 +24,7 @@ from citus_analysis.scaling.queueing._gains import gain_of
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Logarithms, Samples, profile
 from citus_analysis.scaling.queueing._structures import CLIENT, PARTS, Change, Parameters
 from citus_analysis.scaling.queueing.networks import station_numbers, throughputs
-from citus_analysis.scaling.queueing.whatif_results import RunTimes, WhatIf
+from citus_analysis.scaling.queueing.whatif_results import WhatIf
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.estimate.intervals import mean_method
 from citus_analysis.texts.counted_words import listed
@@ -137,17 +137,13 @@ def _blocked(found: WhatIf, part: str) -> Predicted:
     level = found.response_us.level
     after = [sum(run.parts_us.get(one, 0.0) for one in PARTS) - run.parts_us.get(part, 0.0) / 2 for run in here]
     name, response = f"{part} time halved", mean_interval(after, level, mean_method(after))
-    if any(_share(run) > _DISTORTED for run in here):
+    shares_of_cycle = [sum(one.parts_us.values()) * one.throughput_ops_s / one.threads / US_PER_S for one in here]
+    if max(shares_of_cycle) > _DISTORTED:
         why = "sampled statements take longer than the client's cycle: their time says nothing about throughput"
         return Predicted(name, _BLOCKED, response_us=response, refused=why)
     rates = [1 / (1 / run.throughput_ops_s - run.parts_us.get(part, 0.0) / 2 / US_PER_S / run.threads) for run in here]
     throughput = mean_interval(rates, level, mean_method(rates))
     return Predicted(name, _BLOCKED, throughput.estimate / found.throughput_ops_s.estimate, throughput, response)
-
-
-def _share(run: RunTimes) -> float:
-    """The parts' time over the client's cycle."""
-    return sum(run.parts_us.values()) * run.throughput_ops_s / run.threads / US_PER_S
 
 
 def change_table(changes: Sequence[Predicted]) -> pl.DataFrame:

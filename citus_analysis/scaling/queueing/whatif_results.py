@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from citus_analysis.core.displays import Shown
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UnknownNameError, UsageError, require_known
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples
 from citus_analysis.scaling.queueing._structures import EVERY_PART
 from citus_analysis.stats import Interval
@@ -35,8 +35,7 @@ class RunTimes:
         if self.threads < 1 or not 0 < self.throughput_ops_s < math.inf:
             raise UsageError("a run has at least one thread and a positive throughput")
         for name, value in self.parts_us.items():
-            if name not in EVERY_PART:
-                raise UnknownNameError("part of an operation", name, EVERY_PART)
+            require_known("part of an operation", name, EVERY_PART)
             if not 0 <= value < math.inf:
                 raise UsageError(f"the time of {name} is {value:g}", way_out="give finite times that are not negative")
 
@@ -61,8 +60,7 @@ class Placement:
 
     def __post_init__(self) -> None:
         for name in self.parts:
-            if name not in EVERY_PART:
-                raise UnknownNameError("part of an operation", name, EVERY_PART)
+            require_known("part of an operation", name, EVERY_PART)
         if not self.parts or len(set(self.parts)) < len(self.parts):
             raise UsageError("a station serves at least one part, and each once")
         if self.servers is not None and not self.servers >= 1:

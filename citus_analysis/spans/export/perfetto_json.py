@@ -124,7 +124,19 @@ def _timed(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFram
             dur=(pl.col("end") - pl.col("begin")).round(3),
             cat=pl.col("kind").cast(pl.String),
             name=label(),
-            args=_arguments(),
+            args=pl.struct(
+                trace_id=hexadecimal("trace_id"),
+                shard_id="shard_id",
+                gpid="gpid",
+                match=pl.col("match").cast(pl.String),
+                executed=pl.when(pl.col("kind") == "statement").then("executed"),
+                failed=pl.when(pl.col("kind") == "statement").then("failed"),
+                includes_commit="includes_commit",
+                duration_us="duration_us",
+                log_end_time=pl.col("end_time").dt.to_string("iso:strict"),
+                source_id="source_id",
+                byte_offset="byte_offset",
+            ),
             id=pl.format("0x{}", hexadecimal("span_id")),
         )
     )
@@ -138,22 +150,6 @@ def _slices(timed: pl.DataFrame) -> list[pl.DataFrame]:
         tasks.select(pl.lit("b").alias("ph"), *_BASE, "id", "args"),
         tasks.select(pl.lit("e").alias("ph"), *_BASE[:4], pl.col("ts") + pl.col("dur"), "id"),
     ]
-
-
-def _arguments() -> pl.Expr:
-    return pl.struct(
-        trace_id=hexadecimal("trace_id"),
-        shard_id="shard_id",
-        gpid="gpid",
-        match=pl.col("match").cast(pl.String),
-        executed=pl.when(pl.col("kind") == "statement").then("executed"),
-        failed=pl.when(pl.col("kind") == "statement").then("failed"),
-        includes_commit="includes_commit",
-        duration_us="duration_us",
-        log_end_time=pl.col("end_time").dt.to_string("iso:strict"),
-        source_id="source_id",
-        byte_offset="byte_offset",
-    )
 
 
 def _tails(timed: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:

@@ -109,7 +109,9 @@ def write_packets(
     Returns:
         Number of events written, and of spans left out because they have no time.
     """
-    numbered = _numbered(backends)
+    numbered = backends.sort("node", "pid").with_columns(
+        process=pl.col("node").rank("dense").cast(pl.Int64), thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    )
     texts = _Texts()
     keys = dict(zip(_ANNOTATIONS, texts.numbers(_KEYS, pl.Series(list(_ANNOTATIONS))).tolist(), strict=True))
     out.write(texts.packet(_FIRST))
@@ -140,13 +142,6 @@ def _write(out: Sink, events: pl.DataFrame, texts: _Texts, keys: dict[str, int])
             out.write(_encoded(chunk, kind, texts, keys))
             written += chunk.height
     return written
-
-
-def _numbered(backends: pl.DataFrame) -> pl.DataFrame:
-    """Backends with the numbers of their process and thread, from 1."""
-    return backends.sort("node", "pid").with_columns(
-        process=pl.col("node").rank("dense").cast(pl.Int64), thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-    )
 
 
 def _descriptors(numbered: pl.DataFrame) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UsageError, require_known
 from citus_analysis.spans.export.counts import ExportCount
 
 #: Kinds of files that :func:`export_traces` can write.
@@ -47,8 +47,7 @@ def export_traces(
         UnknownNameError: `kind` is not one of :data:`EXPORTS`.
         UsageError: the file cannot be written.
     """
-    if kind not in EXPORTS:
-        raise UnknownNameError("trace export", kind, EXPORTS)
+    require_known("trace export", kind, EXPORTS)
     try:
         # Protobuf takes a while to import.
         if kind == "otlp":

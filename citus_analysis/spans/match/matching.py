@@ -158,7 +158,9 @@ def judge(
             nodes does not follow from pairs.
     """
     lines = _fitted(claims, [~one.contradicted for one in claims])
-    logs = _logs(coverage)
+    times = (coverage[name].to_physical().cast(pl.Float64).fill_null(np.nan) for name in ("first_time", "last_time"))
+    extents = zip(*times, coverage["under_way"], strict=True)
+    logs = {node: _Log(*extent) for node, extent in zip(coverage["node"], extents, strict=True)}
     verdicts = _without_doubt(claims, lines, logs, [_proven(one, lines, logs) for one in claims])
     proven = [one.exact for one in verdicts]
     exact = lines if all(flags.all() for flags in proven) else _fitted(claims, proven)
@@ -241,12 +243,6 @@ class _Log(NamedTuple):
 
 
 _NO_LOG: Final = _Log(np.nan, np.nan, under_way=True)
-
-
-def _logs(coverage: pl.DataFrame) -> dict[str, _Log]:
-    times = (coverage[name].to_physical().cast(pl.Float64).fill_null(np.nan) for name in ("first_time", "last_time"))
-    extents = zip(*times, coverage["under_way"], strict=True)
-    return {node: _Log(*extent) for node, extent in zip(coverage["node"], extents, strict=True)}
 
 
 def _proven(claims: Claims, lines: _Lines, logs: Mapping[str, _Log]) -> Flags:

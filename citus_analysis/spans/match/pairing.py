@@ -281,7 +281,16 @@ def pair_by_order(sessions: Sessions) -> Ordered:
     sent = with_unreported(sessions.tasks, numbered, sessions.executions)
     task_stream, child_stream = _streams(sent, numbered)
     shared = _shared(sent, task_stream)
-    tasks = _tasks(sent, task_stream, shared)
+    row = stable_order(task_stream, np.arange(sent.height))
+    ends = sent.select(microseconds("end_time")).to_series().to_numpy()[row]
+    length = sent["task_us"].cast(pl.Float64).to_numpy()[row]
+    begins = ends - length
+    if "start_time" in sent.columns:
+        unreported = np.isnan(length)
+        starts = sent.select(microseconds("start_time")).to_series().to_numpy()[row]
+        begins[unreported] = starts[unreported]
+    whole = sent["anchored"].to_numpy()[row]
+    tasks = _side(sent, row, task_stream, begins, ends, length, whole, shared)
     return _in_order(tasks, _without_failed(numbered, child_stream, sessions, shared))
 
 
@@ -328,19 +337,6 @@ def _shared(tasks: pl.DataFrame, stream: NDArray[np.int64]) -> NDArray[np.int64]
     several = pl.DataFrame({"stream": stream, "backend": backend}).unique()["stream"].to_numpy()
     streams, backends = np.unique(several, return_counts=True)
     return np.asarray(streams[backends > 1], np.int64)
-
-
-def _tasks(tasks: pl.DataFrame, stream: NDArray[np.int64], shared: NDArray[np.int64]) -> Side:
-    row = stable_order(stream, np.arange(tasks.height))
-    ends = tasks.select(microseconds("end_time")).to_series().to_numpy()[row]
-    length = tasks["task_us"].cast(pl.Float64).to_numpy()[row]
-    begins = ends - length
-    if "start_time" in tasks.columns:
-        unreported = np.isnan(length)
-        starts = tasks.select(microseconds("start_time")).to_series().to_numpy()[row]
-        begins[unreported] = starts[unreported]
-    whole = tasks["anchored"].to_numpy()[row]
-    return _side(tasks, row, stream, begins, ends, length, whole, shared)
 
 
 def _without_failed(

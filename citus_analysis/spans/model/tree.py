@@ -148,7 +148,7 @@ def span_tree(
     Returns:
         Columns of table `spans` with `source` in place of `source_id`.
     """
-    roots = _roots(statements, identifiers)
+    roots = statements.with_columns(*_ROOT, span_id=identifiers.of(statements, "statement"))
     parent_phases = _phases(sessions, roots, identifiers)
     executes = parent_phases.filter(_EXECUTES).select(_EXECUTE_SPAN)
     owners = join_executions(roots.select(_OWNER), executes).with_columns(_BELOW)
@@ -209,10 +209,6 @@ def _owned(pairs: pl.DataFrame, identifiers: Identifiers, spans: pl.Series) -> p
         match="match",
         proof="proof",
     )
-
-
-def _roots(statements: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:
-    return statements.with_columns(*_ROOT, span_id=identifiers.of(statements, "statement"))
 
 
 def _phases(sessions: Sessions, owners: pl.DataFrame, identifiers: Identifiers) -> pl.DataFrame:

@@ -122,24 +122,9 @@ _FILES: Final = {
     "first_time": pl.Int64,
 }
 USED: Final = (
-    "pid",
-    "byte_offset",
-    "log_time",
-    "session_line",
-    "local_xid",
-    "gpid",
-    "severity",
-    "kind",
-    "phase",
-    "duration_us",
-    "shard_id",
-    "task_us",
-    "worker_host",
-    "worker_port",
-    "statement_kind",
-    "statement_fingerprint",
-    "values_hash",
-    "other_shards",
+    *("pid", "byte_offset", "log_time", "session_line", "local_xid", "gpid"),
+    *("severity", "kind", "phase", "duration_us", "shard_id", "task_us"),
+    *("worker_host", "worker_port", "statement_kind", "statement_fingerprint", "values_hash", "other_shards"),
 )
 #: Columns of `log_events` that name the file of a record, and its time.
 FILE_COLUMNS: Final = (*_IDENTITY, "log_time")

@@ -91,26 +91,12 @@ def _by_session(events: pl.DataFrame, rows: Indices, backend: Indices) -> Indice
     ends = np.maximum.reduceat(time, first)
     by_time = np.lexsort((line[first], time[first], backend[first]))
     session = np.empty(len(first), np.uint32)
-    session[by_time] = _sessions(
-        backend[first][by_time], line[first][by_time], line[last][by_time], time[first][by_time], ends[by_time]
-    )
+    # A run continues the session before it if its numbers follow, or if it was written meanwhile and fills a gap.
+    first_line = line[first][by_time]
+    opens = changes(backend[first][by_time]) | (first_line == 1)
+    follows = first_line[1:] > line[last][by_time][:-1]
+    meanwhile = time[first][by_time][1:] < ends[by_time][:-1]
+    opens[1:] |= ~(follows | meanwhile)
+    session[by_time] = counted(opens)
     of_record = session[counted(begins) - 1]
     return rows[np.lexsort((line, of_record))]
-
-
-def _sessions(
-    backend: Indices,
-    first_line: NDArray[np.int64],
-    last_line: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> NDArray[np.uint32]:
-    """Number the sessions of runs in order of time: a run continues the session before it, or begins a new one.
-
-    It continues the session if its numbers follow, or if it was written during the session and fills a gap of it.
-    """
-    opens = changes(backend) | (first_line == 1)
-    follows = first_line[1:] > last_line[:-1]
-    meanwhile = begin[1:] < end[:-1]
-    opens[1:] |= ~(follows | meanwhile)
-    return counted(opens)

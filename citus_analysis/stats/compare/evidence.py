@@ -92,10 +92,7 @@ class Evidence:
 
     def p_equivalence(self, margin: float) -> float:
         """The larger p-value of the two one-sided tests against both ends of the margin; nan without an error."""
-        inside = math.log1p(margin) - abs(math.log(self.ratio))
-        if not self.freedom:
-            return math.nan
-        return t_tail(inside / self.error, self.freedom) if self.error else float(inside <= 0)
+        return self._p_within(math.log1p(margin) - abs(math.log(self.ratio)))
 
     def runs_needed(self, margin: float, alpha: float, assurance: float = ASSURANCE) -> int | None:
         """Smallest n per set at which a difference, or equivalence, is shown with the planned power.
@@ -120,7 +117,10 @@ class Evidence:
 
     def p_not_worse(self, margin: float, *, higher_is_better: bool = True) -> float:
         """One-sided test against the end of the margin on which `a` is worse; nan without an error."""
-        inside = math.log1p(margin) + self._gain(higher_is_better)
+        return self._p_within(math.log1p(margin) + self._gain(higher_is_better))
+
+    def _p_within(self, inside: float) -> float:
+        """One-sided test that the log ratio lies within a bound, given how far inside it was measured."""
         if not self.freedom:
             return math.nan
         return t_tail(inside / self.error, self.freedom) if self.error else float(inside <= 0)

@@ -27,7 +27,7 @@ from xml.etree import ElementTree as Xml
 import polars as pl
 
 from citus_analysis.defaults import EXCHANGE_FORMATS, LEVEL, METRIC
-from citus_analysis.errors import UnknownNameError, UsageError
+from citus_analysis.errors import UsageError, require_known
 from citus_analysis.runs.setups import setting_text, stratum_text
 from citus_analysis.stats.compare.gate_results import Gate
 from citus_analysis.stats.compare.run_tables import RunComparison
@@ -73,8 +73,7 @@ def render_comparison(found: RunComparison, kind: str) -> str:
         BenchmarkRuns/system=y 1 20.0 ops/s
         BenchmarkRuns/system=y 1 21.0 ops/s
     """
-    if kind not in _RENDERERS:
-        raise UnknownNameError("format", kind, _RENDERERS)
+    require_known("format", kind, _RENDERERS)
     return _RENDERERS[kind](found)
 
 
@@ -222,8 +221,7 @@ def render_gate(found: Gate, kind: str) -> str:
         >>> print(render_gate(gate(runs, runs), "markdown").splitlines()[0])
         ### 🟢 passed: 1 equivalent (margin 5 %, level 95 %)
     """
-    if kind not in ("markdown", "junit"):
-        raise UnknownNameError("format", kind, ("markdown", "junit"))
+    require_known("format", kind, ("markdown", "junit"))
     if kind == "junit":
         outcome = {"worse": "failure", "undecided": "skipped"}
         said = ["\n".join([c.summary_lines()[0], *c.comparison.warnings]) for c in found.checks]
@@ -350,10 +348,8 @@ def _conbench_unit(metric: str) -> tuple[str, float]:
     """
     seconds = SECONDS_PER_UNIT.get(unit_of(metric) or "")
     if metric != METRIC and seconds is None:
-        raise UsageError(
-            f"Conbench has no unit for {metric}",
-            way_out="it takes throughput_ops_s and times, such as mean_us or p99_us",
-        )
+        way_out = "it takes throughput_ops_s and times, such as mean_us or p99_us"
+        raise UsageError(f"Conbench has no unit for {metric}", way_out=way_out)
     return ("i/s", 1.0) if seconds is None else ("s", seconds)
 
 

@@ -90,10 +90,8 @@ def gate(
     adjusted = compare_many([replace(c, family="gate") for _, c in found], level=level)
     checks = tuple(_check(c, one, level) for (one, _), c in zip(found, adjusted, strict=True) if is_shown(c, one.shown))
     if not checks:
-        raise InsufficientDataError(
-            "candidate and baseline have no configuration in common",
-            way_out="pool the columns in which they differ (--pool), or hold only some equal (--within)",
-        )
+        way_out = "pool the columns in which they differ (--pool), or hold only some equal (--within)"
+        raise InsufficientDataError("candidate and baseline have no configuration in common", way_out=way_out)
     cells = [_unmatched(table, one) for table, one in zip(tables, asked, strict=True)]
     notes = (note for one in asked for note in (*one.notes, *_along(one)))
     return Gate(

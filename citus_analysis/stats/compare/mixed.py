@@ -76,11 +76,6 @@ class _Layout:
         """One column per iteration: 1 for its runs."""
         return np.asarray(self.iteration[:, None] == np.unique(self.iteration)[None, :], dtype=np.float64)
 
-    def is_balanced(self) -> bool:
-        """Whether every iteration has one run of each side."""
-        cells = np.bincount(2 * self.iteration + self.side.astype(np.int64), minlength=2 * self.members.shape[1])
-        return bool((cells == 1).all())
-
 
 def estimate_iterations(a: Floats, b: Floats, iterations: tuple[Floats, Floats]) -> IterationEffect | str:
     """The log ratio of two sets with a random effect per iteration, or the reason to treat the sets as independent.
@@ -112,7 +107,9 @@ def estimate_iterations(a: Floats, b: Floats, iterations: tuple[Floats, Floats])
     p = _p_iterations(layout)
     if not p <= _ALPHA:
         return f"no difference between iterations is shown (F test, p = {p:.2g})"
-    return _closed_form(layout, p) if layout.is_balanced() else _by_reml(layout, p)
+    cells = np.bincount(2 * layout.iteration + layout.side.astype(np.int64), minlength=2 * layout.members.shape[1])
+    balanced = bool((cells == 1).all())  # one run of each set in each iteration
+    return _closed_form(layout, p) if balanced else _by_reml(layout, p)
 
 
 def _p_iterations(layout: _Layout) -> float:

@@ -15,7 +15,7 @@ import polars as pl
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC
-from citus_analysis.errors import InsufficientDataError, UnknownNameError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, require_known
 from citus_analysis.runs import comparability
 from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import refuse_unknown
@@ -205,8 +205,7 @@ def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
         UnknownNameError: a column is missing.
     """
     for name in names:
-        if name not in runs.columns:
-            raise UnknownNameError("column", name, runs.columns)
+        require_known("column", name, runs.columns)
 
 
 def split_selection(

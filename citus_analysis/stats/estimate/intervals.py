@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
 from citus_analysis.stats._validate import Seed, as_sample, check_level, unique
 from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
 from citus_analysis.stats.estimate.bootstrap import bca_interval
@@ -170,8 +170,7 @@ def median_interval(
         5.5 [2, 9] (95 %, order statistics, n = 10)
     """
     sample = as_sample(values, 1)
-    if method not in ("auto", "bca", "order"):
-        raise UnknownNameError("interval method", method, ["auto", "bca", "order"])
+    require_known("interval method", method, ["auto", "bca", "order"])
     if method == "auto" and sample.size < (needed := values_needed(50, level)):
         reason = f"{counted(sample.size, 'value')} cannot bound a median at {level * 100:g} %: at least {needed} can"
         return Interval.absent(float(np.median(sample)), level, sample.size, "order statistics", reason)
@@ -209,8 +208,7 @@ def ratio_interval(
         >>> round(ratio_interval([20, 22, 21], [10, 11, 10.5]).estimate, 6)
         2.0
     """
-    if method not in ("auto", "bca", "t"):
-        raise UnknownNameError("interval method", method, ["auto", "bca", "t"])
+    require_known("interval method", method, ["auto", "bca", "t"])
     numerator, denominator = as_sample(a, 1, "the numerator"), as_sample(b, 1, "the denominator")
     _check_positive(_RATIO, float(numerator.mean()), float(denominator.mean()))
     if method == "bca":

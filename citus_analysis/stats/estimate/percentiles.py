@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError
+from citus_analysis.errors import InsufficientDataError, UsageError, require_known
 from citus_analysis.stats._validate import Seed, as_sample, check_level, check_percentile
 from citus_analysis.stats.estimate._student import binomial_at_most, binomial_quantile, normal_quantile
 from citus_analysis.stats.estimate.bootstrap import bca_interval
@@ -115,8 +115,7 @@ def percentile_interval(
         >>> interval.low, interval.high
         (983.0, 997.0)
     """
-    if method not in _METHODS:
-        raise UnknownNameError("percentile method", method, _METHODS)
+    require_known("percentile method", method, _METHODS)
     sample = np.sort(as_sample(values, 1))
     low, high = percentile_ranks(sample.size, q, level)
     p = check_percentile(q)

@@ -174,12 +174,8 @@ def _of_iteration(rows: pa.RecordBatch, iteration: int | None) -> pa.RecordBatch
     if iteration is None:
         return rows if own.null_count == len(own) else rows.filter(own.is_null())
     named = filled(own, iteration - 1) == iteration
-    return rows if named.all() else rows.filter(_mask(named))
-
-
-def _mask(flags: np.ndarray) -> pa.Array:
-    # pyarrow's own constructor would import pandas.
-    return pl.Series(flags).to_arrow()
+    # pyarrow's own constructor of the mask would import pandas.
+    return rows if named.all() else rows.filter(pl.Series(named).to_arrow())
 
 
 def laid_aside(folder: Path, numbers: Iterator[int], arrays: Arrays) -> Bring:

@@ -34,7 +34,11 @@ class Finished:
 
 def prepare() -> None:
     """Import the modules that every report needs while the calling process looks at the dataset."""
-    _be_silent()
+    # Messages of libraries would appear on the user's terminal; errors come back as values.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
     from citus_analysis.dataset.query.access import keep_open
 
     keep_open()
@@ -44,14 +48,6 @@ def prepare() -> None:
     import citus_analysis.report.engine.html
     import citus_analysis.report.engine.page
     import citus_analysis.report.page_parts  # noqa: F401
-
-
-def _be_silent() -> None:
-    """Discard messages of libraries, which would appear on the user's terminal; errors come back as values."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 def open_ahead(dataset: Path | str) -> list[str]:

@@ -106,10 +106,8 @@ def _wait(connection: sql.Connection, job: int) -> float:
         if state == "finished":
             return seconds
         if state in _ENDED:
-            raise RunnerError(
-                f"Citus' rebalance job {job} {state}: {message or 'no message'}",
-                way_out="check the coordinator's log, or set target.growth: refill",
-            )
+            way_out = "check the coordinator's log, or set target.growth: refill"
+            raise RunnerError(f"Citus' rebalance job {job} {state}: {message or 'no message'}", way_out=way_out)
         time.sleep(_POLL_S)
 
 

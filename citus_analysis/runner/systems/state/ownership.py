@@ -50,20 +50,19 @@ class ClusterLock:
         self.release()
         with ExitStack() as session:
             connection = session.enter_context(sql.connect(self._node, database=self._database, user=self._user))
-            _keep_idle_session(connection)
-            self._take(connection)
+            known = sql.query(connection, "SELECT 1 FROM pg_settings WHERE name = 'idle_session_timeout'")
+            if known:
+                sql.query(connection, "SET idle_session_timeout = 0")
+            sql.query(connection, "SELECT set_config('lock_timeout', %s, false)", f"{_PATIENCE_S}s")
+            try:
+                sql.query(connection, "SELECT pg_advisory_lock(%s, %s)", *_KEY)
+            except psycopg.errors.LockNotAvailable as error:
+                raise ClusterInUseError(
+                    f"another experiment uses database {self._database} on {self._node.host}:{self._node.port}"
+                    f"{_holder(connection)}",
+                    way_out="wait for it, or name another database in target.database",
+                ) from error
             self._connection, self._session = connection, session.pop_all()
-
-    def _take(self, connection: sql.Connection) -> None:
-        sql.query(connection, "SELECT set_config('lock_timeout', %s, false)", f"{_PATIENCE_S}s")
-        try:
-            sql.query(connection, "SELECT pg_advisory_lock(%s, %s)", *_KEY)
-        except psycopg.errors.LockNotAvailable as error:
-            raise ClusterInUseError(
-                f"another experiment uses database {self._database} on {self._node.host}:{self._node.port}"
-                f"{_holder(connection)}",
-                way_out="wait for it, or name another database in target.database",
-            ) from error
 
     def release(self) -> None:
         """Release the lock."""
@@ -95,12 +94,6 @@ def claim_table(connection: sql.Connection, *, replace: bool) -> None:
             way_out="pass --replace-table to have it dropped, or name another database in target.database",
         )
     sql.drop_table(connection)
-
-
-def _keep_idle_session(connection: sql.Connection) -> None:
-    known = sql.query(connection, "SELECT 1 FROM pg_settings WHERE name = 'idle_session_timeout'")
-    if known:
-        sql.query(connection, "SET idle_session_timeout = 0")
 
 
 def _answers(connection: sql.Connection) -> bool:

@@ -41,10 +41,8 @@ def check_settable(connection: sql.Connection, node: Node, names: Collection[str
     )
     contexts = {str(name): str(context) for name, context in rows}
     if unknown := sorted(set(_lower(names)) - set(contexts)):
-        raise RunnerError(
-            f"node {node.name} has no setting {', '.join(unknown)}",
-            way_out="correct matrix.settings, or load its library",
-        )
+        way_out = "correct matrix.settings, or load its library"
+        raise RunnerError(f"node {node.name} has no setting {', '.join(unknown)}", way_out=way_out)
     at_start = sorted(name for name, context in contexts.items() if context in ("postmaster", "internal"))
     if at_start:
         raise RunnerError(

@@ -97,31 +97,23 @@ def make_distributed_table(connection: sql.Connection, *, shard_count: int, grou
         RunnerError: there are fewer shards than groups, or Citus placed the shards elsewhere.
     """
     if shard_count < len(groups):
-        raise RunnerError(
-            f"{shard_count} shards cannot be distributed over {len(groups)} workers",
-            way_out="set target.shard_count to at least the number of workers",
-        )
+        way_out = "set target.shard_count to at least the number of workers"
+        raise RunnerError(f"{shard_count} shards cannot be distributed over {len(groups)} workers", way_out=way_out)
     is_unfit = spread_problem(read_placements(connection), shard_count=shard_count, groups=groups) is not None
     if is_unfit:
         sql.drop_table(connection)
         sql.make_table(connection)
-        _distribute(connection, shard_count)
-    if problem := spread_problem(read_placements(connection), shard_count=shard_count, groups=groups):
-        raise RunnerError(
-            f"the table {TABLE} is not as the experiment asks: {problem}",
-            way_out="compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator",
+        # Without colocate_with, Citus would use the placements of another table with the same shard count.
+        sql.query(
+            connection,
+            "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s, colocate_with := 'none')",
+            f"public.{TABLE}",
+            shard_count,
         )
+    if problem := spread_problem(read_placements(connection), shard_count=shard_count, groups=groups):
+        way_out = "compare pg_dist_node.shouldhaveshards and pg_dist_placement on the coordinator"
+        raise RunnerError(f"the table {TABLE} is not as the experiment asks: {problem}", way_out=way_out)
     return is_unfit
-
-
-def _distribute(connection: sql.Connection, shard_count: int) -> None:
-    # Without colocate_with, Citus would use the placements of another table with the same shard count.
-    sql.query(
-        connection,
-        "SELECT create_distributed_table(%s, 'ycsb_key', shard_count := %s, colocate_with := 'none')",
-        f"public.{TABLE}",
-        shard_count,
-    )
 
 
 def _listed(groups: Collection[int]) -> str:

@@ -31,7 +31,14 @@ def probe_task_level(connection: sql.Connection, relation: str | None = TABLE) -
         connection: connection to the coordinator; a row of the table is read.
         relation: a distributed table; None: any distributed table.
     """
-    read = _read_of(connection, relation)
+    found = sql.query(
+        connection,
+        "SELECT nspname, relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid "
+        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE partmethod = 'h' AND coalesce(logicalrelid = to_regclass(%s), true) ORDER BY 1, 2 LIMIT 1",
+        relation and f"public.{relation}",
+    )
+    read = _READ.format(composing.Identifier(*found[0])) if found else None
     if read is None:
         return None
 
@@ -46,17 +53,6 @@ def probe_task_level(connection: sql.Connection, relation: str | None = TABLE) -
         finally:
             sql.query(connection, "RESET client_min_messages")
     return None
-
-
-def _read_of(connection: sql.Connection, relation: str | None) -> composing.Composed | None:
-    found = sql.query(
-        connection,
-        "SELECT nspname, relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid "
-        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-        "WHERE partmethod = 'h' AND coalesce(logicalrelid = to_regclass(%s), true) ORDER BY 1, 2 LIMIT 1",
-        relation and f"public.{relation}",
-    )
-    return _READ.format(composing.Identifier(*found[0])) if found else None
 
 
 def level_of(monitor: Monitor, probed: TaskLevel | None) -> TaskLevel:
