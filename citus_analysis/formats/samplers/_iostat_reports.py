@@ -28,7 +28,7 @@ def cpu_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame
     frames = []
     for (header,), group in rows.group_by("header", maintain_order=True):
         printed = [token.lstrip("%") for token in str(header).split()[1:]]
-        wanted = {index: (CPU[name], 1.0) for index, name in enumerate(printed) if name in CPU}
+        wanted = {index: CPU[name] for index, name in enumerate(printed) if name in CPU}
         frames.append(_numbers(group, wanted, split, count=len(printed), named=False))
     if not frames:
         return pl.DataFrame(), lines.with_columns(reason=pl.lit(None, pl.String))

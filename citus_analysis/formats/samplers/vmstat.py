@@ -184,7 +184,7 @@ def _begins_further_run(samples: pl.DataFrame, headers: pl.Series) -> pl.Series:
 def _tables(samples: pl.DataFrame, style: Style) -> dict[str, pl.DataFrame]:
     first = (pl.col("sample") == 0) | pl.col("further")
     fields = samples.with_columns(since_boot=first & style.first_report, sampler=pl.lit("vmstat")).drop("further")
-    cpu = [name for name in CPU.values() if name in fields.columns]
+    cpu = [name for name, _ in CPU.values() if name in fields.columns]
     shared = ("sample", "sample_time", "since_boot", "byte_offset")
     return {
         "vm_samples": fields.drop(*cpu, "sampler"),
