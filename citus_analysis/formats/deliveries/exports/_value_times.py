@@ -94,7 +94,7 @@ def _of_stamps(values: pa.StringArray) -> Integers:
     texts = pl.Series("text", values)
     stamps = texts.str.to_datetime(_ZONED, time_unit="ns", time_zone="UTC", strict=False)
     if stamps.null_count():
-        text = pl.col("text").str.replace(r"(?i) ?(?:Z|UTC|GMT)$", "+00").str.replace(" ", "T", literal=True)
+        text = pl.col("text").str.replace(r"(?i) ?(?:Z|UTC|GMT)$", "+00").str.replace("^(.{10}) ", "${1}T")
         text = text.str.replace(" ", "", literal=True).str.replace(",", ".", literal=True)
         zoned = text.str.to_datetime(_ZONED, time_unit="ns", time_zone="UTC", strict=False)
         local = text.str.to_datetime(_LOCAL, time_unit="ns", strict=False).dt.replace_time_zone("UTC")
