@@ -34,8 +34,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, accounted
-from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, MEASURES, accounted
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL

@@ -40,11 +40,12 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._go_values import JSON, Styles, as_columns, printed_values
+from citus_analysis.formats.clients._go_values import JSON, METRIC, Styles, as_columns, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import (
     MAX_CLIENTS,
     MAX_COUNT,
+    MEASURES,
     NUMBER,
     accounted,
     contradictions,
@@ -54,7 +55,6 @@ from citus_analysis.formats.clients._report_lines import (
     whole_of,
 )
 from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
-from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
@@ -84,14 +84,6 @@ _KINDS: Final = {
     "finished": rf"^Run finished, takes {_DURATION}$",
     "latency": RAW,
     "error": r"^operation err: |^(?:panic|fatal error): |^create db .* failed |^totalOpCount\(",
-}
-_NAMES: Final = {
-    "Takes": "RunTime",
-    "Count": "Operations",
-    "OPS": "Throughput",
-    "Avg": "AverageLatency",
-    "Min": "MinLatency",
-    "Max": "MaxLatency",
 }
 #: YCSB's name of a section.
 _SECTION_NAME: Final = (
@@ -232,10 +224,9 @@ class _Report:
     def _metrics(self, measured: pl.DataFrame) -> pl.DataFrame:
         for section, name, value in measured.select("section", "name", "value").iter_rows():
             self._summary.setdefault((section, name), value)
-        name = pl.col("name").replace(_NAMES)
         return measured.filter((pl.col("section") != OVERALL) | pl.col("name").is_in(["Takes", "OPS"])).select(
             "section",
-            metric=pl.when(name.str.ends_with("th")).then(name + "PercentileLatency").otherwise(name),
+            metric=METRIC,
             unit=pl.when(pl.col("name") == "OPS").then(pl.lit("ops/sec")).otherwise("unit"),
             value="value",
         )

@@ -11,6 +11,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.schema import TABLES
 
 #: Printed column -> column of the schema, and the factor that converts its unit.
@@ -26,7 +27,7 @@ def places(columns: str, factor: float = 1.0) -> dict[str, tuple[str, float]]:
         >>> places("rkB/s=read_kb_s wkB/s=write_kb_s")["wkB/s"]
         ('write_kb_s', 1.0)
     """
-    return {printed: (column, factor) for printed, _, column in (pair.partition("=") for pair in columns.split())}
+    return {printed: (column, factor) for printed, column in name_pairs(columns).items()}
 
 
 CPU: Final[Places] = places(

@@ -32,7 +32,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.clients._report_lines import MEASURES
 from citus_analysis.formats.clients.ycsb._parser import Parser
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Content
