@@ -1,6 +1,6 @@
 """The state of a backend and its statements while records are assembled: `python_assembly.py`.
 
-Their members are those of the structures in `compiled/layout.py`.
+Their members are those of the structures in `native/layout.h`.
 """
 
 from __future__ import annotations
