@@ -102,13 +102,11 @@ class Benchbase(Format):
 
     name: ClassVar[str] = "benchbase"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = (
-        *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
-    )
-    noise: ClassVar[str] = "the header of CSV files"
-    dropped: ClassVar[str] = "of windows: all columns but requests, throughput and latencies"
+    tables = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram")
+    noise = "the header of CSV files"
+    dropped = "of windows: all columns but requests, throughput and latencies"
     measures: ClassVar[Mapping[str, str]] = {**_LATENCIES, "Measured Requests": "operations"}
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(
             b"{",
             rb"\s*\"(?:(?:Start|Current) [Tt]imestamp|Elapsed Time|Benchmark Type|DBMS |scalefactor)[^\"]*\"\s*:",

@@ -172,8 +172,8 @@ class CommandOutput(Format):
 
     name: ClassVar[str] = "command_output"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series")
-    noise: ClassVar[str] = "lines that match no expression of the heading"
+    tables = ("clients", "client_metrics", "client_series")
+    noise = "lines that match no expression of the heading"
     measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:

@@ -99,11 +99,11 @@ class GoTpc(Format):
 
     name: ClassVar[str] = "go_tpc"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
-    noise: ClassVar[str] = "blank lines, frames and headings of tables, progress of `prepare`"
-    dropped: ClassVar[str] = "of intervals: the sum of the latencies, and the interval's length"
+    tables = ("clients", "client_metrics", "client_series", "client_errors")
+    noise = "blank lines, frames and headings of tables, progress of `prepare`"
+    dropped = "of intervals: the sum of the latencies, and the interval's length"
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(b"20", rb"[0-9/]{8} [0-9:]{8} maxprocs: "),
         Opening(b"[Current] ", stage=1, repeats=True, continues=True),
         Opening(b"Finished", rb"\r?$", stage=2, continues=True),

@@ -102,16 +102,14 @@ class GoYcsb(Format):
 
     name: ClassVar[str] = "go_ycsb"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = (
-        *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "client_errors"),
-    )
-    noise: ClassVar[str] = (
+    tables = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "client_errors")
+    noise = (
         "blank lines, the frame around the properties, `Using request distribution ...`, the header of raw latencies, "
         "and their lines of `TOTAL`, which repeat those of the operations"
     )
-    dropped: ClassVar[str] = "of intervals: rates and latencies, which count from the start of the run"
+    dropped = "of intervals: rates and latencies, which count from the start of the run"
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(b"Using request distribution '"),
         Opening(b"***************** properties *****************", stage=1),
         Opening(b"Run finished, takes ", stage=2, continues=True),

@@ -128,15 +128,13 @@ class Sysbench(Format):
 
     name: ClassVar[str] = "sysbench"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = (
-        *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
-    )
-    noise: ClassVar[str] = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
-    dropped: ClassVar[str] = "of intervals: the number of threads, which is that of the client"
+    tables = ("clients", "client_metrics", "client_series", "client_histogram", "client_errors")
+    noise = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
+    dropped = "of intervals: the number of threads, which is that of the client"
     measures: ClassVar[Mapping[str, str]] = measures_named(
         "avg|min|max", "{}th percentile", operations="transactions|total number of events"
     )
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
         Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
         Opening(b"Threads started!", stage=2, continues=True),

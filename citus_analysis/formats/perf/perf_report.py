@@ -62,9 +62,9 @@ class PerfReport(Format):
 
     name: ClassVar[str] = "perf_report"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
-    noise: ClassVar[str] = "comments and empty lines"
-    openings: ClassVar[tuple[Opening, ...]] = (Opening(b"# To display the perf.data header info"),)
+    tables = ("perf_symbols", "perf_stacks")
+    noise = "comments and empty lines"
+    openings = (Opening(b"# To display the perf.data header info"),)
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the comment lines that name the event and the columns."""

@@ -36,7 +36,7 @@ class IostatJson(SysstatJson):
 
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
+    tables = ("cpu_samples", "device_samples")
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""

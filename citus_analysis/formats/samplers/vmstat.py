@@ -36,7 +36,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
+from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT
 from citus_analysis.formats.reading.lines import (
     accounted,
     beginning,
@@ -77,10 +77,10 @@ class Vmstat(Format):
 
     name: ClassVar[str] = "vmstat"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
-    noise: ClassVar[str] = "title and header lines, empty lines, comments of ExaWatcher"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
-    openings: ClassVar[tuple[Opening, ...]] = (
+    tables = ("vm_samples", "cpu_samples")
+    noise = "title and header lines, empty lines, comments of ExaWatcher"
+    options = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
+    openings = (
         Opening(b"procs", rb"\s?-+\s*-*memory|procs\s+memory", repeats=True),
         Opening(b"--procs--", rb"\s*-*memory", repeats=True),
     )

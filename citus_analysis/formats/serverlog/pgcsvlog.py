@@ -25,7 +25,7 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.serverlog._details import DETAILS, with_details
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
@@ -113,8 +113,8 @@ class PgCsvLog(ServerLog):
 
     name: ClassVar[str] = "pgcsvlog"
     version: ClassVar[int] = 9
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("log_events", "checkpoints", "plans", "plan_nodes")
+    options = (TIMEZONE,)
     rows: ClassVar[RowHeads] = _HEADS
     tails: ClassVar[tuple[tuple[str, str], ...]] = ((_TAIL, "csv"), (_LOOSE_TAIL, "loose_csv"))
 

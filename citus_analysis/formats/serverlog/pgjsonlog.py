@@ -24,7 +24,7 @@ from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
 from citus_analysis.formats.api.name_pairs import name_pairs
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, stretches
 from citus_analysis.formats.reading.texts_between import lines_of
 from citus_analysis.formats.serverlog._details import DETAILS, with_details
@@ -81,9 +81,9 @@ class PgJsonLog(ServerLog):
 
     name: ClassVar[str] = "pgjsonlog"
     version: ClassVar[int] = 11
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
-    noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("log_events", "checkpoints", "plans", "plan_nodes")
+    noise = "blank lines; messages of CloudNativePG's own programs"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """High if one of the first lines is an object with a severity and a message."""

@@ -28,7 +28,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.name_pairs import name_pairs
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.csv_records import (
     Records,
     header_of,
@@ -53,9 +53,9 @@ class Activity(Format):
 
     name: ClassVar[str] = "activity"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("activity_samples",)
-    noise: ClassVar[str] = "the header, also where it is repeated"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("activity_samples",)
+    noise = "the header, also where it is repeated"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header has a time and a combination of columns that no other view of PostgreSQL has."""

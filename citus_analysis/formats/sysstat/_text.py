@@ -14,7 +14,6 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs, with_reasons
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, first_report_option
@@ -99,9 +98,9 @@ def _begins(lines: pl.DataFrame) -> bool:
 class SysstatText(Format):
     """A text of a tool of sysstat, whose name is the format's."""
 
-    noise: ClassVar[str] = _NOISE
+    noise = _NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
+    openings = (SYSSTAT_BANNER,)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the text, in pieces of whole lines."""

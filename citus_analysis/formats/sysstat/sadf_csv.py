@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.lines import (
     UNTERMINATED,
     accounted,
@@ -62,11 +62,9 @@ class SadfCsv(Format):
 
     name: ClassVar[str] = "sadf_csv"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = (
-        *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
-    )
-    noise: ClassVar[str] = "headers, comments, restarts, empty lines, and reports without a table"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples")
+    noise = "headers, comments, restarts, empty lines, and reports without a table"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header, at the beginning or after a restart."""

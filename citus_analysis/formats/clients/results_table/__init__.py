@@ -61,8 +61,8 @@ class ResultsTable(Format):
 
     name: ClassVar[str] = "results_table"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("stated_runs", "clients", "client_metrics")
-    noise: ClassVar[str] = "the header, empty lines, comments above the header"
+    tables = ("stated_runs", "clients", "client_metrics")
+    noise = "the header, empty lines, comments above the header"
     measures: ClassVar[Mapping[str, str]] = measures_named(
         "AverageLatency|MinLatency|MaxLatency", "p{}", "50 90 95 99 99.9"
     )
