@@ -69,7 +69,7 @@ native:
 	  echo "native: $$compiler has no warning"; \
 	done
 
-# The header that the scanner shares with Python, after a change of the schema or of _layout.py.
+# The header that the scanner shares with Python, after a change of the schema or of the header's structures.
 layout: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -c "from citus_analysis.formats.serverlog.pglog.compiled.layout import layout_header; print(layout_header(), end='')" \
 	  >$(NATIVE)/layout.h.new && mv $(NATIVE)/layout.h.new $(NATIVE)/layout.h

@@ -114,7 +114,7 @@ class StudyConfig(Format):
 
     name: ClassVar[str] = "config"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("settings", "nodes")
+    tables = ("settings", "nodes")
 
     def detect(self, name: str, head: bytes) -> float:
         """By file name: the content of a YAML file does not identify it."""

@@ -32,8 +32,8 @@ class PgDistNode(Format):
 
     name: ClassVar[str] = "pg_dist_node"
     version: ClassVar[int] = 2
-    noise: ClassVar[str] = "the header"
-    tables: ClassVar[tuple[str, ...]] = ("nodes",)
+    noise = "the header"
+    tables = ("nodes",)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header names both ids of a node."""

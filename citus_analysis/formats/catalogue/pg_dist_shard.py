@@ -32,8 +32,8 @@ class PgDistShard(Format):
 
     name: ClassVar[str] = "pg_dist_shard"
     version: ClassVar[int] = 2
-    noise: ClassVar[str] = "the header"
-    tables: ClassVar[tuple[str, ...]] = ("shards",)
+    noise = "the header"
+    tables = ("shards",)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header names a relation and its shard."""

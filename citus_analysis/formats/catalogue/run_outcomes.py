@@ -43,8 +43,8 @@ class RunOutcomes(Format):
 
     name: ClassVar[str] = "run_outcomes"
     version: ClassVar[int] = 3
-    noise: ClassVar[str] = "the header"
-    tables: ClassVar[tuple[str, ...]] = ("outcomes",)
+    noise = "the header"
+    tables = ("outcomes",)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header is the runner's."""

@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.clients._report_lines import NUMBER
 
 _TEXT: Final = r'"[^"\\{}]{0,100}"'
@@ -21,6 +22,17 @@ _OBJECT: Final = rf"\{{{_PAIR}(?:,{_PAIR})*\}}"
 JSON: Final = rf"^\[{_OBJECT}(?:,{_OBJECT})*\]$"
 _LABELS: Final = {"prefix": "Prefix", "section": "Operation"}
 _UNIT: Final = r"\(([mu]?s)\)$"
+
+
+_NAMES: Final = name_pairs(
+    "Takes=RunTime Count=Operations OPS=Throughput Avg=AverageLatency Min=MinLatency Max=MaxLatency"
+)
+#: YCSB's name of a value.
+METRIC: Final = (
+    pl.when(pl.col("name").str.ends_with("th"))
+    .then(pl.col("name") + "PercentileLatency")
+    .otherwise(pl.col("name").replace(_NAMES))
+)
 
 
 @dataclass(frozen=True)

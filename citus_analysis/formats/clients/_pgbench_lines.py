@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.clients._report_lines import contradictions
 from citus_analysis.units import US_PER_MS
 
@@ -171,12 +172,9 @@ def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 #: Columns of `client_series` by the word after their number.
-_COUNTED: Final = {
-    "failed_operations": "failed",
-    "skipped_operations": "skipped",
-    "retried_operations": "retried",
-    "retries": "retries",
-}
+_COUNTED: Final = name_pairs(
+    "failed_operations=failed skipped_operations=skipped retried_operations=retried retries=retries"
+)
 
 
 def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:

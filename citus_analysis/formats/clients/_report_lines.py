@@ -168,3 +168,37 @@ def contradictions(totals: Iterable[Total]) -> str | None:
 def _exact(value: float) -> str:
     """All digits of a count; digits that matter of another number."""
     return f"{value:.0f}" if float(value).is_integer() else readable(value)
+
+
+def measures_named(
+    latencies: str, percentile: str, percentiles: str = "50 90 95 99", *, operations: str = ""
+) -> dict[str, str]:
+    """Columns by the names that a tool gives the mean, the minimum, the maximum, percentiles and numbers of operations.
+
+    Args:
+        latencies: names of the mean, the minimum and the maximum, divided by `|`.
+        percentile: name of a percentile, with `{}` in the place of its number.
+        percentiles: their numbers.
+        operations: names of the number of operations, divided by `|`.
+
+    Example:
+        >>> measures_named("avg|min|max", "p{}", "50 99.9", operations="count")["p99.9"]
+        'p999_us'
+    """
+    counted = dict.fromkeys(filter(None, operations.split("|")), "operations")
+    measured = zip(latencies.split("|"), ("mean_us", "min_us", "max_us"), strict=True)
+    numbers = {percentile.format(one): f"p{one.replace('.', '')}_us" for one in percentiles.split()}
+    return {**counted, **dict(measured), **numbers}
+
+
+#: Measures of YCSB and its forks.
+MEASURES: Final = {
+    **measures_named(
+        "AverageLatency|MinLatency|MaxLatency",
+        "{}thPercentileLatency",
+        "50 90 95 99 99.9",
+        operations="Operations|Total Operations",
+    ),
+    **measures_named("Average|Min|Max", "p{}", "50 90 95 99 99.9"),
+    "99.9PercentileLatency": "p999_us",
+}

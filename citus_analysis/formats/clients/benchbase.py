@@ -52,6 +52,7 @@ from citus_analysis.formats.clients._report_lines import (
     accounted,
     contradictions,
     count_of,
+    measures_named,
     whole_of,
 )
 from citus_analysis.formats.reading.latency_counts import LatencyCounts
@@ -82,18 +83,15 @@ _WARM_UP_FACTOR: Final = 3.0
 _UNKNOWN: Final = "not a line of this file of BenchBase"
 _TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
 #: Headings of a window -> column of `client_series`.
+_LATENCIES: Final = measures_named(
+    "Average Latency|Minimum Latency|Maximum Latency", "{}th Percentile Latency", "90 95 99"
+) | {"Median Latency": "p50_us"}
 _COLUMNS: Final = {
+    **_LATENCIES,
+    "25th Percentile Latency": "p25_us",
+    "75th Percentile Latency": "p75_us",
     "Requests": "operations",
     "Throughput": "throughput_ops_s",
-    "Average Latency": "mean_us",
-    "Minimum Latency": "min_us",
-    "Maximum Latency": "max_us",
-    "25th Percentile Latency": "p25_us",
-    "Median Latency": "p50_us",
-    "75th Percentile Latency": "p75_us",
-    "95th Percentile Latency": "p95_us",
-    "90th Percentile Latency": "p90_us",
-    "99th Percentile Latency": "p99_us",
 }
 _UNITS: Final = {"microseconds": "us", "milliseconds": "ms", "millisecond": "ms", "nanoseconds": "ns", "seconds": "s"}
 _HEADING: Final = re.compile(r"^(.*?)(?: \(([a-z/]+)\))?$")
@@ -104,22 +102,11 @@ class Benchbase(Format):
 
     name: ClassVar[str] = "benchbase"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = (
-        *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram"),
-    )
-    noise: ClassVar[str] = "the header of CSV files"
-    dropped: ClassVar[str] = "of windows: all columns but requests, throughput and latencies"
-    measures: ClassVar[Mapping[str, str]] = {
-        "Measured Requests": "operations",
-        "Average Latency": "mean_us",
-        "Minimum Latency": "min_us",
-        "Maximum Latency": "max_us",
-        "Median Latency": "p50_us",
-        "90th Percentile Latency": "p90_us",
-        "95th Percentile Latency": "p95_us",
-        "99th Percentile Latency": "p99_us",
-    }
-    openings: ClassVar[tuple[Opening, ...]] = (
+    tables = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram")
+    noise = "the header of CSV files"
+    dropped = "of windows: all columns but requests, throughput and latencies"
+    measures: ClassVar[Mapping[str, str]] = {**_LATENCIES, "Measured Requests": "operations"}
+    openings = (
         Opening(
             b"{",
             rb"\s*\"(?:(?:Start|Current) [Tt]imestamp|Elapsed Time|Benchmark Type|DBMS |scalefactor)[^\"]*\"\s*:",

@@ -35,7 +35,7 @@ class BenchbaseSettings(Format):
 
     name: ClassVar[str] = "benchbase_settings"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("settings",)
+    tables = ("settings",)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the settings that every server has, and the elements of every configuration."""

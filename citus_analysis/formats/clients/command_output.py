@@ -34,8 +34,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, accounted
-from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, MEASURES, accounted
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
@@ -173,8 +172,8 @@ class CommandOutput(Format):
 
     name: ClassVar[str] = "command_output"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series")
-    noise: ClassVar[str] = "lines that match no expression of the heading"
+    tables = ("clients", "client_metrics", "client_series")
+    noise = "lines that match no expression of the heading"
     measures: ClassVar[Mapping[str, str]] = MEASURES
 
     def detect(self, name: str, head: bytes) -> float:

@@ -33,10 +33,12 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._go_values import JSON, Styles, as_columns, printed_values
+from citus_analysis.formats.clients._go_values import JSON, METRIC, Styles, as_columns, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import (
+    MEASURES,
     NUMBER,
     accounted,
     contradictions,
@@ -45,7 +47,6 @@ from citus_analysis.formats.clients._report_lines import (
     pieces_of,
     times_seen,
 )
-from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import FAILED, OVERALL, is_counted_once
@@ -80,27 +81,8 @@ _KINDS: Final = {
     "continuation": r"^\s+\S|^VALUES \(",
 }
 _SIGNS: Final = tuple(_KINDS[kind] for kind in ("total_json", "plain", "table", "json", "total"))
-_NAMES: Final = {
-    "Takes": "RunTime",
-    "Count": "Operations",
-    "Avg": "AverageLatency",
-    "Max": "MaxLatency",
-    "50th": "50thPercentileLatency",
-    "90th": "90thPercentileLatency",
-    "95th": "95thPercentileLatency",
-    "99th": "99thPercentileLatency",
-    "99.9th": "99.9thPercentileLatency",
-}
 _TOTALS: Final = {"tpmC": "1/min", "tpmTotal": "1/min", "efficiency": "%"}
-_SERIES: Final = {
-    "Avg": "mean_us",
-    "Max": "max_us",
-    "50th": "p50_us",
-    "90th": "p90_us",
-    "95th": "p95_us",
-    "99th": "p99_us",
-    "99.9th": "p999_us",
-}
+_SERIES: Final = name_pairs("Avg=mean_us Max=max_us 50th=p50_us 90th=p90_us 95th=p95_us 99th=p99_us 99.9th=p999_us")
 #: With `--ignore-error`, some failures are printed but not counted.
 _FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
 _UNKNOWN: Final = "not a line of go-tpc"
@@ -117,11 +99,11 @@ class GoTpc(Format):
 
     name: ClassVar[str] = "go_tpc"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
-    noise: ClassVar[str] = "blank lines, frames and headings of tables, progress of `prepare`"
-    dropped: ClassVar[str] = "of intervals: the sum of the latencies, and the interval's length"
+    tables = ("clients", "client_metrics", "client_series", "client_errors")
+    noise = "blank lines, frames and headings of tables, progress of `prepare`"
+    dropped = "of intervals: the sum of the latencies, and the interval's length"
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(b"20", rb"[0-9/]{8} [0-9:]{8} maxprocs: "),
         Opening(b"[Current] ", stage=1, repeats=True, continues=True),
         Opening(b"Finished", rb"\r?$", stage=2, continues=True),
@@ -214,7 +196,7 @@ class _Report:
     def _metrics(self, printed: pl.DataFrame) -> pl.DataFrame:
         for section, name, value in printed.select("section", "name", "value").iter_rows():
             self._summary.setdefault((section, name), value)
-        return printed.select("section", "unit", "value", metric=pl.col("name").replace(_NAMES))
+        return printed.select("section", "unit", "value", metric=METRIC)
 
 
 def _totals(good: pl.DataFrame) -> pl.DataFrame:

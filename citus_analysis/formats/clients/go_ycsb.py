@@ -40,11 +40,12 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._go_values import JSON, Styles, as_columns, printed_values
+from citus_analysis.formats.clients._go_values import JSON, METRIC, Styles, as_columns, printed_values
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import (
     MAX_CLIENTS,
     MAX_COUNT,
+    MEASURES,
     NUMBER,
     accounted,
     contradictions,
@@ -54,7 +55,6 @@ from citus_analysis.formats.clients._report_lines import (
     whole_of,
 )
 from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
-from citus_analysis.formats.clients.ycsb._measures import MEASURES
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
@@ -85,14 +85,6 @@ _KINDS: Final = {
     "latency": RAW,
     "error": r"^operation err: |^(?:panic|fatal error): |^create db .* failed |^totalOpCount\(",
 }
-_NAMES: Final = {
-    "Takes": "RunTime",
-    "Count": "Operations",
-    "OPS": "Throughput",
-    "Avg": "AverageLatency",
-    "Min": "MinLatency",
-    "Max": "MaxLatency",
-}
 #: YCSB's name of a section.
 _SECTION_NAME: Final = (
     pl.col("section")
@@ -110,16 +102,14 @@ class GoYcsb(Format):
 
     name: ClassVar[str] = "go_ycsb"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = (
-        *("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "client_errors"),
-    )
-    noise: ClassVar[str] = (
+    tables = ("clients", "client_metrics", "client_series", "client_latencies", "client_histogram", "client_errors")
+    noise = (
         "blank lines, the frame around the properties, `Using request distribution ...`, the header of raw latencies, "
         "and their lines of `TOTAL`, which repeat those of the operations"
     )
-    dropped: ClassVar[str] = "of intervals: rates and latencies, which count from the start of the run"
+    dropped = "of intervals: rates and latencies, which count from the start of the run"
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(b"Using request distribution '"),
         Opening(b"***************** properties *****************", stage=1),
         Opening(b"Run finished, takes ", stage=2, continues=True),
@@ -232,10 +222,9 @@ class _Report:
     def _metrics(self, measured: pl.DataFrame) -> pl.DataFrame:
         for section, name, value in measured.select("section", "name", "value").iter_rows():
             self._summary.setdefault((section, name), value)
-        name = pl.col("name").replace(_NAMES)
         return measured.filter((pl.col("section") != OVERALL) | pl.col("name").is_in(["Takes", "OPS"])).select(
             "section",
-            metric=pl.when(name.str.ends_with("th")).then(name + "PercentileLatency").otherwise(name),
+            metric=METRIC,
             unit=pl.when(pl.col("name") == "OPS").then(pl.lit("ops/sec")).otherwise("unit"),
             value="value",
         )

@@ -115,14 +115,14 @@ class Pgbench(Format):
 
     name: ClassVar[str] = "pgbench"
     version: ClassVar[int] = 8
-    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
-    noise: ClassVar[str] = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
+    tables = ("clients", "client_metrics", "client_series", "client_errors")
+    noise = "blank lines, `starting vacuum...`, the steps of `pgbench -i` and its notices, headings"
     measures: ClassVar[Mapping[str, str]] = {
         "number of transactions actually processed": "operations",
         "transactions": "operations",
         "latency average": "mean_us",
     }
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         # `pgbench -i`.
         Opening(b"dropping old tables..."),
         Opening(b"creating tables...", stage=1),

@@ -80,9 +80,9 @@ class PgbenchLog(Format):
 
     name: ClassVar[str] = "pgbench_log"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = ("client_latencies", "client_series")
-    noise: ClassVar[str] = "the header of the exported summary"
-    dropped: ClassVar[str] = "of transactions: lag and retries; of intervals: squares and extremes of the lag"
+    tables = ("client_latencies", "client_series")
+    noise = "the header of the exported summary"
+    dropped = "of transactions: lag and retries; of intervals: squares and extremes of the lag"
 
     def detect(self, name: str, head: bytes) -> float:
         """High if every whole line of the head has the form of one of the logs, lower if only most have."""

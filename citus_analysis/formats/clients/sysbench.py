@@ -51,7 +51,15 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, accounted, count_of, judged, pieces_of, times_seen
+from citus_analysis.formats.clients._report_lines import (
+    MAX_CLIENTS,
+    accounted,
+    count_of,
+    judged,
+    measures_named,
+    pieces_of,
+    times_seen,
+)
 from citus_analysis.formats.clients._sysbench_hooks import FRAME, HOOK_SERIES, hook_reports, hook_values
 from citus_analysis.formats.clients._sysbench_hooks import KINDS as HOOK_KINDS
 from citus_analysis.formats.reading.lines import line_frame
@@ -120,23 +128,13 @@ class Sysbench(Format):
 
     name: ClassVar[str] = "sysbench"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = (
-        *("clients", "client_metrics", "client_series", "client_histogram", "client_errors"),
+    tables = ("clients", "client_metrics", "client_series", "client_histogram", "client_errors")
+    noise = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
+    dropped = "of intervals: the number of threads, which is that of the client"
+    measures: ClassVar[Mapping[str, str]] = measures_named(
+        "avg|min|max", "{}th percentile", operations="transactions|total number of events"
     )
-    noise: ClassVar[str] = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
-    dropped: ClassVar[str] = "of intervals: the number of threads, which is that of the client"
-    measures: ClassVar[Mapping[str, str]] = {
-        "transactions": "operations",
-        "total number of events": "operations",
-        "min": "min_us",
-        "avg": "mean_us",
-        "max": "max_us",
-        "50th percentile": "p50_us",
-        "90th percentile": "p90_us",
-        "95th percentile": "p95_us",
-        "99th percentile": "p99_us",
-    }
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
         Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),
         Opening(b"Threads started!", stage=2, continues=True),

@@ -28,35 +28,38 @@ class OutOfOrderError(InputError):
 
 @dataclass
 class Order:
-    """Whether the times of lines are in order.
+    """Whether times are in order.
 
     Attributes:
-        rises: a line was later than the one before it.
-        falls: a line was earlier than the one before it.
-        last: the time of the last line.
+        rises: a time was later than the one before it.
+        last: the last time.
+        latest: the latest time so far.
+        late: how much earlier than the latest before it a time was, at most.
     """
 
     rises: bool = False
-    falls: bool = False
     last: int = NO_TIME
+    latest: int = NO_TIME
+    late: int = 0
 
     def add(self, times: Integers | None) -> None:
-        """Take in the times of the next lines."""
+        """Take in the next times."""
         known = np.zeros(0, np.int64) if times is None else times[times != NO_TIME]
         if len(known):
             steps = np.diff(known, prepend=known[0] if self.last == NO_TIME else self.last)
-            self.rises, self.falls = self.rises or bool((steps > 0).any()), self.falls or bool((steps < 0).any())
-            self.last = int(known[-1])
+            latest = np.maximum(np.maximum.accumulate(known), self.latest)
+            self.rises, self.late = self.rises or bool((steps > 0).any()), max(self.late, int((latest - known).max()))
+            self.latest, self.last = int(latest[-1]), int(known[-1])
 
     @property
     def is_broken(self) -> bool:
-        """A line is earlier than the one before it."""
-        return self.falls
+        """A time is earlier than the one before it."""
+        return self.late > 0
 
     @property
     def is_descending(self) -> bool:
-        """The newest line comes first."""
-        return self.falls and not self.rises
+        """The newest comes first."""
+        return self.is_broken and not self.rises
 
     def believe(self, times: Integers | None) -> None:
         """Take in the times of the next lines, which must be in order.
@@ -106,9 +109,20 @@ def sorted_by_time(texts: Iterator[Lines], *, newest_first: bool) -> Iterator[Li
     if held:
         whole = joined_lines(held)
         times = np.full(len(whole), NO_TIME) if whole.times is None else whole.times
-        known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
-        rows = np.arange(len(whole))[:: -1 if newest_first else 1]
-        yield _picked(whole, rows[np.argsort(times[known][rows], kind="stable")])
+        yield _picked(whole, rows_by_time(carried_on(times), newest_first=newest_first))
+
+
+def carried_on(times: Integers, last: int = NO_TIME) -> Integers:
+    """The times, and the one before where one is missing; `last` precedes the first."""
+    times = np.concatenate([[last], times])
+    known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
+    return times[known][1:]
+
+
+def rows_by_time(times: Integers, *, newest_first: bool) -> Integers:
+    """Places of the times in their order; equal ones stay in theirs, from the end if the newest comes first."""
+    rows = np.arange(len(times))[:: -1 if newest_first else 1]
+    return rows[np.argsort(times[rows], kind="stable")]
 
 
 def _picked(text: Lines, rows: Integers) -> Lines:

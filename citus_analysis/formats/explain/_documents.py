@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.explain._items import Fact, Item, Plan, bytes_of, ms_in_us, read_worker, real, whole
+from citus_analysis.formats.explain._items import (
+    COUNTERS,
+    Fact,
+    Item,
+    Plan,
+    bytes_of,
+    fact_of,
+    ms_in_us,
+    read_worker,
+    real,
+    whole,
+)
 from citus_analysis.formats.explain._labels import label_of
 from citus_analysis.texts.yaml_text import parse_yaml
 
@@ -22,36 +33,25 @@ def _kilobytes(value: object) -> int:
     return whole(value) * 1024
 
 
-#: Key of a node -> its column, and the function that converts it.
-_KEYS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
-    "Subplan Name": ("subplan_name", str),
-    "Startup Cost": ("startup_cost", real),
-    "Total Cost": ("total_cost", real),
-    "Plan Rows": ("estimated_rows", real),
-    "Plan Width": ("width_bytes", whole),
-    "Actual Startup Time": ("startup_us", ms_in_us),
-    "Actual Total Time": ("total_us", ms_in_us),
-    "Actual Rows": ("actual_rows", real),
-    "Actual Loops": ("loops", whole),
-    "Workers Planned": ("workers_planned", whole),
-    "Workers Launched": ("workers_launched", whole),
-    "Sort Method": ("sort_method", str),
-    "Peak Memory Usage": ("memory_bytes", _kilobytes),
-    "Disk Usage": ("disk_bytes", _kilobytes),
-    "I/O Read Time": ("io_read_us", ms_in_us),
-    "I/O Write Time": ("io_write_us", ms_in_us),
-    "Shared I/O Read Time": ("io_read_us", ms_in_us),
-    "Shared I/O Write Time": ("io_write_us", ms_in_us),
-    "WAL Records": ("wal_records", whole),
-    "WAL FPI": ("wal_fpi", whole),
-    "WAL Bytes": ("wal_bytes", whole),
+#: Key of a node -> its column.
+_KEYS: Final = {
+    "Plan Rows": "estimated_rows",
+    "Plan Width": "width_bytes",
+    "Actual Startup Time": "startup_us",
+    "Actual Total Time": "total_us",
+    "Actual Rows": "actual_rows",
+    "Actual Loops": "loops",
+    **{f"{of}I/O {what} Time": f"io_{what.lower()}_us" for of in ("", "Shared ") for what in ("Read", "Write")},
+    **{f"WAL {what}": f"wal_{what.lower()}" for what in ("Records", "FPI", "Bytes")},
     **{
-        f"{place} {what} Blocks": (f"{place}_{what}_blocks".lower(), whole)
-        for place in ("Shared", "Local", "Temp")
-        for what in ("Hit", "Read", "Dirtied", "Written")
-        if place != "Temp" or what in ("Read", "Written")
+        column.replace("_", " ").title(): column
+        for column in (
+            *("subplan_name", "startup_cost", "total_cost", "workers_planned", "workers_launched", "sort_method"),
+            *COUNTERS["Buffers"],
+        )
     },
 }
+_KILOBYTES: Final = {"Peak Memory Usage": "memory_bytes", "Disk Usage": "disk_bytes"}
 
 
 def plans_of_json(text: str) -> list[Plan]:
@@ -121,7 +121,8 @@ def _node(node: Mapping[str, object], depth: int) -> Item:
         raise ValueError("a node without a type")
     name, where = label_of(node)
     facts: dict[str, Fact] = {**where}
-    facts |= {column: read(node[key]) for key, (column, read) in _KEYS.items() if node.get(key) is not None}
+    facts |= {column: fact_of(column, node[key]) for key, column in _KEYS.items() if node.get(key) is not None}
+    facts |= {column: _kilobytes(node[key]) for key, column in _KILOBYTES.items() if node.get(key) is not None}
     if "Sort Space Used" in node:
         facts["disk_bytes" if node.get("Sort Space Type") == "Disk" else "memory_bytes"] = _kilobytes(
             node["Sort Space Used"]

@@ -19,17 +19,22 @@ Fact = int | float | str
 COUNTERS: Final = {
     "Buffers": tuple(
         f"{place}_{what}_blocks"
-        for place, whats in (
-            ("shared", ("hit", "read", "dirtied", "written")),
-            ("local", ("hit", "read", "dirtied", "written")),
-            ("temp", ("read", "written")),
-        )
-        for what in whats
+        for place in ("shared", "local", "temp")
+        for what in ("hit", "read", "dirtied", "written")
+        if place != "temp" or what in ("read", "written")
     ),
     "WAL": ("wal_records", "wal_fpi", "wal_bytes"),
     "I/O Timings": ("io_read_us", "io_write_us"),
 }
 #: Facts of a plan, or of a task's plan.
+_WHOLE: Final = frozenset(
+    {
+        *("width_bytes", "loops", "workers_planned", "workers_launched", "task_count"),
+        *COUNTERS["Buffers"],
+        *COUNTERS["WAL"],
+    }
+)
+_TEXTS: Final = frozenset({"subplan_name", "sort_method"})
 PLAN_FACTS: Final = ("planning_us", "execution_us")
 _LARGEST: Final = 2**63
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,12})?")
@@ -161,6 +166,18 @@ def whole(value: object) -> int:
     if number != int(number):
         raise ValueError(f"not a whole number: {str(value)[:40]!r}")
     return int(str(value)) if _NUMBER.fullmatch(str(value)) and "." not in str(value) else int(number)
+
+
+def fact_of(column: str, printed: object) -> Fact:
+    """What is printed as a value of a column: times in milliseconds, rows and costs as real numbers.
+
+    Example:
+        >>> fact_of("total_us", "0.5"), fact_of("loops", 3), fact_of("actual_rows", 3)
+        (500.0, 3, 3.0)
+    """
+    if column in _TEXTS:
+        return str(printed)
+    return ms_in_us(printed) if column.endswith("_us") else whole(printed) if column in _WHOLE else real(printed)
 
 
 def bytes_of(text: object) -> int | None:

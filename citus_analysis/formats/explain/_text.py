@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +14,7 @@ from citus_analysis.formats.explain._items import (
     Item,
     Plan,
     bytes_of,
+    fact_of,
     ms_in_us,
     read_worker,
     real,
@@ -23,9 +24,12 @@ from citus_analysis.formats.explain._labels import split_label
 
 _N: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,12})?"
 _COST: Final = (
-    rf"\(cost=(?P<startup_cost>{_N})\.\.(?P<total_cost>{_N}) rows=(?P<estimated>{_N}) width=(?P<width>{_N})\)"
+    rf"\(cost=(?P<startup_cost>{_N})\.\.(?P<total_cost>{_N}) rows=(?P<estimated_rows>{_N}) "
+    rf"width=(?P<width_bytes>{_N})\)"
 )
-_ACTUAL: Final = rf"\(actual (?:time=(?P<first>{_N})\.\.(?P<last>{_N}) )?rows=(?P<actual>{_N}) loops=(?P<loops>{_N})\)"
+_ACTUAL: Final = (
+    rf"\(actual (?:time=(?P<startup_us>{_N})\.\.(?P<total_us>{_N}) )?rows=(?P<actual_rows>{_N}) loops=(?P<loops>{_N})\)"
+)
 _TAIL: Final = re.compile(rf"(?:  {_COST})?(?: (?:{_ACTUAL}|(?P<never>\(never executed\))))?$")
 _ARROW: Final = re.compile(r"( *)->  (.*)$")
 #: First words of PostgreSQL's nodes, by which plans without costs are recognised.
@@ -217,30 +221,14 @@ def _item_of(label: str) -> Item:
     if "  (cost=" in name or " (actual " in name:
         raise ValueError(f"costs or times that are not numbers: {name[-60:]!r}")
     facts: dict[str, Fact] = {**where}
-    for group, (column, read) in _NUMBERS.items():
-        if numbers.get(group) is not None:
-            facts[column] = read(numbers[group])
-    if numbers.get("never"):
+    never = numbers.pop("never", None)
+    facts |= {column: fact_of(column, number) for column, number in numbers.items() if number is not None}
+    if never:
         facts["loops"] = 0
     return Item("node", name, facts)
 
 
-#: Group of a node's line -> its column, and the function that converts it.
-_NUMBERS: Final[Mapping[str, tuple[str, Callable[[object], Fact]]]] = {
-    "startup_cost": ("startup_cost", real),
-    "total_cost": ("total_cost", real),
-    "estimated": ("estimated_rows", real),
-    "width": ("width_bytes", whole),
-    "first": ("startup_us", ms_in_us),
-    "last": ("total_us", ms_in_us),
-    "actual": ("actual_rows", real),
-    "loops": ("loops", whole),
-}
-_COUNTS: Final = {
-    "Workers Planned": "workers_planned",
-    "Workers Launched": "workers_launched",
-    "Task Count": "task_count",
-}
+_COUNTS: Final = ("Workers Planned", "Workers Launched", "Task Count")
 _SIZES: Final = ("Tuple data received from nodes", "Tuple data received from node", "Intermediate Data Size")
 
 
@@ -248,7 +236,7 @@ def _add_detail(item: Item, key: str, value: str) -> None:
     """Add a line below a node that is not itself a node."""
     facts = item.facts
     if key in _COUNTS:
-        facts[_COUNTS[key]] = whole(value)
+        facts[key.replace(" ", "_").lower()] = whole(value)
     elif key.startswith("Rows Removed by ") and key.endswith("Filter"):
         facts["removed_rows"] = float(str(facts.get("removed_rows", 0))) + real(value)
     elif key.endswith(("Cond", "Filter")):

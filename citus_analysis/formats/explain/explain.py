@@ -57,9 +57,9 @@ class Explain(Format):
 
     name: ClassVar[str] = "explain"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("plans", "plan_nodes")
-    noise: ClassVar[str] = "empty lines, psql's heading, rules, number of rows and `Time:`"
-    dropped: ClassVar[str] = "output columns, keys of sorts and groups, single workers, JIT, triggers, settings, slices"
+    tables = ("plans", "plan_nodes")
+    noise = "empty lines, psql's heading, rules, number of rows and `Time:`"
+    dropped = "output columns, keys of sorts and groups, single workers, JIT, triggers, settings, slices"
 
     def detect(self, name: str, head: bytes) -> float:
         """By the first line that is not empty, or by psql's heading further on."""

@@ -24,7 +24,15 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.perf._columns import FACTOR, MOST_SAMPLES, SAMPLES, entry_fields
 from citus_analysis.formats.perf._graph import FOLDED, Entry, report_stacks
-from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, line_frame, parse_each
+from citus_analysis.formats.reading.lines import (
+    UNTERMINATED,
+    accounted,
+    chunks,
+    first_true,
+    line_frame,
+    parse_each,
+    with_reasons,
+)
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import TABLES
 
@@ -54,9 +62,9 @@ class PerfReport(Format):
 
     name: ClassVar[str] = "perf_report"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("perf_symbols", "perf_stacks")
-    noise: ClassVar[str] = "comments and empty lines"
-    openings: ClassVar[tuple[Opening, ...]] = (Opening(b"# To display the perf.data header info"),)
+    tables = ("perf_symbols", "perf_stacks")
+    noise = "comments and empty lines"
+    openings = (Opening(b"# To display the perf.data header info"),)
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the comment lines that name the event and the columns."""
@@ -121,9 +129,7 @@ def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
         ),
     )
     entries = _entries(lines)
-    misread = entries.select("offset", misread="reason").unique("offset")
-    lines = lines.join(misread, on="offset", how="left", maintain_order="left")
-    lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
+    lines = with_reasons(lines, entries)
     entries = entries.filter(pl.col("reason").is_null())
     graphs = lines.filter(is_graph & pl.col("reason").is_null() & ~pl.col("noise"))
     drawn = {*graphs["section"], *([0] if section.graphs else [])}

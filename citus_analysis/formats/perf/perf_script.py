@@ -81,8 +81,8 @@ class PerfScript(Format):
 
     name: ClassVar[str] = "perf_script"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("perf_stacks",)
-    noise: ClassVar[str] = "comments and empty lines"
+    tables = ("perf_stacks",)
+    noise = "comments and empty lines"
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects a first sample: its header, followed by a frame on the same or the next line."""

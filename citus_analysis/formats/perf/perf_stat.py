@@ -96,9 +96,9 @@ class PerfStat(Format):
 
     name: ClassVar[str] = "perf_stat"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
-    noise: ClassVar[str] = "comments, titles, empty lines, the table of individual measurements (`--table`)"
-    openings: ClassVar[tuple[Opening, ...]] = (
+    tables = ("perf_counters",)
+    noise = "comments, titles, empty lines, the table of individual measurements (`--table`)"
+    openings = (
         Opening(b"# started on ", repeats=True),
         Opening(b" Performance counter stats for ", repeats=True),
         Opening(b"Performance counter stats for ", repeats=True),

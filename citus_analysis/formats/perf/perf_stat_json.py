@@ -42,8 +42,8 @@ class PerfStatJson(Format):
 
     name: ClassVar[str] = "perf_stat_json"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("perf_counters",)
-    noise: ClassVar[str] = "comments and empty lines"
+    tables = ("perf_counters",)
+    noise = "comments and empty lines"
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys that no other tool writes."""

@@ -28,6 +28,7 @@ from citus_analysis.formats.reading.lines import (
     first_true,
     line_frame,
     reject_oversized,
+    with_reasons,
 )
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import Rows
@@ -57,13 +58,7 @@ class Records:
             tables: the rows.
             reasons: `offset` and `reason` of records in `fields` that were rejected; null for the others.
         """
-        lines = self.lines
-        # Few files have rejects, and queries take as long as everything else for a small file.
-        if reasons["reason"].null_count() < reasons.height:
-            misread = reasons.select("offset", misread="reason")
-            lines = lines.join(misread, on="offset", how="left", maintain_order="left")
-            lines = lines.with_columns(reason=pl.coalesce("reason", "misread"))
-        return accounted(tables, lines, pl.col("noise"))
+        return accounted(tables, with_reasons(self.lines, reasons), pl.col("noise"))
 
 
 def header_of(head: bytes) -> list[str]:

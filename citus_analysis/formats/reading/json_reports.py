@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Parsed, Reject, reject_rows
-from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_DOCUMENT
 from citus_analysis.formats.sources.content import LINE_CAP, Block, Content
@@ -45,9 +44,9 @@ _TAIL: Final = 64
 class SysstatJson(Format):
     """A JSON document of a tool of sysstat."""
 
-    noise: ClassVar[str] = "the text around the reports"
+    noise = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_DOCUMENT,)
+    openings = (SYSSTAT_DOCUMENT,)
 
 
 def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:

@@ -131,6 +131,21 @@ def first_true(cases: Mapping[str, pl.Expr | pl.Series]) -> pl.Expr:
     return pl.coalesce(pl.when(holds).then(pl.lit(key)) for key, holds in cases.items())
 
 
+def readable(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows without a `reason`, which are nearly always all; without this column."""
+    few = rows["reason"].null_count() < rows.height
+    return (rows.filter(pl.col("reason").is_null()) if few else rows).drop("reason")
+
+
+def with_reasons(lines: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The lines, with the `reason` of those from which `rows` cannot be read (`offset`, `reason`)."""
+    if rows["reason"].null_count() == rows.height:
+        return lines
+    misread = rows.filter(pl.col("reason").is_not_null()).select("offset", misread="reason")
+    joined = lines.join(misread.unique("offset"), on="offset", how="left", maintain_order="left")
+    return joined.with_columns(reason=pl.coalesce("reason", "misread")).drop("misread")
+
+
 def accounted(tables: Mapping[str, Rows], lines: pl.DataFrame, noise: pl.Expr) -> Parsed:
     """The piece for classified lines.
 

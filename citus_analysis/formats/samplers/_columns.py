@@ -11,81 +11,56 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.schema import TABLES
 
+#: Printed column -> column of the schema, and the factor that converts its unit.
+Places = Mapping[str, tuple[str, float]]
 _KB_PER_MB: Final = 1024.0
-_KB_PER_SECTOR: Final = 0.5
-
-CPU: Final[Mapping[str, str]] = {
-    "user": "user_percent",
-    "nice": "nice_percent",
-    "system": "system_percent",
-    "sys": "system_percent",
-    "iowait": "iowait_percent",
-    "steal": "steal_percent",
-    "idle": "idle_percent",
-}
+KB_PER_SECTOR: Final = 0.5
 
 
-def _device_columns() -> dict[str, tuple[str, float]]:
-    columns: dict[str, tuple[str, float]] = {
-        "tps": ("transfers_per_s", 1.0),
-        "rqm/s": ("merges_per_s", 1.0),
-        "await": ("await_ms", 1.0),
-        "areq-sz": ("request_kb", 1.0),
-        "avgrq-sz": ("request_kb", _KB_PER_SECTOR),
-        "aqu-sz": ("queue_length", 1.0),
-        "avgqu-sz": ("queue_length", 1.0),
-        "svctm": ("service_ms", 1.0),
-        "util": ("utilization_percent", 1.0),
-        "f/s": ("flushes_per_s", 1.0),
-        "f_await": ("flush_await_ms", 1.0),
-    }
+def places(columns: str, factor: float = 1.0) -> dict[str, tuple[str, float]]:
+    """Printed columns with one factor, from pairs `printed=column`.
+
+    Example:
+        >>> places("rkB/s=read_kb_s wkB/s=write_kb_s")["wkB/s"]
+        ('write_kb_s', 1.0)
+    """
+    return {printed: (column, factor) for printed, column in name_pairs(columns).items()}
+
+
+CPU: Final[Places] = places(
+    "user=user_percent nice=nice_percent system=system_percent sys=system_percent iowait=iowait_percent "
+    "steal=steal_percent idle=idle_percent"
+)
+
+
+def _device_columns() -> Places:
+    columns = places(
+        "tps=transfers_per_s rqm/s=merges_per_s await=await_ms areq-sz=request_kb aqu-sz=queue_length "
+        "avgqu-sz=queue_length svctm=service_ms util=utilization_percent f/s=flushes_per_s f_await=flush_await_ms"
+    ) | places("avgrq-sz=request_kb", KB_PER_SECTOR)
     for letter, noun in {"r": "read", "w": "write", "d": "discard"}.items():
-        columns |= {
-            f"{letter}/s": (f"{noun}s_per_s", 1.0),
-            f"{letter}rqm/s": (f"{noun}_merges_per_s", 1.0),
-            f"{letter}rqm": (f"{noun}_merge_percent", 1.0),
-            f"{letter}_await": (f"{noun}_await_ms", 1.0),
-            f"{letter}areq-sz": (f"{noun}_request_kb", 1.0),
-        }
-    sizes = {"kB": 1.0, "MB": _KB_PER_MB, "sec": _KB_PER_SECTOR, "Blk": _KB_PER_SECTOR}
-    for unit, factor in sizes.items():
-        columns |= {
-            f"r{unit}/s": ("read_kb_s", factor),
-            f"w{unit}/s": ("write_kb_s", factor),
-            f"d{unit}/s": ("discard_kb_s", factor),
-            f"{unit}_read/s": ("read_kb_s", factor),
-            f"{unit}_wrtn/s": ("write_kb_s", factor),
-            f"{unit}_dscd/s": ("discard_kb_s", factor),
-            f"{unit}_w+d/s": ("write_discard_kb_s", factor),
-            f"{unit}/s": ("total_kb_s", factor),
-        }
+        columns |= places(
+            f"{letter}/s={noun}s_per_s {letter}rqm/s={noun}_merges_per_s {letter}rqm={noun}_merge_percent "
+            f"{letter}_await={noun}_await_ms {letter}areq-sz={noun}_request_kb"
+        )
+    for unit, factor in {"kB": 1.0, "MB": _KB_PER_MB, "sec": KB_PER_SECTOR, "Blk": KB_PER_SECTOR}.items():
+        columns |= places(
+            f"r{unit}/s=read_kb_s w{unit}/s=write_kb_s d{unit}/s=discard_kb_s {unit}_read/s=read_kb_s "
+            f"{unit}_wrtn/s=write_kb_s {unit}_dscd/s=discard_kb_s {unit}_w+d/s=write_discard_kb_s {unit}/s=total_kb_s",
+            factor,
+        )
     return columns
 
 
-#: iostat's device columns without `%`. Totals since the previous report (kB_read ...) are skipped, because they repeat
-#: the rates.
-DEVICE: Final[Mapping[str, tuple[str, float]]] = _device_columns()
-
-#: vmstat's columns outside `cpu`.
-VM: Final[Mapping[str, str]] = {
-    "r": "runnable",
-    "b": "blocked",
-    "swpd": "swapped_kb",
-    "free": "free_kb",
-    "buff": "buffer_kb",
-    "cache": "cache_kb",
-    "inact": "inactive_kb",
-    "active": "active_kb",
-    "si": "swap_in_kb_s",
-    "so": "swap_out_kb_s",
-    "bi": "blocks_in_per_s",
-    "bo": "blocks_out_per_s",
-    "in": "interrupts_per_s",
-    "cs": "context_switches_per_s",
-    "gu": "guest_percent",
-}
+DEVICE: Final = _device_columns()
+VM: Final = places(
+    "r=runnable b=blocked swpd=swapped_kb free=free_kb buff=buffer_kb cache=cache_kb inact=inactive_kb "
+    "active=active_kb si=swap_in_kb_s so=swap_out_kb_s bi=blocks_in_per_s bo=blocks_out_per_s in=interrupts_per_s "
+    "cs=context_switches_per_s gu=guest_percent"
+)
 
 #: Suffixes that `iostat --human` appends to sizes, in kB.
 _HUMAN: Final[Mapping[str, float]] = {

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from citus_analysis.formats.samplers._columns import Places, places
+
 _KB: Final = 1 / 1024
 
 
@@ -23,38 +25,26 @@ class Place:
     factor: float = 1.0
 
 
-_CPU: Final = {
-    "usr": "user_percent",
-    "sys": "sys",
-    "idl": "idle_percent",
-    "wai": "iowait_percent",
-    "stl": "steal_percent",
-    "hiq": "irq_percent",
-    "siq": "softirq_percent",
-}
+_CPU: Final[Places] = places(
+    "usr=user_percent sys=sys idl=idle_percent wai=iowait_percent stl=steal_percent hiq=irq_percent siq=softirq_percent"
+)
 #: Groups of vm_samples -> their columns.
-_VM: Final[Mapping[str, Mapping[str, tuple[str, float]]]] = {
-    "memory usage": {
-        "used": ("used_kb", _KB),
-        "free": ("free_kb", _KB),
-        "buff": ("buffer_kb", _KB),
-        "cach": ("cache_kb", _KB),
-        "avai": ("available_kb", _KB),
-    },
-    "swap": {"used": ("swapped_kb", _KB)},
-    "paging": {"in": ("swap_in_kb_s", _KB), "out": ("swap_out_kb_s", _KB)},
-    "system": {"int": ("interrupts_per_s", 1.0), "csw": ("context_switches_per_s", 1.0)},
-    "procs": {"run": ("runnable", 1.0), "blk": ("blocked", 1.0), "new": ("forks_per_s", 1.0)},
-    "load avg": {"1m": ("load_1", 1.0), "5m": ("load_5", 1.0), "15m": ("load_15", 1.0)},
-    "virtual memory": {"majpf": ("major_faults_per_s", 1.0), "minpf": ("faults_per_s", 1.0)},
+_VM: Final[Mapping[str, Places]] = {
+    "memory usage": places("used=used_kb free=free_kb buff=buffer_kb cach=cache_kb avai=available_kb", _KB),
+    "swap": places("used=swapped_kb", _KB),
+    "paging": places("in=swap_in_kb_s out=swap_out_kb_s", _KB),
+    "system": places("int=interrupts_per_s csw=context_switches_per_s"),
+    "procs": places("run=runnable blk=blocked new=forks_per_s"),
+    "load avg": places("1m=load_1 5m=load_5 15m=load_15"),
+    "virtual memory": places("majpf=major_faults_per_s minpf=faults_per_s"),
 }
 #: Beginning of a group's name -> table and columns of its items.
-_ITEMS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, float]]]]] = {
-    "dsk": ("device_samples", {"read": ("read_kb_s", _KB), "writ": ("write_kb_s", _KB)}),
-    "io": ("device_samples", {"read": ("reads_per_s", 1.0), "writ": ("writes_per_s", 1.0)}),
-    "net": ("net_samples", {"recv": ("receive_kb_s", _KB), "send": ("transmit_kb_s", _KB)}),
+_ITEMS: Final[Mapping[str, tuple[str, Places]]] = {
+    "dsk": ("device_samples", places("read=read_kb_s writ=write_kb_s", _KB)),
+    "io": ("device_samples", places("read=reads_per_s writ=writes_per_s")),
+    "net": ("net_samples", places("recv=receive_kb_s send=transmit_kb_s", _KB)),
 }
-_ONE_CPU: Final = re.compile(r"cpu([0-9]{1,9}) usage")
+_CPU_GROUP: Final = re.compile(r"(?:total cpu|cpu([0-9]{1,9})) usage")
 
 
 def places_of(groups: Sequence[str], names: Sequence[str]) -> dict[int, Place]:
@@ -70,24 +60,18 @@ def places_of(groups: Sequence[str], names: Sequence[str]) -> dict[int, Place]:
         place = _place(group, name.rpartition(":")[2])
         if place is not None:
             found[index] = place
-    single = any(place.table == "net_samples" and place.item != "total" for place in found.values())
-    return {
-        index: place
-        for index, place in found.items()
-        if not (single and place.table == "net_samples" and place.item == "total")
-    }
+    interfaces = {place.item for place in found.values() if place.table == "net_samples"}
+    left_out = ("net_samples", "total") if interfaces - {"total"} else None
+    return {index: place for index, place in found.items() if (place.table, place.item) != left_out}
 
 
 def _place(group: str, name: str) -> Place | None:
-    if group == "total cpu usage" and name in _CPU:
-        return Place("cpu_samples", "all", _CPU[name])
-    one = _ONE_CPU.fullmatch(group)
-    if one and name in _CPU:
-        return Place("cpu_samples", one[1], _CPU[name])
-    if name in _VM.get(group, {}):
-        return Place("vm_samples", "", *_VM[group][name])
+    cpu = _CPU_GROUP.fullmatch(group)
     kind, _, item = group.partition("/")
-    if kind in _ITEMS and item and name in _ITEMS[kind][1]:
-        table, columns = _ITEMS[kind]
-        return Place(table, item, *columns[name])
-    return None
+    if cpu:
+        table, item, columns = "cpu_samples", cpu[1] or "all", _CPU
+    elif item:
+        table, columns = _ITEMS.get(kind, ("", {}))
+    else:
+        table, columns = "vm_samples", _VM.get(group, {})
+    return Place(table, item, *columns[name]) if name in columns else None

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.formats.reading.lines import UNTERMINATED, first_true
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, readable, with_reasons
 from citus_analysis.formats.reading.text_fields import NUMBER, Fields
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, HUMAN_NUMBERS, number_expr, with_derived_await
 
@@ -28,13 +28,13 @@ def cpu_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame
     frames = []
     for (header,), group in rows.group_by("header", maintain_order=True):
         printed = [token.lstrip("%") for token in str(header).split()[1:]]
-        wanted = {index: (CPU[name], 1.0) for index, name in enumerate(printed) if name in CPU}
+        wanted = {index: CPU[name] for index, name in enumerate(printed) if name in CPU}
         frames.append(_numbers(group, wanted, split, count=len(printed), named=False))
     if not frames:
         return pl.DataFrame(), lines.with_columns(reason=pl.lit(None, pl.String))
     fields = pl.concat(frames, how="diagonal").sort("offset")
-    samples = _readable(fields).drop("reason").rename(_PLACE).with_columns(sampler=pl.lit("iostat"))
-    return samples, _with_reasons(lines.with_columns(reason=pl.lit(None, pl.String)), fields)
+    samples = readable(fields).rename(_PLACE).with_columns(sampler=pl.lit("iostat"))
+    return samples, with_reasons(lines.with_columns(reason=pl.lit(None, pl.String)), fields)
 
 
 def device_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -50,23 +50,9 @@ def device_reports(lines: pl.DataFrame, split: Fields | None) -> tuple[pl.DataFr
     if not frames:
         return pl.DataFrame(), lines
     blocks = pl.concat(frames, how="diagonal").sort("offset")
-    devices = _readable(blocks).drop("reason")
+    devices = readable(blocks)
     merged = _merge_blocks(devices) if len(frames) > 1 else devices
-    return with_derived_await(merged.drop("block").rename(_PLACE)), _with_reasons(lines, blocks)
-
-
-def _readable(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows without a `reason`, which are nearly always all."""
-    return rows if rows["reason"].null_count() == rows.height else rows.filter(pl.col("reason").is_null())
-
-
-def _with_reasons(lines: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The lines with the `reason` of those rows that cannot be read."""
-    if rows["reason"].null_count() == rows.height:
-        return lines
-    reasons = rows.select("offset", misread="reason")
-    joined = lines.join(reasons, on="offset", how="left", maintain_order="left")
-    return joined.with_columns(reason=pl.coalesce("misread", "reason")).drop("misread")
+    return with_derived_await(merged.drop("block").rename(_PLACE)), with_reasons(lines, blocks)
 
 
 def _device_block(header: str, rows: pl.DataFrame, split: Fields | None) -> pl.DataFrame:

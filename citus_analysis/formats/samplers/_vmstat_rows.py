@@ -14,19 +14,13 @@ from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.api.options import VMSTAT_UNIT
 from citus_analysis.formats.reading.lines import UNTERMINATED
 from citus_analysis.formats.reading.sampler_lines import first_report_option, split_columns
-from citus_analysis.formats.samplers._columns import VM
+from citus_analysis.formats.samplers._columns import VM, places
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import LocalTime, is_offset, zone_minutes
 from citus_analysis.schema import TABLES
 
-CPU: Final[Mapping[str, str]] = {
-    "us": "user_percent",
-    "sy": "system_percent",
-    "id": "idle_percent",
-    "wa": "iowait_percent",
-    "st": "steal_percent",
-}
-_COLUMNS: Final[Mapping[str, str]] = {**VM, **CPU}
+CPU: Final = places("us=user_percent sy=system_percent id=idle_percent wa=iowait_percent st=steal_percent")
+_COLUMNS: Final = VM | CPU
 _DTYPES: Final = TABLES["vm_samples"].parsed().polars_schema()
 _KB_PER_UNIT: Final[Mapping[str, float]] = {"k": 1000 / 1024, "K": 1.0, "m": 1e6 / 1024, "M": 1024.0}
 _MEMORY: Final = ("swpd", "free", "buff", "cache", "inact", "active")
@@ -71,13 +65,13 @@ def fields_of(header: str, rows: pl.DataFrame, style: Style) -> pl.DataFrame:
     columns = split_columns(texts, count, frozenset(range(len(names))))
     memory = dict.fromkeys(_MEMORY, style.memory_kb)
     values = {
-        _COLUMNS[name]: pl.col(str(index)) * memory.get(name, 1.0)
+        _COLUMNS[name][0]: pl.col(str(index)) * memory.get(name, 1.0)
         for index, name in enumerate(names)
         if name in _COLUMNS
     }
     if {"us", "gu"} <= set(names):
         # vmstat subtracts guests from `us` where it prints them (procps, vmstat.c: cpu_use -= cpu_gue).
-        values[_COLUMNS["us"]] += pl.col(str(names.index("gu")))
+        values[_COLUMNS["us"][0]] += pl.col(str(names.index("gu")))
     clock = pl.concat_str(str(len(names)), str(len(names) + 1), separator=" ") if zone else pl.lit(None, pl.String)
     fields = columns.select(raw=clock, **values)
     raw = rows["stamp"] if style.stamped and not zone else fields["raw"]

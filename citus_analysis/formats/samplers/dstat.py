@@ -23,7 +23,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, Option
+from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE
 from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, line_frame, parse_each
 from citus_analysis.formats.reading.sampler_lines import first_report_option, split_columns
 from citus_analysis.formats.samplers._columns import in_whole_numbers
@@ -70,14 +70,10 @@ class Dstat(Format):
 
     name: ClassVar[str] = "dstat"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = (
-        *("cpu_samples", "core_samples", "device_samples", "net_samples", "vm_samples"),
-    )
-    noise: ClassVar[str] = "heads of runs, names of columns, empty lines"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (
-        Opening(b'"', rb'(?:(?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"', repeats=True),
-    )
+    tables = ("cpu_samples", "core_samples", "device_samples", "net_samples", "vm_samples")
+    noise = "heads of runs, names of columns, empty lines"
+    options = (TIMEZONE, FIRST_REPORT)
+    openings = (Opening(b'"', rb'(?:(?:pcp-)?[Dd]stat|[Dd]ool) [0-9.]+ CSV [Oo]utput"', repeats=True),)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its first line."""

@@ -85,8 +85,8 @@ class HostCounters(Format):
 
     name: ClassVar[str] = "host_counters"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("pressure_samples", "net_samples", "throttle_samples")
-    noise: ClassVar[str] = (
+    tables = ("pressure_samples", "net_samples", "throttle_samples")
+    noise = (
         "headers of `/proc/net/dev`, empty lines, lines of other files without data for the tables, and the sampler's "
         "notes about files that a host does not have (`absent: /proc/pressure`)"
     )

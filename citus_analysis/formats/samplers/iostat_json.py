@@ -23,7 +23,7 @@ import polars as pl
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, in_utf8, is_sysstat_json, read_reports
 from citus_analysis.formats.reading.sampler_lines import first_report_option
-from citus_analysis.formats.samplers._columns import CPU, DEVICE, with_derived_await
+from citus_analysis.formats.samplers._columns import CPU, DEVICE, Places, with_derived_await
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.sampler_clock import date_order, parse_times
 from citus_analysis.formats.times.zones import timezone_of
@@ -36,7 +36,7 @@ class IostatJson(SysstatJson):
 
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "device_samples")
+    tables = ("cpu_samples", "device_samples")
 
     def detect(self, name: str, head: bytes) -> float:
         """Detects the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
@@ -65,7 +65,11 @@ def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.Da
         }
     )
     cpus = [(report.sample, report.content.get("avg-cpu")) for report in reports]
-    cpu = [{"sample": sample, "sampler": "iostat", **_cpu(load)} for sample, load in cpus if isinstance(load, dict)]
+    cpu = [
+        {"sample": sample, "sampler": "iostat", **_numbers(load, CPU)}
+        for sample, load in cpus
+        if isinstance(load, dict)
+    ]
     listed = [(report.sample, report.content.get("disk")) for report in reports]
     disks = [(sample, disk) for sample, disks in listed if isinstance(disks, list) for disk in disks]
     device = [{"sample": sample, **_device(disk)} for sample, disk in disks if isinstance(disk, dict)]
@@ -78,17 +82,14 @@ def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.Da
     }
 
 
-def _cpu(load: Mapping[str, object]) -> dict[str, float]:
-    return {CPU[name]: value for name, value in load.items() if name in CPU and isinstance(value, int | float)}
+def _numbers(printed: Mapping[str, object], columns: Places) -> dict[str, float]:
+    known = ((columns[name], value) for name, value in printed.items() if name in columns)
+    return {column: float(value) * factor for (column, factor), value in known if isinstance(value, int | float)}
 
 
 def _device(disk: Mapping[str, object]) -> dict[str, object]:
     name = disk.get("disk_device")
-    numbers = {
-        DEVICE[key][0]: float(value) * DEVICE[key][1]
-        for key, value in disk.items()
-        if key in DEVICE and isinstance(value, int | float)
-    }
+    numbers = _numbers(disk, DEVICE)
     if not isinstance(name, str):
         return {"device": None, **numbers}
     name = in_utf8(name)

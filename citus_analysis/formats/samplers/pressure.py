@@ -40,7 +40,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, parse_each
 from citus_analysis.formats.reading.sampler_lines import compact_lines
 from citus_analysis.formats.samplers._dump_times import TIME, times_of
@@ -99,9 +99,9 @@ class Pressure(Format):
 
     name: ClassVar[str] = "pressure"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("pressure_samples",)
-    noise: ClassVar[str] = "empty lines, titles (`==> /proc/pressure/cpu <==`), times"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("pressure_samples",)
+    noise = "empty lines, titles (`==> /proc/pressure/cpu <==`), times"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the first lines, each of which must be a value of the kernel, a title or a time."""

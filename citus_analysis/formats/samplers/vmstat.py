@@ -36,8 +36,16 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT, Option
-from citus_analysis.formats.reading.lines import accounted, beginning, line_frame, parse_each, reject_runs
+from citus_analysis.formats.api.options import FIRST_REPORT, TIMEZONE, VMSTAT_UNIT
+from citus_analysis.formats.reading.lines import (
+    accounted,
+    beginning,
+    line_frame,
+    parse_each,
+    readable,
+    reject_runs,
+    with_reasons,
+)
 from citus_analysis.formats.reading.sampler_lines import compact_lines, is_stamped, may_be_stamped, split_stamp
 from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
@@ -69,10 +77,10 @@ class Vmstat(Format):
 
     name: ClassVar[str] = "vmstat"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = ("vm_samples", "cpu_samples")
-    noise: ClassVar[str] = "title and header lines, empty lines, comments of ExaWatcher"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
-    openings: ClassVar[tuple[Opening, ...]] = (
+    tables = ("vm_samples", "cpu_samples")
+    noise = "title and header lines, empty lines, comments of ExaWatcher"
+    options = (TIMEZONE, FIRST_REPORT, VMSTAT_UNIT)
+    openings = (
         Opening(b"procs", rb"\s?-+\s*-*memory|procs\s+memory", repeats=True),
         Opening(b"--procs--", rb"\s*-*memory", repeats=True),
     )
@@ -151,16 +159,14 @@ def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None
         header=pl.when(is_header).then("text").forward_fill().fill_null(pl.lit(style.header, pl.String)),
     )
     rows = lines.filter(~pl.col("noise") & pl.col("header").is_not_null())
-    stray = pl.when(~pl.col("noise")).then(pl.lit("no header precedes this line"))
+    stray = pl.when(~pl.col("noise") & pl.col("header").is_null()).then(pl.lit("no header precedes this line"))
     lines = lines.with_columns(reason=stray)
     frames = [fields_of(str(text), group, style) for (text,), group in rows.group_by("header", maintain_order=True)]
     if not frames:
         return lines, None
     fields = pl.concat(frames, how="diagonal").sort("offset")
-    reasons = fields.select("offset", read=pl.lit(value=True), misread="reason")
-    lines = lines.join(reasons, on="offset", how="left", maintain_order="left")
-    lines = lines.with_columns(reason=pl.when("read").then("misread").otherwise("reason"))
-    samples = fields.filter(pl.col("reason").is_null()).drop("reason").rename({"offset": "byte_offset"})
+    lines = with_reasons(lines, fields)
+    samples = readable(fields).rename({"offset": "byte_offset"})
     samples = samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
     return lines, samples.with_columns(further=_begins_further_run(samples, lines.filter("is_header")["offset"]))
 
@@ -184,7 +190,7 @@ def _begins_further_run(samples: pl.DataFrame, headers: pl.Series) -> pl.Series:
 def _tables(samples: pl.DataFrame, style: Style) -> dict[str, pl.DataFrame]:
     first = (pl.col("sample") == 0) | pl.col("further")
     fields = samples.with_columns(since_boot=first & style.first_report, sampler=pl.lit("vmstat")).drop("further")
-    cpu = [name for name in CPU.values() if name in fields.columns]
+    cpu = [name for name, _ in CPU.values() if name in fields.columns]
     shared = ("sample", "sample_time", "since_boot", "byte_offset")
     return {
         "vm_samples": fields.drop(*cpu, "sampler"),

@@ -7,7 +7,12 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.name_pairs import name_pairs
+
 DETAIL_SEVERITIES: Final = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
+
+#: Name of a text in csvlog and jsonlog -> severity of the row it becomes.
+DETAILS: Final = name_pairs("detail=DETAIL hint=HINT internal_query=QUERY context=CONTEXT statement=STATEMENT")
 
 
 def with_details(rows: pl.DataFrame, details: Mapping[str, pl.Series]) -> pl.DataFrame:

@@ -20,7 +20,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.api.redacted_columns import redact_expr
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.signs import LineBegin
@@ -60,9 +60,9 @@ class PgBouncer(Format):
 
     name: ClassVar[str] = "pgbouncer"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("pooler_events", "pooler_samples")
-    noise: ClassVar[str] = "empty lines"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("pooler_events", "pooler_samples")
+    noise = "empty lines"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By a line that only PgBouncer logs."""

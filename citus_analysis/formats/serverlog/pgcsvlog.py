@@ -25,9 +25,9 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Hints
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.signs import LineBegin
-from citus_analysis.formats.serverlog._details import with_details
+from citus_analysis.formats.serverlog._details import DETAILS, with_details
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import said_in_csv
@@ -55,16 +55,8 @@ FIELD: Final = r'(?:(?:"[^"]*")+|[^,"\r\n]*)'
 #: A virtual transaction: backend and local number, in the range of their columns.
 _TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
 _SAID_FIELDS: Final = (
-    *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "query", "position"),
+    *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "statement", "position"),
 )
-#: csv column -> severity of the row it becomes.
-_DETAILS: Final = {
-    "detail": "DETAIL",
-    "hint": "HINT",
-    "internal_query": "QUERY",
-    "context": "CONTEXT",
-    "query": "STATEMENT",
-}
 
 
 @dataclass(frozen=True)
@@ -121,8 +113,8 @@ class PgCsvLog(ServerLog):
 
     name: ClassVar[str] = "pgcsvlog"
     version: ClassVar[int] = 9
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("log_events", "checkpoints", "plans", "plan_nodes")
+    options = (TIMEZONE,)
     rows: ClassVar[RowHeads] = _HEADS
     tails: ClassVar[tuple[tuple[str, str], ...]] = ((_TAIL, "csv"), (_LOOSE_TAIL, "loose_csv"))
 
@@ -236,7 +228,7 @@ def _rows(heads: pl.DataFrame, texts: pl.DataFrame, tail: pl.DataFrame, language
     if language:
         said = translated_rows(rows.select("severity", "text").hstack(tail.select("detail")), language)
         rows, tail = rows.with_columns(said.get_column("text")), tail.with_columns(said.get_column("detail"))
-    details = {severity: tail.get_column(name) for name, severity in _DETAILS.items()}
+    details = {severity: tail.get_column(name) for name, severity in DETAILS.items()}
     return add_body(with_details(rows, details))
 
 

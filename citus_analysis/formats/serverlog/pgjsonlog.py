@@ -23,10 +23,11 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import in_order
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import EXCERPT_CHARS, Hints, Reject
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.name_pairs import name_pairs
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.json_lines import blank_lines, decode_lines, stretches
 from citus_analysis.formats.reading.texts_between import lines_of
-from citus_analysis.formats.serverlog._details import with_details
+from citus_analysis.formats.serverlog._details import DETAILS, with_details
 from citus_analysis.formats.serverlog.pglog._ordered_tables import SCANNED, ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import said_in_json
 from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN
@@ -46,39 +47,18 @@ _BLOCK: Final = 8 * 2**20
 _SAMPLE_LINES: Final = 400
 #: Keys that every record has.
 _SAID: Final = frozenset({"error_severity", "message"})
-_DETAILS: Final = {
-    "detail": "DETAIL",
-    "hint": "HINT",
-    "internal_query": "QUERY",
-    "context": "CONTEXT",
-    "statement": "STATEMENT",
-}
 #: Keys of an object -> the equivalent escape of a prefix.
-_KEYS: Final = {
-    "timestamp": "m",
-    "user": "u",
-    "dbname": "d",
-    "pid": "p",
-    "remote_host": "h",
-    "line_num": "l",
-    "vxid": "v",
-    "application_name": "a",
-    "state_code": "e",
-    "error_severity": "severity",
-    "message": "text",
-}
+_KEYS: Final = name_pairs(
+    "timestamp=m user=u dbname=d pid=p remote_host=h line_num=l vxid=v application_name=a state_code=e "
+    "error_severity=severity message=text"
+)
 #: Keys of a CloudNativePG record -> the different name in a jsonlog object.
 _NESTED: Final = "record"
 _NESTED_KEYS: Final = {
-    "log_time": "timestamp",
-    "user_name": "user",
-    "database_name": "dbname",
-    "process_id": "pid",
-    "connection_from": "remote_host",
-    "session_line_num": "line_num",
-    "virtual_transaction_id": "vxid",
-    "sql_state_code": "state_code",
-    "query": "statement",
+    **name_pairs(
+        "log_time=timestamp user_name=user database_name=dbname process_id=pid connection_from=remote_host "
+        "session_line_num=line_num virtual_transaction_id=vxid sql_state_code=state_code query=statement"
+    ),
     **{name: name for name in ("application_name", "error_severity", "message")},
     **{name: name for name in ("detail", "hint", "internal_query", "context")},
 }
@@ -90,7 +70,7 @@ _FORMS: Final = {
     "v": "^-?[0-9]{1,9}/[0-9]{1,18}$",
 }
 #: Keys that are read -> columns; every value is read as text.
-_NAMES: Final = {**_KEYS, **{name: name for name in _DETAILS}}
+_NAMES: Final = {**_KEYS, **{name: name for name in DETAILS}}
 _PORT: Final = r":[0-9]+$"
 _NO_RECORD: Final = "no object with a message and a severity of a known language"
 Object = Mapping[str, object]
@@ -101,9 +81,9 @@ class PgJsonLog(ServerLog):
 
     name: ClassVar[str] = "pgjsonlog"
     version: ClassVar[int] = 11
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
-    noise: ClassVar[str] = "blank lines; messages of CloudNativePG's own programs"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("log_events", "checkpoints", "plans", "plan_nodes")
+    noise = "blank lines; messages of CloudNativePG's own programs"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """High if one of the first lines is an object with a severity and a message."""
@@ -213,7 +193,7 @@ def _frame(objects: pl.DataFrame) -> pl.DataFrame:
     sound = [pl.when(pl.col(name).str.contains(form)).then(name).alias(name) for name, form in _FORMS.items()]
     known = prefix_columns(objects.with_columns(sound))
     rows = objects.select("byte_offset", "byte_length", "text", capped=pl.lit(value=False)).hstack(known)
-    return add_body(with_details(rows, {severity: objects.get_column(name) for name, severity in _DETAILS.items()}))
+    return add_body(with_details(rows, {severity: objects.get_column(name) for name, severity in DETAILS.items()}))
 
 
 FORMAT = PgJsonLog()

@@ -27,7 +27,8 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.name_pairs import name_pairs
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.csv_records import (
     Records,
     header_of,
@@ -40,13 +41,9 @@ from citus_analysis.schema import TABLES
 
 _TABLE: Final = TABLES["activity_samples"].parsed()
 #: Column of the table -> column of the view, where the names differ.
-_NAMED: Final[Mapping[str, str]] = {
-    "application": "application_name",
-    "database": "datname",
-    "user": "usename",
-    "client_host": "client_addr",
-    "gpid": "global_pid",
-}
+_NAMED: Final = name_pairs(
+    "application=application_name database=datname user=usename client_host=client_addr gpid=global_pid"
+)
 #: Application name of a session that another node of a Citus cluster opened, with the session it works for.
 CHILD_APPLICATION: Final = r"^citus_(?:internal|rebalancer|run_command) gpid=([0-9]{1,18})(?:[^0-9]|$)"
 
@@ -56,9 +53,9 @@ class Activity(Format):
 
     name: ClassVar[str] = "activity"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("activity_samples",)
-    noise: ClassVar[str] = "the header, also where it is repeated"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("activity_samples",)
+    noise = "the header, also where it is repeated"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header has a time and a combination of columns that no other view of PostgreSQL has."""

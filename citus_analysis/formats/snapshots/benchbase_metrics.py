@@ -22,7 +22,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.snapshots.server_views import is_counter
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_expr
@@ -41,8 +41,8 @@ class BenchbaseMetrics(Format):
 
     name: ClassVar[str] = "benchbase_metrics"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("server_counters",)
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("server_counters",)
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the name of the first view."""

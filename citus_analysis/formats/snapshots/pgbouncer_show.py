@@ -30,7 +30,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.lines import beginning
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_expr
@@ -77,9 +77,9 @@ class PgBouncerShow(Format):
 
     name: ClassVar[str] = "pgbouncer_show"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("pooler_samples",)
-    noise: ClassVar[str] = "headers, rules, numbers of rows, the times of `\\watch`, empty lines"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("pooler_samples",)
+    noise = "headers, rules, numbers of rows, the times of `\\watch`, empty lines"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header with columns of one of the reports."""

@@ -32,7 +32,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.counter_growth import SINCE, Snapshot, growth
 from citus_analysis.formats.reading.csv_records import (
     Records,
@@ -105,9 +105,9 @@ class ServerViews(Format):
 
     name: ClassVar[str] = "server_views"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("server_counters",)
-    noise: ClassVar[str] = "the header, also where it is repeated"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("server_counters",)
+    noise = "the header, also where it is repeated"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header has a time and the columns of one of the views."""

@@ -18,106 +18,44 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from citus_analysis.formats.samplers._columns import DEVICE
+from citus_analysis.formats.samplers._columns import DEVICE, KB_PER_SECTOR, Places, places
 
-Places = Mapping[str, tuple[str, float]]
-
-_KB_PER_SECTOR: Final = 0.5
-
-_CPU: Final[Places] = {
-    "%usr": ("usr", 1.0),
-    "%user": ("user_percent", 1.0),
-    "%nice": ("nice_percent", 1.0),
-    "%sys": ("sys", 1.0),
-    "%system": ("system_percent", 1.0),
-    "%iowait": ("iowait_percent", 1.0),
-    "%steal": ("steal_percent", 1.0),
-    "%irq": ("irq_percent", 1.0),
-    "%soft": ("softirq_percent", 1.0),
-    "%guest": ("guest", 1.0),
-    "%gnice": ("guest_nice", 1.0),
-    "%idle": ("idle_percent", 1.0),
-}
+_CPU: Final = places(
+    "%usr=usr %user=user_percent %nice=nice_percent %sys=sys %system=system_percent %iowait=iowait_percent "
+    "%steal=steal_percent %irq=irq_percent %soft=softirq_percent %guest=guest %gnice=guest_nice %idle=idle_percent"
+)
 _DEVICE: Final[Places] = {
     **DEVICE,
     "%util": DEVICE["util"],
-    "rd_sec/s": ("read_kb_s", _KB_PER_SECTOR),
-    "wr_sec/s": ("write_kb_s", _KB_PER_SECTOR),
-    "dc_sec/s": ("discard_kb_s", _KB_PER_SECTOR),
+    **places("rd_sec/s=read_kb_s wr_sec/s=write_kb_s dc_sec/s=discard_kb_s", KB_PER_SECTOR),
 }
 #: `sar -b`: all devices together.
 _TRANSFERS: Final[Places] = {
-    "tps": ("transfers_per_s", 1.0),
-    "rtps": ("reads_per_s", 1.0),
-    "wtps": ("writes_per_s", 1.0),
-    "dtps": ("discards_per_s", 1.0),
-    "bread/s": ("read_kb_s", _KB_PER_SECTOR),
-    "bwrtn/s": ("write_kb_s", _KB_PER_SECTOR),
-    "bdscd/s": ("discard_kb_s", _KB_PER_SECTOR),
+    **places("tps=transfers_per_s rtps=reads_per_s wtps=writes_per_s dtps=discards_per_s"),
+    **places("bread/s=read_kb_s bwrtn/s=write_kb_s bdscd/s=discard_kb_s", KB_PER_SECTOR),
 }
-_MEMORY: Final[Places] = {
-    "kbmemfree": ("free_kb", 1.0),
-    "kbavail": ("available_kb", 1.0),
-    "kbmemused": ("used_kb", 1.0),
-    "kbbuffers": ("buffer_kb", 1.0),
-    "kbcached": ("cache_kb", 1.0),
-    "kbactive": ("active_kb", 1.0),
-    "kbinact": ("inactive_kb", 1.0),
-    "kbdirty": ("dirty_kb", 1.0),
-    "kbswpused": ("swapped_kb", 1.0),
-}
-_PAGING: Final[Places] = {
-    "pgpgin/s": ("blocks_in_per_s", 1.0),
-    "pgpgout/s": ("blocks_out_per_s", 1.0),
-    "fault/s": ("faults_per_s", 1.0),
-    "majflt/s": ("major_faults_per_s", 1.0),
-}
-_SWAPPING: Final[Places] = {"pswpin/s": ("swap_in_pages_per_s", 1.0), "pswpout/s": ("swap_out_pages_per_s", 1.0)}
-_TASKS: Final[Places] = {"proc/s": ("forks_per_s", 1.0), "cswch/s": ("context_switches_per_s", 1.0)}
-_QUEUE: Final[Places] = {
-    "runq-sz": ("runnable", 1.0),
-    "plist-sz": ("tasks", 1.0),
-    "ldavg-1": ("load_1", 1.0),
-    "ldavg-5": ("load_5", 1.0),
-    "ldavg-15": ("load_15", 1.0),
-    "blocked": ("blocked", 1.0),
-}
-_INTERRUPTS: Final[Places] = {"intr/s": ("interrupts_per_s", 1.0), "all": ("interrupts_per_s", 1.0)}
 _NET: Final[Places] = {
-    "rxpck/s": ("receive_packets_per_s", 1.0),
-    "txpck/s": ("transmit_packets_per_s", 1.0),
-    "rxkB/s": ("receive_kb_s", 1.0),
-    "txkB/s": ("transmit_kb_s", 1.0),
-    "rxbyt/s": ("receive_kb_s", 1 / 1024),
-    "txbyt/s": ("transmit_kb_s", 1 / 1024),
-    "%ifutil": ("utilization_percent", 1.0),
-    "rxerr/s": ("receive_errors_per_s", 1.0),
-    "txerr/s": ("transmit_errors_per_s", 1.0),
-    "rxdrop/s": ("receive_drops_per_s", 1.0),
-    "txdrop/s": ("transmit_drops_per_s", 1.0),
+    **places(
+        "rxpck/s=receive_packets_per_s txpck/s=transmit_packets_per_s rxkB/s=receive_kb_s txkB/s=transmit_kb_s "
+        "rxerr/s=receive_errors_per_s txerr/s=transmit_errors_per_s rxdrop/s=receive_drops_per_s "
+        "txdrop/s=transmit_drops_per_s %ifutil=utilization_percent"
+    ),
+    **places("rxbyt/s=receive_kb_s txbyt/s=transmit_kb_s", 1 / 1024),
 }
-_PROCESS: Final[Places] = {
-    "PID": ("pid", 1.0),
-    "TGID": ("pid", 1.0),
-    "TID": ("thread", 1.0),
-    "%usr": ("user_percent", 1.0),
-    "%system": ("system_percent", 1.0),
-    "%guest": ("guest_percent", 1.0),
-    "%wait": ("wait_percent", 1.0),
-    "%CPU": ("cpu_percent", 1.0),
-    "CPU": ("cpu", 1.0),
-    "minflt/s": ("minor_faults_per_s", 1.0),
-    "majflt/s": ("major_faults_per_s", 1.0),
-    "VSZ": ("virtual_kb", 1.0),
-    "RSS": ("resident_kb", 1.0),
-    "%MEM": ("memory_percent", 1.0),
-    "kB_rd/s": ("read_kb_s", 1.0),
-    "kB_wr/s": ("write_kb_s", 1.0),
-    "kB_ccwr/s": ("cancelled_write_kb_s", 1.0),
-    "iodelay": ("io_delay_ticks", 1.0),
-    "cswch/s": ("voluntary_switches_per_s", 1.0),
-    "nvcswch/s": ("involuntary_switches_per_s", 1.0),
-}
+#: Memory, paging, swapping, tasks and the queue: a report has columns of one of them.
+_VM: Final = places(
+    "kbmemfree=free_kb kbavail=available_kb kbmemused=used_kb kbbuffers=buffer_kb kbcached=cache_kb kbactive=active_kb "
+    "kbinact=inactive_kb kbdirty=dirty_kb kbswpused=swapped_kb pgpgin/s=blocks_in_per_s pgpgout/s=blocks_out_per_s "
+    "fault/s=faults_per_s majflt/s=major_faults_per_s pswpin/s=swap_in_pages_per_s pswpout/s=swap_out_pages_per_s "
+    "proc/s=forks_per_s cswch/s=context_switches_per_s runq-sz=runnable plist-sz=tasks ldavg-1=load_1 ldavg-5=load_5 "
+    "ldavg-15=load_15 blocked=blocked"
+)
+_PROCESS: Final = places(
+    "PID=pid TGID=pid TID=thread %usr=user_percent %system=system_percent %guest=guest_percent %wait=wait_percent "
+    "%CPU=cpu_percent CPU=cpu minflt/s=minor_faults_per_s majflt/s=major_faults_per_s VSZ=virtual_kb RSS=resident_kb "
+    "%MEM=memory_percent kB_rd/s=read_kb_s kB_wr/s=write_kb_s kB_ccwr/s=cancelled_write_kb_s iodelay=io_delay_ticks "
+    "cswch/s=voluntary_switches_per_s nvcswch/s=involuntary_switches_per_s"
+)
 
 
 def _pressure_columns() -> dict[str, tuple[str, str, str]]:
@@ -155,16 +93,12 @@ _REPORTS: Final[tuple[tuple[str, str | None, Places], ...]] = (
     ("process_samples", "PID", _PROCESS),
     ("process_samples", "TGID", _PROCESS),
     ("cpu_samples", "CPU", _CPU),
-    ("vm_samples", "CPU", {"intr/s": _INTERRUPTS["intr/s"]}),
-    ("vm_samples", "INTR", _INTERRUPTS),
+    ("vm_samples", "CPU", places("intr/s=interrupts_per_s")),
+    ("vm_samples", "INTR", places("intr/s=interrupts_per_s all=interrupts_per_s")),
     ("device_samples", "DEV", _DEVICE),
     ("net_samples", "IFACE", _NET),
     ("device_samples", None, _TRANSFERS),
-    ("vm_samples", None, _MEMORY),
-    ("vm_samples", None, _PAGING),
-    ("vm_samples", None, _SWAPPING),
-    ("vm_samples", None, _TASKS),
-    ("vm_samples", None, _QUEUE),
+    ("vm_samples", None, _VM),
     ("pressure_samples", None, {name: (name, 1.0) for name in PRESSURE}),
 )
 #: Columns that name items; a report with one of these as its key, but without an entry above, has no table.
@@ -173,10 +107,10 @@ _KEYS: Final = frozenset({"PID", "TGID", "CPU", "NODE", "INTR", "DEV", "IFACE", 
 
 @cache
 def _report_of(names: tuple[str, ...]) -> Report | None:
-    for table, key, places in _REPORTS:
-        numbers = {index: places[name] for index, name in enumerate(names) if name in places and name != key}
+    for table, key, columns in _REPORTS:
+        numbers = {index: columns[name] for index, name in enumerate(names) if name in columns and name != key}
         if table == "process_samples":
-            numbers |= {index: places[name] for index, name in enumerate(names) if name in {"PID", "TGID"}}
+            numbers |= {index: columns[name] for index, name in enumerate(names) if name in {"PID", "TGID"}}
         fits = key in names if key else not _KEYS.intersection(names)
         if fits and numbers and not (table == "process_samples" and set(numbers) <= {names.index(str(key))}):
             return Report(table, key, numbers)
@@ -189,7 +123,6 @@ def report_of(names: Sequence[str]) -> Report | None:
 
 
 def places_of(table: str, key: str | None) -> Places:
-    """All columns of a table in reports with this key, and their factors."""
-    return {
-        name: place for one, named, places in _REPORTS if (one, named) == (table, key) for name, place in places.items()
-    }
+    """The columns of a table in reports with this key, and their factors."""
+    columns = (columns for one, named, columns in _REPORTS if (one, named) == (table, key))
+    return next(columns)

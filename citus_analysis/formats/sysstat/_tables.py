@@ -7,12 +7,13 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import polars as pl
 
 from citus_analysis.formats.api.number_columns import fits
+from citus_analysis.formats.reading.lines import readable
 from citus_analysis.formats.samplers._columns import in_whole_numbers, with_derived_await
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report
 from citus_analysis.schema import TABLES
@@ -129,6 +130,32 @@ def _processes(fields: pl.DataFrame) -> pl.DataFrame:
         if name in fields.columns
     ]
     return in_whole_numbers(fields.with_columns(converted), "process_samples")
+
+
+def tables_under_headers(
+    rows: pl.DataFrame,
+    headers: Mapping[Any, tuple[str, Report]],
+    read: Callable[[str, pl.DataFrame], pl.DataFrame],
+    sampler: str,
+) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """Rows of the tables, and `offset` and `reason` of misread rows.
+
+    Args:
+        rows: rows with the key of their `header`.
+        headers: text and report of each key; rows under others are left out.
+        read: reads the fields of rows under a header.
+        sampler: the tool.
+    """
+    found: dict[str, list[pl.DataFrame]] = {}
+    reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
+    for (key,), group in rows.group_by("header", maintain_order=True):
+        if key in headers:
+            header, report = headers[key]
+            fields = read(header, group)
+            reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
+            for table, some in rows_of(readable(fields), report, sampler).items():
+                found.setdefault(table, []).append(some)
+    return together(found), pl.concat(reasons)
 
 
 def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:

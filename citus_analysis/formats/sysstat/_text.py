@@ -14,9 +14,8 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
-from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs, with_reasons
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, first_report_option
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
@@ -26,7 +25,7 @@ from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._lines import split_lines, with_texts
 from citus_analysis.formats.sysstat._split._rows import split_rows
-from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.sysstat._tables import tables_under_headers
 from citus_analysis.formats.times.sampler_clock import date_order
 from citus_analysis.formats.times.zones import timezone_of
 
@@ -99,9 +98,9 @@ def _begins(lines: pl.DataFrame) -> bool:
 class SysstatText(Format):
     """A text of a tool of sysstat, whose name is the format's."""
 
-    noise: ClassVar[str] = _NOISE
+    noise = _NOISE
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
-    openings: ClassVar[tuple[Opening, ...]] = (SYSSTAT_BANNER,)
+    openings = (SYSSTAT_BANNER,)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the text, in pieces of whole lines."""
@@ -131,7 +130,7 @@ def _parse_block(style: _Style, block: Block, state: _State | None) -> tuple[Par
     rows, headers, state = _under_headers(lines, state)
     rows = pl.concat([rows, where], how="horizontal").with_columns(since_boot=_since_boot(style, state))
     tables, read, misread = _read(rows, headers, style, block, fields)
-    rejects = _rejects(_with_reasons(lines, rows, misread), block)
+    rejects = _rejects(_judged(lines, rows, misread), block)
     rejected = rows.filter(~pl.col("terminated") | pl.col("sample").is_null())["offset"]
     unread = pl.concat([misread["offset"], rejected]).implode()
     parsed = rows.filter(pl.col("header").is_in(read) & ~pl.col("offset").is_in(unread))["length"].sum()
@@ -159,15 +158,13 @@ def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, li
     return rows, [str(name) for name in names], state
 
 
-def _with_reasons(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame) -> pl.DataFrame:
+def _judged(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame) -> pl.DataFrame:
     """The lines with a `reason` if they are rejected."""
     stray = rows.filter(pl.col("header").is_null() | pl.col("sample").is_null()).select(
         "offset", reason=pl.when(pl.col("header").is_null()).then(pl.lit(_HEADLESS)).otherwise(pl.lit(_TIMELESS))
     )
     known = pl.concat([misread, stray])
-    lines = lines.with_columns(reason=pl.lit(None, pl.String))
-    if known.height:
-        lines = lines.drop("reason").join(known, on="offset", how="left", maintain_order="left")
+    lines = with_reasons(lines.with_columns(reason=pl.lit(None, pl.String)), known)
     cut = ~pl.col("terminated") & ~pl.col("kind").is_in(["blank", "average"])
     strange = pl.when(pl.col("kind") == "other").then(pl.lit(_STRANGE))
     return lines.with_columns(reason=pl.when(cut).then(pl.lit(UNTERMINATED)).otherwise(pl.coalesce(strange, "reason")))
@@ -193,21 +190,15 @@ def _read(
     rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, split: Fields | None
 ) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
     """Rows of the tables, indexes of the headers that have a place, and `offset` and `reason` of misread rows."""
-    found: dict[str, list[pl.DataFrame]] = {}
-    places = {number: report for number, name in enumerate(headers) if (report := report_of(name.split(" ")))}
-    read = [number for number, report in places.items() if report.table in style.tables]
-    reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
-    usable = rows.filter(pl.col("header").is_in(read) & pl.col("sample").is_not_null() & pl.col("terminated"))
-    for (number,), group in usable.group_by("header", maintain_order=True):
-        report = places[int(str(number))]
-        header = headers[int(str(number))]
+    reports = {number: (name, report_of(name.split(" "))) for number, name in enumerate(headers)}
+    read = {number: (name, one) for number, (name, one) in reports.items() if one and one.table in style.tables}
+    usable = rows.filter(pl.col("sample").is_not_null() & pl.col("terminated"))
+
+    def fields_of(header: str, group: pl.DataFrame) -> pl.DataFrame:
         fields = split_rows(header, group, split)
-        if fields is None:
-            fields = read_rows(header, with_texts(group, block.data, block.offset), comma=style.comma)
-        reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
-        good = fields.drop("reason")
-        if reasons[-1].height:
-            good = fields.filter(pl.col("reason").is_null()).drop("reason")
-        for table, some in rows_of(good, report, style.sampler).items():
-            found.setdefault(table, []).append(some)
-    return together(found), read, pl.concat(reasons)
+        if fields is not None:
+            return fields
+        return read_rows(header, with_texts(group, block.data, block.offset), comma=style.comma)
+
+    tables, misread = tables_under_headers(usable, read, fields_of, style.sampler)
+    return tables, list(read), misread

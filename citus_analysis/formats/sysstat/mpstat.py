@@ -21,7 +21,7 @@ class Mpstat(SysstatText):
 
     name: ClassVar[str] = "mpstat"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
+    tables = ("cpu_samples", "core_samples", "vm_samples")
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers: `%irq` before `%steal`, which sar prints first, or interrupts of CPUs."""

@@ -25,7 +25,7 @@ class MpstatJson(SysstatJson):
 
     name: ClassVar[str] = "mpstat_json"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("cpu_samples", "core_samples", "vm_samples")
+    tables = ("cpu_samples", "core_samples", "vm_samples")
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys under `sysstat` that neither iostat nor sadf writes there."""

@@ -29,7 +29,7 @@ class Pidstat(SysstatText):
 
     name: ClassVar[str] = "pidstat"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("process_samples",)
+    tables = ("process_samples",)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers, which begin with the user and end with the command."""

@@ -41,7 +41,7 @@ class PidstatJson(SysstatJson):
 
     name: ClassVar[str] = "pidstat_json"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = ("process_samples",)
+    tables = ("process_samples",)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the keys under `sysstat` that no other tool writes there."""

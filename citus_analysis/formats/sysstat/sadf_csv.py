@@ -9,7 +9,7 @@ seconds since 1970 (`-U`), as the file states. `sample` counts the distinct time
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar, Final
 
@@ -17,14 +17,22 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.reading.lines import UNTERMINATED, accounted, chunks, first_true, line_frame, parse_each
+from citus_analysis.formats.api.options import TIMEZONE
+from citus_analysis.formats.reading.lines import (
+    UNTERMINATED,
+    accounted,
+    chunks,
+    first_true,
+    line_frame,
+    parse_each,
+    with_reasons,
+)
 from citus_analysis.formats.reading.text_fields import Fields, read_fields
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.formats.sysstat._reports import Report, report_of
+from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._rows import split_rows
-from citus_analysis.formats.sysstat._tables import rows_of, together
+from citus_analysis.formats.sysstat._tables import tables_under_headers
 from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
 
@@ -39,16 +47,24 @@ _BESIDE: Final = 3
 _TIMES: Final = pl.Schema({"time": pl.String(), "sample": pl.Int64()})
 
 
+_IS_ROW: Final = ~pl.col("noise")
+_REASONS: Final[Mapping[str, pl.Expr]] = {
+    UNTERMINATED: ~pl.col("terminated") & (pl.col("text") != ""),
+    "not a line of sadf -d": _IS_ROW & pl.col("rest").is_null(),
+    "no header precedes this line": _IS_ROW & (pl.col("header") == ""),
+    "no time": _IS_ROW & pl.col("sample").is_null(),
+    _JOINED: _IS_ROW & pl.col("header").str.contains("[...]", literal=True),
+}
+
+
 class SadfCsv(Format):
     """Samples of sar in CSV, as `sadf -d` writes them."""
 
     name: ClassVar[str] = "sadf_csv"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = (
-        *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
-    )
-    noise: ClassVar[str] = "headers, comments, restarts, empty lines, and reports without a table"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples")
+    noise = "headers, comments, restarts, empty lines, and reports without a table"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header, at the beginning or after a restart."""
@@ -108,33 +124,21 @@ def _numbered(moments: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
-    found: dict[str, list[pl.DataFrame]] = {}
     row = ~pl.col("noise") & pl.col("terminated") & pl.col("sample").is_not_null()
     rows = lines.filter(row).with_columns(since_boot=pl.lit(value=False))
     split = read_fields(block.data, ";") if block.data.isascii() else None
     if split is not None:
         rows = rows.with_columns(_columns_of(rows["line"], split))
-    places: dict[str, Report | None] = {
-        str(header): None if "[...]" in header else report_of(header.split(";")) for header in rows["header"].unique()
-    }
-    reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "misread": pl.String()})]
-    for (header,), group in rows.group_by("header", maintain_order=True):
-        report = places[str(header)]
-        if report is None:
-            continue
-        fields = split_rows(str(header), group, split, ";")
-        if fields is None:
-            fields = read_rows(str(header), group, comma=comma, separator=";")
-        reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", misread="reason"))
-        good = fields.filter(pl.col("reason").is_null()).drop("reason")
-        for table, some in rows_of(good, report, "sar").items():
-            found.setdefault(table, []).append(some)
-    misread = pl.concat(reasons)
-    lines = lines.with_columns(misread=pl.lit(None, pl.String))
-    if misread.height:
-        lines = lines.drop("misread").join(misread, on="offset", how="left", maintain_order="left")
-    read = pl.col("header").is_in([header for header, report in places.items() if report])
-    return accounted(together(found), lines.with_columns(reason=_reason()), ~(row & read))
+    headers = [str(header) for header in rows["header"].unique() if "[...]" not in header]
+    reports = {header: (header, one) for header in headers if (one := report_of(header.split(";"))) is not None}
+
+    def fields_of(header: str, group: pl.DataFrame) -> pl.DataFrame:
+        fields = split_rows(header, group, split, ";")
+        return read_rows(header, group, comma=comma, separator=";") if fields is None else fields
+
+    tables, misread = tables_under_headers(rows, reports, fields_of, "sar")
+    lines = with_reasons(lines.with_columns(reason=first_true(_REASONS)), misread)
+    return accounted(tables, lines, ~(row & pl.col("header").is_in(list(reports))))
 
 
 def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
@@ -142,18 +146,6 @@ def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
     lines = line.to_numpy().astype(np.int64)
     first = split.first[lines] + _BESIDE
     return [pl.Series("field", first), pl.Series("fields", split.first[lines + 1] - first)]
-
-
-def _reason() -> pl.Expr:
-    row = ~pl.col("noise")
-    cases: dict[str, pl.Expr | pl.Series] = {
-        UNTERMINATED: ~pl.col("terminated") & (pl.col("text") != ""),
-        "not a line of sadf -d": row & pl.col("rest").is_null(),
-        "no header precedes this line": row & (pl.col("header") == ""),
-        "no time": row & pl.col("sample").is_null(),
-        _JOINED: row & pl.col("header").str.contains("[...]", literal=True),
-    }
-    return pl.coalesce(first_true(cases), "misread")
 
 
 FORMAT: Final = SadfCsv()

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.api.options import TIMEZONE, Option
+from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, is_sysstat_json, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
@@ -26,11 +26,9 @@ class SadfJson(SysstatJson):
 
     name: ClassVar[str] = "sadf_json"
     version: ClassVar[int] = 2
-    tables: ClassVar[tuple[str, ...]] = (
-        *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
-    )
-    noise: ClassVar[str] = "the text around the samples"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    tables = ("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples")
+    noise = "the text around the samples"
+    options = (TIMEZONE,)
 
     def detect(self, name: str, head: bytes) -> float:
         """By the date of sadc's file, which only sadf writes."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.options import DATE_ORDER, TIMEZONE, Option
+from citus_analysis.formats.api.options import DATE_ORDER, TIMEZONE
 from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.sysstat._text import SysstatText, reports_in
 
@@ -40,10 +40,8 @@ class Sar(SysstatText):
 
     name: ClassVar[str] = "sar"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = (
-        *("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples"),
-    )
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER)
+    tables = ("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples")
+    options = (TIMEZONE, DATE_ORDER)
 
     def detect(self, name: str, head: bytes) -> float:
         """By its headers; the columns of the CPU report are in another order than mpstat's."""

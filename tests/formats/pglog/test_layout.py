@@ -14,8 +14,10 @@ from citus_analysis.formats.serverlog import pglog
 from citus_analysis.formats.serverlog.pglog._prefix import MAX_ELEMENTS, compile_prefix
 from citus_analysis.formats.serverlog.pglog.compiled import library as _native
 from citus_analysis.formats.serverlog.pglog.compiled.layout import (
+    ASSEMBLED_ITEMS,
     CODE_COLUMNS,
     NUMBER_COLUMNS,
+    RECORD_NUMBERS,
     TEXT_COLUMNS,
     layout_header,
     structure,
@@ -70,6 +72,19 @@ def test_columns_are_those_of_the_schema() -> None:
 def test_a_structure_is_as_large_as_its_members() -> None:
     assert ctypes.sizeof(structure("element_t")) == 6 * 4
     assert ctypes.sizeof(structure("chunk_t")) == 2 * 8 + 5 * 8 + 2 * 4
+
+
+def test_the_structures_have_the_columns_that_python_fills() -> None:
+    members = {name: structure(name)._fields_ for name in ("output_t", "records_t", "assembled_t")}
+    arrays = {str(name): kind for name, kind, *_ in members["output_t"]}
+    column, numbers, items = map(structure, ("column_t", "numbers_t", "array_t"))
+    single = [name for name, kind in arrays.items() if kind is column]
+    assert single == [*NUMBER_COLUMNS, *CODE_COLUMNS, "capped"]
+    assert arrays["texts"] is column * len(TEXT_COLUMNS)
+    assert arrays["distinct_texts"] is ctypes.c_void_p * len(TEXT_COLUMNS)
+    assert arrays["text_counts"] is ctypes.c_int64 * len(TEXT_COLUMNS)
+    assert [name for name, kind, *_ in members["records_t"] if kind is numbers] == list(RECORD_NUMBERS)
+    assert [name for name, kind, *_ in members["assembled_t"] if kind is items] == list(ASSEMBLED_ITEMS)
 
 
 def test_a_prefix_without_end_is_refused() -> None:

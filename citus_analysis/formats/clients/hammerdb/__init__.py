@@ -60,8 +60,8 @@ from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE, Option
-from citus_analysis.formats.clients._report_lines import pieces_of
+from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE
+from citus_analysis.formats.clients._report_lines import measures_named, pieces_of
 from citus_analysis.formats.clients.hammerdb._database import MAGIC, is_job_database, read_database
 from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_report
 from citus_analysis.formats.clients.hammerdb._lines import SIGN, SIGN_WORDS
@@ -80,19 +80,11 @@ class Hammerdb(Format):
 
     name: ClassVar[str] = "hammerdb"
     version: ClassVar[int] = 4
-    tables: ClassVar[tuple[str, ...]] = ("clients", "client_metrics", "client_series", "client_errors")
-    noise: ClassVar[str] = "other lines of virtual users, settings that the console repeats, headings"
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, HAMMERDB_JOB)
-    measures: ClassVar[Mapping[str, str]] = {
-        "CALLS": "operations",
-        "AVG": "mean_us",
-        "MIN": "min_us",
-        "MAX": "max_us",
-        "P50": "p50_us",
-        "P95": "p95_us",
-        "P99": "p99_us",
-    }
-    openings: ClassVar[tuple[Opening, ...]] = (
+    tables = ("clients", "client_metrics", "client_series", "client_errors")
+    noise = "other lines of virtual users, settings that the console repeats, headings"
+    options = (TIMEZONE, HAMMERDB_JOB)
+    measures: ClassVar[Mapping[str, str]] = measures_named("AVG|MIN|MAX", "P{}", "50 95 99", operations="CALLS")
+    openings = (
         Opening(b"{", rb'\s*"schema"\s*:\s*"hammerdb-job-report-v1"', whole=True),
         *(Opening(name + b" Hammerdb Time Profile Report @ ", stage=5) for name in _DATABASES),
         Opening(b"Hammerdb ", rb"(?:Transaction Counter )?Log @ "),

@@ -34,7 +34,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT, Option
+from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT
 from citus_analysis.formats.clients._report_lines import NUMBER, accounted, judged
 from citus_analysis.formats.clients.hdrhistogram._encodings import Ints, decoded
 from citus_analysis.formats.reading.lines import line_frame, reject_oversized
@@ -62,10 +62,10 @@ class Hdrhistogram(Format):
 
     name: ClassVar[str] = "hdrhistogram"
     version: ClassVar[int] = 3
-    tables: ClassVar[tuple[str, ...]] = ("client_histogram", "client_series")
-    noise: ClassVar[str] = "comments, the header, blank lines"
-    dropped: ClassVar[str] = "of intervals: the maximum, whose unit is not stated"
-    options: ClassVar[tuple[Option, ...]] = (HDR_UNIT, HDR_CORRECTION)
+    tables = ("client_histogram", "client_series")
+    noise = "comments, the header, blank lines"
+    dropped = "of intervals: the maximum, whose unit is not stated"
+    options = (HDR_UNIT, HDR_CORRECTION)
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has the log's first comment or an interval."""

@@ -41,6 +41,7 @@ import numpy as np
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed, reject_rows
+from citus_analysis.formats.clients._report_lines import measures_named
 from citus_analysis.formats.clients.results_table._columns import is_measure, is_throughput, named
 from citus_analysis.formats.clients.results_table._roles import IS_SUMMARY, NO_RUNS, roles_of
 from citus_analysis.formats.clients.results_table._runs import tables_of
@@ -60,18 +61,11 @@ class ResultsTable(Format):
 
     name: ClassVar[str] = "results_table"
     version: ClassVar[int] = 1
-    tables: ClassVar[tuple[str, ...]] = ("stated_runs", "clients", "client_metrics")
-    noise: ClassVar[str] = "the header, empty lines, comments above the header"
-    measures: ClassVar[Mapping[str, str]] = {
-        "AverageLatency": "mean_us",
-        "MinLatency": "min_us",
-        "MaxLatency": "max_us",
-        "p50": "p50_us",
-        "p90": "p90_us",
-        "p95": "p95_us",
-        "p99": "p99_us",
-        "p99.9": "p999_us",
-    }
+    tables = ("stated_runs", "clients", "client_metrics")
+    noise = "the header, empty lines, comments above the header"
+    measures: ClassVar[Mapping[str, str]] = measures_named(
+        "AverageLatency|MinLatency|MaxLatency", "p{}", "50 90 95 99 99.9"
+    )
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header with a throughput or latency and a fact about runs, above numbers only."""

@@ -31,8 +31,8 @@ from typing import ClassVar, Final
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import TIMEZONE, Option
-from citus_analysis.formats.clients.ycsb._measures import MEASURES
+from citus_analysis.formats.api.options import TIMEZONE
+from citus_analysis.formats.clients._report_lines import MEASURES
 from citus_analysis.formats.clients.ycsb._parser import Parser
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Content
@@ -79,7 +79,7 @@ class Ycsb(Format):
 
     name: ClassVar[str] = "ycsb"
     version: ClassVar[int] = 6
-    tables: ClassVar[tuple[str, ...]] = (
+    tables = (
         "clients",
         "client_metrics",
         "client_series",
@@ -87,14 +87,14 @@ class Ycsb(Format):
         "client_latencies",
         "client_errors",
     )
-    noise: ClassVar[str] = (
+    noise = (
         "blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`, `Using shards`, "
         "`DBWrapper: report latency ...`, announcements of stops, headings of raw data, and messages of the bindings' "
         "loggers below warning level"
     )
-    options: ClassVar[tuple[Option, ...]] = (TIMEZONE,)
+    options = (TIMEZONE,)
     measures: ClassVar[Mapping[str, str]] = MEASURES
-    openings: ClassVar[tuple[Opening, ...]] = (
+    openings = (
         Opening(b"/", rb"\S*java\s" + _LAUNCHED),
         Opening(b"java ", _LAUNCHED),
         Opening(b"Command line: ", rb"[^\n]*-db (?:site|com\.yahoo)\.ycsb\."),

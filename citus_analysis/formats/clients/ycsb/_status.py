@@ -14,7 +14,9 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.clients.ycsb._lines import STATUS
+from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.operations import FAILED
 
 #: What a client shows in each status line, and never twice.
@@ -43,16 +45,9 @@ _AVERAGE_GROUP: Final = r"\[[^\[\]:=]+? AverageLatency\((?:us|ms)\)=[^\]]*\]"
 _RAW_GROUP: Final = r"\S+ count: [0-9]+, average latency\(us\): \S+"
 
 #: Column -> pattern of its value within a group of each form.
-_HDR_FIELDS: Final = {
-    "operations": "Count",
-    "max_us": "Max",
-    "min_us": "Min",
-    "mean_us": "Avg",
-    "p90_us": "90",
-    "p99_us": "99",
-    "p999_us": r"99\.9",
-    "p9999_us": r"99\.99",
-}
+_HDR_FIELDS: Final = name_pairs(
+    r"operations=Count max_us=Max min_us=Min mean_us=Avg p90_us=90 p99_us=99 p999_us=99\.9 p9999_us=99\.99"
+)
 #: The section and the fields of a group as texts, whichever it has.
 _HDR_PARTS: Final = (
     pl.col("group").str.extract(r"^\[(.+?): Count=").alias("section"),
@@ -75,9 +70,7 @@ def status_fields(lines: pl.DataFrame, timezone: str) -> pl.DataFrame:
     parts = lines.select("offset", pl.col("text").str.extract_groups(STATUS)).unnest("text")
     return parts.select(
         "offset",
-        log_time=local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null").dt.convert_time_zone(
-            "UTC"
-        ),
+        log_time=in_utc(local, timezone),
         seconds=pl.col("2").cast(pl.Int64, strict=False),
         operations_total=pl.col("3").cast(pl.Int64, strict=False),
         rest=pl.col("4"),

@@ -12,46 +12,13 @@ import pyarrow as pa
 from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import InputError
 from citus_analysis.formats.deliveries.exports._columns import Records, bounds_of, joined_records
+from citus_analysis.formats.deliveries.line_order import carried_on, rows_by_time
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
 #: Text that may be held in memory to be sorted.
 HELD_BYTES: Final = 2**30
 #: A text that never ends is handed on in parts of this size.
 _TEXT_CAP: Final = 10 * 2**20
-
-
-@dataclass
-class Lateness:
-    """How far the records of one name are out of order.
-
-    Attributes:
-        latest: the latest time so far.
-        late_ns: how much earlier than the latest before it a record was, at most.
-        rises: a record was later than the one before it.
-        last: the time of the last record.
-    """
-
-    latest: int = NO_TIME
-    late_ns: int = 0
-    rises: bool = False
-    last: int = NO_TIME
-
-    def add(self, times: Integers) -> None:
-        """Take in the times of the next records."""
-        times = times[times != NO_TIME]
-        if not len(times):
-            return
-        before = np.concatenate([[self.last if self.last != NO_TIME else times[0]], times])
-        self.rises = self.rises or bool((np.diff(before) > 0).any())
-        first = self.latest if self.latest != NO_TIME else int(times[0])
-        latest = np.maximum.accumulate(np.concatenate([[first], times]))[1:]
-        self.late_ns = max(self.late_ns, int((latest - times).max()))
-        self.latest, self.last = int(latest[-1]), int(times[-1])
-
-    @property
-    def newest_first(self) -> bool:
-        """No record is later than the one before it, and one is earlier."""
-        return self.late_ns > 0 and not self.rises
 
 
 def in_time_order(pieces: Iterator[Records], late_ns: int, *, newest_first: bool) -> Iterator[Records]:
@@ -70,7 +37,7 @@ def in_time_order(pieces: Iterator[Records], late_ns: int, *, newest_first: bool
     held: list[_Keyed] = []
     size, last, latest = 0, NO_TIME, NO_TIME
     for piece in pieces:
-        keys = _keys(piece, last)
+        keys = carried_on(piece.times, last)
         last, latest = int(keys[-1]), max(latest, int(keys.max()))
         held.append(_Keyed(piece, keys))
         size += piece.texts.nbytes
@@ -99,18 +66,10 @@ class _Keyed:
     keys: Integers
 
 
-def _keys(piece: Records, last: int) -> Integers:
-    """The times, and that of the record before where one is missing."""
-    times = np.concatenate([[last], piece.times])
-    known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
-    return times[known][1:]
-
-
 def _sorted(held: list[_Keyed], *, newest_first: bool) -> _Keyed:
     records = joined_records([one.records for one in held])
     keys = np.concatenate([one.keys for one in held])
-    rows = np.arange(len(keys))[:: -1 if newest_first else 1]
-    order = rows[np.argsort(keys[rows], kind="stable")]
+    order = rows_by_time(keys, newest_first=newest_first)
     return _Keyed(records.take(order), keys[order])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import work_ahead
 from citus_analysis.formats.deliveries.exports._columns import Records
-from citus_analysis.formats.deliveries.exports._in_order import Lateness, in_time_order, put_together
+from citus_analysis.formats.deliveries.exports._in_order import in_time_order, put_together
 from citus_analysis.formats.deliveries.exports._rows import UNSEEN, Rows
 from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports._words import words_of
@@ -111,14 +111,14 @@ class Export(Shape, Step):
             jobs: with more than one, a thread decodes records in advance.
         """
         rows = Rows(self)
-        late: dict[int, Lateness] = {}
+        late: dict[int, Order] = {}
         for records in work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1):
             for number in np.unique(records.names[records.names >= 0]).tolist():
                 of_name = records.times[records.names == number]
-                late.setdefault(number, Lateness()).add(of_name)
+                late.setdefault(number, Order()).add(of_name)
         names = [self._name(values) for values in rows.names.numbers]
         views = [
-            replace(self, strays=number == min(late), late_ns=found.late_ns, newest_first=found.newest_first)
+            replace(self, strays=number == min(late), late_ns=found.late, newest_first=found.is_descending)
             for number, found in sorted(late.items())
         ]
         if not self.naming or not views:

@@ -41,7 +41,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Hints
-from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE, Option
+from citus_analysis.formats.api.options import LOG_LINE_PREFIX, TIMEZONE
 from citus_analysis.formats.serverlog.pglog._detect import (
     as_english,
     best_prefix,
@@ -81,9 +81,9 @@ class PgLog(ServerLog):
 
     name: ClassVar[str] = "pglog"
     version: ClassVar[int] = 10
-    tables: ClassVar[tuple[str, ...]] = ("log_events", "checkpoints", "plans", "plan_nodes")
-    noise: ClassVar[str] = "blank lines at the beginning"
-    options: ClassVar[tuple[Option, ...]] = (LOG_LINE_PREFIX, TIMEZONE)
+    tables = ("log_events", "checkpoints", "plans", "plan_nodes")
+    noise = "blank lines at the beginning"
+    options = (LOG_LINE_PREFIX, TIMEZONE)
     looks_back: ClassVar[bool] = True
 
     def detect(self, name: str, head: bytes) -> float:

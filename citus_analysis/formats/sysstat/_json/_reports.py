@@ -6,6 +6,7 @@ twice, in sectors as old versions did and in kB; the sizes in kB are used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,20 +15,10 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.reading.json_reports import JsonReport, in_utf8
+from citus_analysis.formats.samplers._columns import Places, places
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report, places_of
 from citus_analysis.formats.sysstat._tables import PLACE, rows_of, together, with_misfits
 
-_MEMORY: Final = {
-    "memfree": "free_kb",
-    "avail": "available_kb",
-    "memused": "used_kb",
-    "buffers": "buffer_kb",
-    "cached": "cache_kb",
-    "active": "active_kb",
-    "inactive": "inactive_kb",
-    "dirty": "dirty_kb",
-    "swpused": "swapped_kb",
-}
 _PSI: Final = {"psi-cpu": "cpu", "psi-io": "io", "psi-mem": "mem"}
 
 
@@ -51,24 +42,25 @@ class Moment:
 
 
 def _plain(table: str, key: str | None) -> dict[str, tuple[str, float]]:
-    return {name.removesuffix("/s").removeprefix("%"): place for name, place in places_of(table, key).items()}
+    return {re.sub("^(?:%|kb)|/s$", "", name): place for name, place in places_of(table, key).items()}
 
 
-_USED: Final = ("utilization_percent", 1.0)
+_VM: Final = _plain("vm_samples", None) | places("inactive=inactive_kb")
+_USED: Final = places("util-percent=utilization_percent ifutil-percent=utilization_percent")
 #: Name of an object -> table, name of the item, and its columns.
-_OBJECTS: Final[Mapping[str, tuple[str, str | None, Mapping[str, tuple[str, float]]]]] = {
+_OBJECTS: Final[Mapping[str, tuple[str, str | None, Places]]] = {
     "cpu-load": ("cpu_samples", "cpu", _plain("cpu_samples", "CPU")),
     "cpu-load-all": ("cpu_samples", "cpu", _plain("cpu_samples", "CPU")),
-    "sum-interrupts": ("vm_samples", "cpu", {"intr": ("interrupts_per_s", 1.0)}),
-    "interrupts": ("vm_samples", "intr", {"value": ("interrupts_per_s", 1.0), "all": ("interrupts_per_s", 1.0)}),
-    "process-and-context-switch": ("vm_samples", None, _plain("vm_samples", None)),
-    "swap-pages": ("vm_samples", None, _plain("vm_samples", None)),
-    "paging": ("vm_samples", None, _plain("vm_samples", None)),
-    "queue": ("vm_samples", None, _plain("vm_samples", None)),
-    "memory": ("vm_samples", None, {name: (column, 1.0) for name, column in _MEMORY.items()}),
+    "sum-interrupts": ("vm_samples", "cpu", places("intr=interrupts_per_s")),
+    "interrupts": ("vm_samples", "intr", places("value=interrupts_per_s all=interrupts_per_s")),
+    "process-and-context-switch": ("vm_samples", None, _VM),
+    "swap-pages": ("vm_samples", None, _VM),
+    "paging": ("vm_samples", None, _VM),
+    "queue": ("vm_samples", None, _VM),
+    "memory": ("vm_samples", None, _VM),
     "io": ("device_samples", None, _plain("device_samples", None)),
-    "disk": ("device_samples", "disk-device", {**_plain("device_samples", "DEV"), "util-percent": _USED}),
-    "net-dev": ("net_samples", "iface", {**_plain("net_samples", "IFACE"), "ifutil-percent": _USED}),
+    "disk": ("device_samples", "disk-device", _plain("device_samples", "DEV") | _USED),
+    "net-dev": ("net_samples", "iface", _plain("net_samples", "IFACE") | _USED),
     "net-edev": ("net_samples", "iface", _plain("net_samples", "IFACE")),
 }  # fmt: skip
 _OLD_SIZES: Final = frozenset({"rd_sec", "wr_sec", "dc_sec", "avgrq-sz", "avgqu-sz"})
@@ -77,8 +69,8 @@ _OLD_SIZES: Final = frozenset({"rd_sec", "wr_sec", "dc_sec", "avgrq-sz", "avgqu-
 def tables_of(moments: Sequence[Moment], sampler: str) -> dict[str, pl.DataFrame]:
     """Table -> rows of all moments."""
     found: dict[str, list[pl.DataFrame]] = {}
-    for name, (table, key, places) in _OBJECTS.items():
-        rows = [row for moment in moments for row in _rows(moment, name, key, places)]
+    for name, (table, key, columns) in _OBJECTS.items():
+        rows = [row for moment in moments for row in _rows(moment, name, key, columns)]
         _add(found, rows, table, key, sampler)
     pressures = [row for moment in moments for row in _pressures(moment)]
     _add(found, pressures, "pressure_samples", None, sampler)
@@ -98,16 +90,14 @@ def _add(
         found.setdefault(name, []).append(some)
 
 
-def _rows(
-    moment: Moment, name: str, key: str | None, places: Mapping[str, tuple[str, float]]
-) -> Iterator[dict[str, object]]:
+def _rows(moment: Moment, name: str, key: str | None, columns: Places) -> Iterator[dict[str, object]]:
     for thing in _objects(moment.content, name):
         item = thing.get(key) if key else None
         if key and not isinstance(item, str):
             continue
         flat = dict(_flat(thing))
         names = sorted(flat, key=lambda one: one not in _OLD_SIZES)
-        values = {places[one][0]: flat[one] * places[one][1] for one in names if one in places}
+        values = {columns[one][0]: flat[one] * columns[one][1] for one in names if one in columns}
         if values:
             text = {"item": in_utf8(item)} if isinstance(item, str) else {}
             yield {**moment.place, **text, **values}

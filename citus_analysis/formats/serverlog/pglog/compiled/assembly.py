@@ -1,7 +1,7 @@
 """Records of server logs assembled into executions by session, by compiled code.
 
 :mod:`citus_analysis.spans.read.records` defines the rules; the results are arrays of the structures `execution_t`,
-`phase_t`, `sent_task_t`, `local_t`, `session_t` and `missing_t` of `layout.py`.
+`phase_t`, `sent_task_t`, `local_t`, `session_t` and `missing_t` of `native/layout.h`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The compiled scanner (`native/`), called through ctypes: calls let other threads run.
 
-It is built when the package is installed (`hatch_build.py`). `layout.py` defines its structures.
+It is built when the package is installed (`hatch_build.py`). `native/layout.h` defines its structures.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.serverlog.pglog._prefix import LISTS, SEVERITY_WORDS, TEXT_ESCAPES, Prefix
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import Bytes
 from citus_analysis.formats.serverlog.pglog.compiled.layout import ELEMENTS, FIELDS
@@ -16,21 +17,9 @@ from citus_analysis.formats.serverlog.pglog.compiled.layout import ELEMENTS, FIE
 LITERAL, TEXT, STAMP, DIGITS, VXID, SESSION, STATE, EPOCH, SYSLOG, HOST = range(len(ELEMENTS))
 #: Field of each escape; the first element of an escape fills it, further ones are only matched.
 FIELD_CODES: Final = {name: code for code, name in enumerate(FIELDS)}
-_FIELD_OF: Final = {
-    "m": "clock",
-    "t": "clock",
-    "n": "epoch",
-    "p": "pid",
-    "c": "hex_pid",
-    "v": "vxid",
-    "l": "line",
-    "a": "app",
-    "u": "user",
-    "d": "database",
-    "h": "host",
-    "r": "remote",
-    "e": "state",
-}
+_FIELD_OF: Final = name_pairs(
+    "m=clock t=clock n=epoch p=pid c=hex_pid v=vxid l=line a=app u=user d=database h=host r=remote e=state"
+)
 #: Escape of digits -> fewest, most, and whether a minus may precede them.
 _DIGITS: Final = {"p": (1, 9, 0), "P": (0, 9, 0), "l": (1, 18, 0), "x": (0, 18, 0), "Q": (0, 20, 1), "#": (1, 20, 1)}
 _WIDTH: Final = max(len(word) for word in SEVERITY_WORDS)

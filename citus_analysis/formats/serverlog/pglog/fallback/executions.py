@@ -1,108 +1,57 @@
 """The state of a backend and its statements while records are assembled: `python_assembly.py`.
 
-Each class has the members of the structure of the same name in `compiled/layout.py`.
+Their members are those of the structures in `native/layout.h`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cache
+from types import SimpleNamespace
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NO_NUMBER, NOTHING_THERE
 from citus_analysis.formats.serverlog.pglog.compiled.layout import structure
-from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record
 
 _FILLER: Final = "unused"
+#: Members that are not 0 and not :data:`NOTHING_THERE` at first, as their types would have them.
+_AT_FIRST: Final = {"other_shards": NO_NUMBER, "statement_kind": NO_CODE, "executions": 0}
 
 
-@dataclass(slots=True)
-class Phase:
-    """A record with a duration; `event`, `parses` and its place decide its name."""
+class Item(SimpleNamespace):
+    """A structure that is being filled, with members beside it that only the assembly uses."""
 
-    byte_offset: int
-    log_time: int
-    duration_us: float
-    source: int
-    closes: bool
-    event: int
-    parses: bool
-    execution: int = 0
-    name: int = 0
+    @classmethod
+    def of(cls, kind: str, **known: object) -> Self:
+        """A structure of which this is known so far.
 
-
-@dataclass(slots=True)
-class SentTask:
-    """A task that an execution sent to a worker."""
-
-    byte_offset: int
-    end_time: int
-    shard_id: int
-    task_us: int
-    source: int
-    host: int
-    port: int
-    execution: int = 0
-    gpid: int = NOTHING_THERE
-    statement_offset: int = 0
-    statement_seq: int = 0
-    statement_source: int = 0
-    session: int = 0
-    pid: int = 0
-    failed: bool = False
-    is_child: bool = False
-    anchored: bool = False
-    values_hash: int = 0
-
-    def tell_execution(self, one: Execution) -> None:
-        """Take over the facts about its execution by which it is paired."""
-        self.statement_offset = one.byte_offset if one.closed else one.last_offset
-        self.statement_seq, self.statement_source = one.session_seq, one.source
-        self.gpid, self.session, self.pid = one.gpid, one.session, one.pid
-        self.failed, self.is_child, self.anchored = one.failed, one.is_child, one.anchored
-        self.values_hash = one.values_hash
+        Example:
+            >>> phase = Item.of("phase_t", byte_offset=10, parses=True)
+            >>> phase.byte_offset, phase.log_time == NOTHING_THERE, phase.duration_us, phase.parses
+            (10, True, 0, True)
+        """
+        return cls(**{**_unknown(kind), **known})
 
 
-@dataclass(slots=True)
-class LocalExecution:
-    """An execution on a shard by the parent itself."""
-
-    byte_offset: int
-    log_time: int
-    shard_id: int
-    source: int
-    statement_kind: int
-    execution: int = 0
+@cache
+def _unknown(kind: str) -> Mapping[str, int]:
+    row = np.zeros(1, np.dtype(structure(kind)))
+    return {
+        name: _AT_FIRST.get(name, NOTHING_THERE if row[name].dtype == np.int64 else 0) for name in row.dtype.names or ()
+    }
 
 
-@dataclass(slots=True)
-class Session:
-    """A session of a backend."""
-
-    node: int
-    session: int = 0
-    begins: int = NOTHING_THERE
-    executions: int = 0
-    anchored: bool = False
-
-
-@dataclass(slots=True)
-class Missing:
-    """A place at which records of a child session are missing."""
-
-    gpid: int
-    place: int
-    node: int
-
-
-@dataclass(slots=True)
-class Execution:
+class Execution(Item):
     """An execution of a statement.
 
     Attributes:
+        timed: its records with a duration.
+        tasks: the tasks that it sent to workers.
+        locals: its executions on shards by the parent itself.
         last_local: shard of the last record, if this is a local execution.
         planned: what the planner said of a plan for the own node's shard.
         prepared: fingerprint of the statement that a parse or bind phase names.
@@ -112,48 +61,11 @@ class Execution:
             its own.
     """
 
-    source: int
-    session: int
-    pid: int
-    gpid: int
-    is_child: bool
-    anchored: bool
-    opener_offset: int = NOTHING_THERE
-    opener_time: int = NOTHING_THERE
-    byte_offset: int = NOTHING_THERE
-    end_time: int = NOTHING_THERE
-    last_offset: int = 0
-    start_time: int = NOTHING_THERE
-    shard_id: int = NOTHING_THERE
-    local_xid: int = NOTHING_THERE
-    closing_xid: int = NOTHING_THERE
-    connect_us: int = NOTHING_THERE
-    session_seq: int = 0
-    statement_fingerprint: int = 0
-    duration_us: float = 0.0
-    phases: int = 0
-    other_shards: int = NO_NUMBER
-    values_hash: int = 0
-    opened: bool = False
-    closed: bool = False
-    extended: bool = False
-    failed: bool = False
-    fatal: bool = False
-    has_tasks: bool = False
-    has_locals: bool = False
-    in_transaction: bool = False
-    first_on_shard: bool = False
-    has_fingerprint: bool = False
-    statement_kind: int = NO_CODE
-    timed: list[Phase] = field(default_factory=list)
-    tasks: list[SentTask] = field(default_factory=list)
-    locals: list[LocalExecution] = field(default_factory=list)
-    last_local: int | None = None
-    planned: LocalExecution | None = None
-    prepared: int | None = None
-    bind: Record | None = None
-    bind_values: int = 0
-    values_of: str | None = None
+    @classmethod
+    def begun(cls, **known: object) -> Self:
+        """An execution without records."""
+        beside = dict.fromkeys(("last_local", "planned", "prepared", "bind", "values_of"))
+        return cls.of("execution_t", timed=[], tasks=[], locals=[], bind_values=0, **beside, **known)
 
     @property
     def only_prepared(self) -> bool:
@@ -163,12 +75,12 @@ class Execution:
     @property
     def shows_no_place(self) -> bool:
         """Whether it ended well, and no record says where it was executed."""
-        return self.closed and not (self.failed or self.tasks or self.locals)
+        return bool(self.closed) and not (self.failed or self.tasks or self.locals)
 
     @property
     def counts_surely(self) -> bool:
         """Whether it counts as a statement regardless of later records."""
-        return self.opened or self.has_tasks or (self.phases > 0 and self.failed)
+        return bool(self.opened or self.has_tasks or (self.phases > 0 and self.failed))
 
 
 @dataclass(slots=True)
@@ -191,7 +103,7 @@ class Backend:
 
     node: int
     pid: int
-    session: Session
+    session: Item
     line: int = NOTHING_THERE
     place: int | None = None
     newest: int = NOTHING_THERE
@@ -211,11 +123,11 @@ class Backend:
     connections: set[tuple[int, int, int | None]] = field(default_factory=set)
 
 
-def packed(rows: Sequence[object], kind: str) -> NDArray[np.void]:
+def packed(rows: Sequence[Item], kind: str) -> NDArray[np.void]:
     """Objects as an array of a structure with the same members.
 
     Example:
-        >>> packed([Missing(gpid=7, place=-1, node=2)], "missing_t")[["gpid", "node"]].tolist()
+        >>> packed([Item.of("missing_t", gpid=7, place=-1, node=2)], "missing_t")[["gpid", "node"]].tolist()
         [(7, 2)]
     """
     found = np.zeros(len(rows), np.dtype(structure(kind)))

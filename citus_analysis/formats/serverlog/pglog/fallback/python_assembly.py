@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from types import SimpleNamespace
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from citus_analysis.formats.serverlog.pglog._records import FIRST_DETAIL
@@ -19,18 +22,8 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     RecordColumns,
     Rules,
 )
-from citus_analysis.formats.serverlog.pglog.compiled.layout import ASSEMBLED_ITEMS, RECORD_EVENTS
-from citus_analysis.formats.serverlog.pglog.fallback.executions import (
-    Backend,
-    Execution,
-    LocalExecution,
-    Missing,
-    Phase,
-    SentTask,
-    Session,
-    packed,
-)
-from citus_analysis.formats.serverlog.pglog.fallback.single_records import Record, records_in_order
+from citus_analysis.formats.serverlog.pglog.compiled.layout import ASSEMBLED_ITEMS, RECORD_EVENTS, RECORD_NUMBERS
+from citus_analysis.formats.serverlog.pglog.fallback.executions import Backend, Execution, Item, packed
 from citus_analysis.formats.serverlog.pglog.fallback.statement_values import signed_32_bits
 from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
 
@@ -41,6 +34,10 @@ _RESOLUTION_US: Final = 2_000
 _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
 _NO_PORT: Final = np.iinfo(np.int32).min
+#: Members of an execution by which its tasks are paired.
+_PAIRED_BY: Final = ("gpid", "session", "pid", "failed", "is_child", "anchored", "values_hash")
+#: Columns of :class:`RecordColumns` beside the numbers.
+_CODED: Final = ("words", "severity", "statement_kind", "worker_host", "other_shards")
 #: Codes of phases in `phase_t`.
 _PARSE, _BIND, _EXECUTE = range(3)
 
@@ -61,7 +58,7 @@ class PythonAssembly:
         self._backends: dict[tuple[int, int], Backend] = {}
         self._sessions = self._executions = 0
         #: The items assembled since the last :meth:`take`, by the names of :data:`ASSEMBLED_ITEMS`.
-        self._done: dict[str, list[object]] = defaultdict(list)
+        self._done: dict[str, list[Item]] = defaultdict(list)
 
     @property
     def waiting(self) -> int:
@@ -71,11 +68,11 @@ class PythonAssembly:
     def add(self, columns: RecordColumns, source: int) -> bool:
         """Add the next records of one source; false if records must be sorted by session first."""
         sources = np.full(len(columns.words), source, np.uint32)
-        return all(self._take(record, in_order=True) for record in records_in_order(columns, sources, None))
+        return all(self._take(record, in_order=True) for record in _records_in_order(columns, sources, None))
 
     def add_sorted(self, columns: RecordColumns, order: NDArray[np.int64], sources: NDArray[np.uint32]) -> None:
         """Add records in the order of their sessions, given the source of each."""
-        for record in records_in_order(columns, sources, order):
+        for record in _records_in_order(columns, sources, order):
             self._take(record, in_order=False)
 
     def end(self) -> None:
@@ -88,7 +85,7 @@ class PythonAssembly:
         done, self._done = self._done, defaultdict(list)
         return {name: packed(done[name], kind) for name, kind in ASSEMBLED_ITEMS.items()}
 
-    def _take(self, record: Record, *, in_order: bool) -> bool:
+    def _take(self, record: SimpleNamespace, *, in_order: bool) -> bool:
         self._see_time(record)
         node = self._nodes[record.source]
         if record.pid is None:
@@ -97,7 +94,7 @@ class PythonAssembly:
         place = record.source * self._rules.file_room + record.byte_offset
         backend = self._backends.get((node, record.pid))
         if backend is None:
-            backend = self._backends[node, record.pid] = Backend(node, record.pid, Session(node))
+            backend = self._backends[node, record.pid] = Backend(node, record.pid, _session(node, 0))
         line = _known(record.session_line)
         if _in_same_row(backend, record, line):
             _add_parameters(backend, record)
@@ -112,28 +109,31 @@ class PythonAssembly:
             self._add_event(backend, record, event)
         return True
 
-    def _add_alone(self, record: Record, node: int) -> None:
+    def _add_alone(self, record: SimpleNamespace, node: int) -> None:
         """Add a record of an unknown session: if it is whole by itself, it is a statement of its own."""
         event = self._event_of(record)
         if event not in (_WHOLE, _OPENER) and not self._binds(record, event):
             return
-        backend = self._backends.setdefault((node, NO_PROCESS), Backend(node, NO_PROCESS, Session(node)))
+        backend = self._backends.setdefault((node, NO_PROCESS), Backend(node, NO_PROCESS, _session(node, 0)))
         backend.closes, backend.opens = True, False
         # Sessions have equal numbers of transactions.
-        self._add_event(backend, record._replace(local_xid=None), event)
+        record.local_xid = None
+        self._add_event(backend, record, event)
 
-    def _binds(self, record: Record, event: int) -> bool:
+    def _binds(self, record: SimpleNamespace, event: int) -> bool:
         """Whether a record reports a bind phase and names its statement."""
-        return event == _PREPARE and not self._words["parses"][record.word] and record.statement_fingerprint is not None
+        return (
+            event == _PREPARE and not self._words["parses"][record.words] and record.statement_fingerprint is not None
+        )
 
-    def _see_time(self, record: Record) -> None:
+    def _see_time(self, record: SimpleNamespace) -> None:
         if record.log_time is not None:
             first, last = self.times[record.source].tolist()
             first = record.log_time if first == NOTHING_THERE else min(first, record.log_time)
             # The value for no time is the smallest integer.
             self.times[record.source] = first, max(last, record.log_time)
 
-    def _place_record(self, backend: Backend, record: Record, place: int, line: int) -> None:
+    def _place_record(self, backend: Backend, record: SimpleNamespace, place: int, line: int) -> None:
         """Set the place of the backend's last record; begin a segment where records are missing before it."""
         step = 1 if NOTHING_THERE in (line, backend.line) else line - backend.line
         restarted = backend.place is None or step <= 0
@@ -142,7 +142,9 @@ class PythonAssembly:
             self._begin_segment(backend, record, line, restarted=restarted, moved=moved)
         backend.line, backend.place = line, place
 
-    def _begin_segment(self, backend: Backend, record: Record, line: int, *, restarted: bool, moved: bool) -> None:
+    def _begin_segment(
+        self, backend: Backend, record: SimpleNamespace, line: int, *, restarted: bool, moved: bool
+    ) -> None:
         """Begin a segment: a piece of a session in which no record is missing."""
         if restarted:
             self._finish_session(backend)
@@ -153,10 +155,10 @@ class PythonAssembly:
         backend.opened, backend.xid = 0, NOTHING_THERE
         if not backend.anchored and record.gpid is not None:
             before = NO_NUMBER if restarted or moved or backend.place is None else backend.place
-            self._done["missing"].append(Missing(record.gpid, before, backend.node))
+            self._done["missing"].append(Item.of("missing_t", gpid=record.gpid, place=before, node=backend.node))
 
-    def _event_of(self, record: Record) -> int:
-        word = record.word
+    def _event_of(self, record: SimpleNamespace) -> int:
+        word = record.words
         event: int = self._words["untimed" if record.duration_us is None else "timed"][word]
         if event in _INSIDE and record.gpid is not None:
             return _NOTHING
@@ -165,7 +167,7 @@ class PythonAssembly:
             return _LOCAL
         return _ERROR if event == _NOTHING and record.severity in _ERRORS else event
 
-    def _add_event(self, backend: Backend, record: Record, event: int) -> None:
+    def _add_event(self, backend: Backend, record: SimpleNamespace, event: int) -> None:
         opens = event in (_OPENER, _TASK)
         xid = _known(record.local_xid)
         after_opener = event not in _INSIDE and backend.opens
@@ -186,19 +188,19 @@ class PythonAssembly:
         backend.closes, backend.xid = closes, xid
         backend.opened += opens
 
-    def _passes_over(self, one: Execution, record: Record, event: int) -> bool:
+    def _passes_over(self, one: Execution, record: SimpleNamespace, event: int) -> bool:
         """Whether a record shows that nothing more was logged of the prepared statement: another one follows."""
         if event not in (_PREPARE, _OPENER, _WHOLE):
             return False
-        again = event == _PREPARE and (one.bind is not None or self._words["parses"][record.word])
+        again = event == _PREPARE and (one.bind is not None or self._words["parses"][record.words])
         return again or record.statement_fingerprint not in (None, one.prepared)
 
-    def _begin_execution(self, backend: Backend, record: Record) -> Execution:
+    def _begin_execution(self, backend: Backend, record: SimpleNamespace) -> Execution:
         self._finish_execution(backend)
         nodeid = self._nodeids[record.source]
         unknown = nodeid == NOTHING_THERE or backend.pid == NO_PROCESS
         own = NOTHING_THERE if unknown else nodeid * self._rules.gpid_factor + backend.pid
-        backend.current = Execution(
+        backend.current = Execution.begun(
             source=record.source,
             session=backend.session.session,
             pid=backend.pid,
@@ -208,7 +210,7 @@ class PythonAssembly:
         )
         return backend.current
 
-    def _add_record(self, one: Execution, record: Record, event: int, *, closes: bool) -> None:
+    def _add_record(self, one: Execution, record: SimpleNamespace, event: int, *, closes: bool) -> None:
         one.last_offset, one.values_of = record.byte_offset, None
         if event == _PREPARE and record.statement_fingerprint is not None:
             one.prepared = record.statement_fingerprint
@@ -218,7 +220,7 @@ class PythonAssembly:
             self._add_opener(one, record)
             one.values_of = "values_hash"
         if event <= _DURATION:
-            _add_timed(one, record, event, closes=closes, parses=bool(self._words["parses"][record.word]))
+            _add_timed(one, record, event, closes=closes, parses=bool(self._words["parses"][record.words]))
         if event == _TASK:
             _add_task(one, record)
         if event == _LOCAL:
@@ -232,9 +234,9 @@ class PythonAssembly:
             _close_at(one, record)
         one.last_local = _known(record.shard_id) if event == _LOCAL else None
 
-    def _add_opener(self, one: Execution, record: Record) -> None:
+    def _add_opener(self, one: Execution, record: SimpleNamespace) -> None:
         one.opened = True
-        one.extended = bool(self._words["extended"][record.word])
+        one.extended = bool(self._words["extended"][record.words])
         one.opener_offset, one.opener_time = record.byte_offset, _known(record.log_time)
         one.local_xid, one.shard_id = _known(record.local_xid), _known(record.shard_id)
         one.statement_kind, one.other_shards = record.statement_kind, record.other_shards
@@ -295,7 +297,7 @@ class PythonAssembly:
         if backend.session.executions and backend.pid != NO_PROCESS:
             self._done["sessions"].append(backend.session)
         self._sessions += 1
-        backend.session = Session(backend.node, self._sessions)
+        backend.session = _session(backend.node, self._sessions)
         backend.held, backend.kept = None, 0
         backend.connections.clear()
         backend.sampled = backend.on_shard_seen = False
@@ -308,13 +310,14 @@ class PythonAssembly:
             one.locals.append(one.planned)
         kept = [local for local in one.locals if not _logged_again(one, local)]
         one.has_locals = bool(kept)
-        items: tuple[Phase | SentTask | LocalExecution, ...] = (*one.timed, *one.tasks, *kept)
-        for item in items:
+        for item in (*one.timed, *one.tasks, *kept):
             item.execution = self._executions
         for local in kept:
             local.statement_kind = one.statement_kind if local.statement_kind == NO_CODE else local.statement_kind
         for task in one.tasks:
-            task.tell_execution(one)
+            task.statement_offset = one.byte_offset if one.closed else one.last_offset
+            task.statement_seq, task.statement_source = one.session_seq, one.source
+            task.__dict__.update((name, getattr(one, name)) for name in _PAIRED_BY)
         self._executions += 1
         self._done["phases"] += one.timed
         self._done["tasks"] += one.tasks
@@ -322,7 +325,7 @@ class PythonAssembly:
         self._done["executions"].append(one)
 
 
-def _close_at(one: Execution, record: Record) -> None:
+def _close_at(one: Execution, record: SimpleNamespace) -> None:
     one.closed, one.byte_offset = True, record.byte_offset
     one.end_time, one.closing_xid = _known(record.log_time), _known(record.local_xid)
 
@@ -331,12 +334,20 @@ def _known(number: int | None) -> int:
     return NOTHING_THERE if number is None else number
 
 
-def _in_same_row(backend: Backend, record: Record, line: int) -> bool:
+def _placed(record: SimpleNamespace) -> dict[str, int]:
+    return {"byte_offset": record.byte_offset, "log_time": _known(record.log_time), "source": record.source}
+
+
+def _session(node: int, number: int) -> Item:
+    return Item.of("session_t", node=node, session=number)
+
+
+def _in_same_row(backend: Backend, record: SimpleNamespace, line: int) -> bool:
     """Whether a record is a detail from the same row of csvlog or jsonlog as the record before, with its number."""
     return line != NOTHING_THERE and line == backend.line and FIRST_DETAIL <= record.severity < len(SEVERITIES)
 
 
-def _comes_after(backend: Backend, record: Record, place: int, line: int) -> bool:
+def _comes_after(backend: Backend, record: SimpleNamespace, place: int, line: int) -> bool:
     """Whether a record follows all others of its backend; the number 1 after higher ones begins a later session."""
     if backend.place is not None and place <= backend.place:
         return False
@@ -354,7 +365,7 @@ def _comes_after(backend: Backend, record: Record, place: int, line: int) -> boo
     return True
 
 
-def _add_parameters(backend: Backend, record: Record) -> None:
+def _add_parameters(backend: Backend, record: SimpleNamespace) -> None:
     """Add the values of parameters to those of the statement that the record before names."""
     one = backend.current
     if one is not None and one.values_of and record.severity == FIRST_DETAIL and record.values_hash is not None:
@@ -362,7 +373,7 @@ def _add_parameters(backend: Backend, record: Record) -> None:
         one.values_of = None
 
 
-def _add_timed(one: Execution, record: Record, event: int, *, closes: bool, parses: bool) -> None:
+def _add_timed(one: Execution, record: SimpleNamespace, event: int, *, closes: bool, parses: bool) -> None:
     duration = record.duration_us or 0.0
     one.phases += 1
     one.duration_us += duration
@@ -370,28 +381,33 @@ def _add_timed(one: Execution, record: Record, event: int, *, closes: bool, pars
     if time is not None:
         begin = time - int(duration)
         one.start_time = begin if one.start_time == NOTHING_THERE else min(begin, one.start_time)
-    one.timed.append(Phase(record.byte_offset, _known(time), duration, record.source, closes, event, parses))
+    facts = {"duration_us": duration, "closes": closes, "event": event, "parses": parses}
+    one.timed.append(Item.of("phase_t", **_placed(record), **facts))
 
 
-def _add_task(one: Execution, record: Record) -> None:
+def _add_task(one: Execution, record: SimpleNamespace) -> None:
     one.has_tasks = True
     port = _NO_PORT if record.worker_port is None else record.worker_port
-    facts = _known(record.log_time), _known(record.shard_id), _known(record.task_us)
-    one.tasks.append(SentTask(record.byte_offset, *facts, record.source, record.worker_host, port))
+    facts = {
+        "end_time": _known(record.log_time),
+        "shard_id": _known(record.shard_id),
+        "task_us": _known(record.task_us),
+    }
+    one.tasks.append(Item.of("sent_task_t", **_placed(record), **facts, host=record.worker_host, port=port))
 
 
-def _add_local(one: Execution, record: Record) -> None:
+def _add_local(one: Execution, record: SimpleNamespace) -> None:
     """Add a local execution; the first cached plan for a shard is logged twice in a row for one execution."""
     if one.last_local != _known(record.shard_id):
         one.locals.append(_local_of(record))
 
 
-def _local_of(record: Record) -> LocalExecution:
-    facts = record.byte_offset, _known(record.log_time), _known(record.shard_id)
-    return LocalExecution(*facts, record.source, record.statement_kind)
+def _local_of(record: SimpleNamespace) -> Item:
+    shard = _known(record.shard_id)
+    return Item.of("local_t", **_placed(record), shard_id=shard, statement_kind=record.statement_kind)
 
 
-def _add_connection(backend: Backend, one: Execution, record: Record) -> None:
+def _add_connection(backend: Backend, one: Execution, record: SimpleNamespace) -> None:
     """Take in a connection, whether it is made or taken over from an earlier statement.
 
     Citus repeats the time that it took to make it. Connections are made at the same time: the longest counts.
@@ -406,7 +422,7 @@ def _add_connection(backend: Backend, one: Execution, record: Record) -> None:
         backend.connections.add(made)
 
 
-def _name_phases(timed: Sequence[Phase]) -> None:
+def _name_phases(timed: Sequence[Item]) -> None:
     """Name the closing phase execute, the last one before it bind, others parse; names in records take precedence."""
     for place, phase in enumerate(timed):
         last = place + 1 == len(timed) or timed[place + 1].closes
@@ -414,7 +430,7 @@ def _name_phases(timed: Sequence[Phase]) -> None:
         phase.name = _EXECUTE if phase.closes else _PARSE if parse else _BIND
 
 
-def _logged_again(one: Execution, local: LocalExecution) -> bool:
+def _logged_again(one: Execution, local: Item) -> bool:
     """Whether another record tells more of a local execution.
 
     That is the one that names the shard, or the one after the statement line of an execution that was logged during
@@ -426,3 +442,22 @@ def _logged_again(one: Execution, local: LocalExecution) -> bool:
     if opener == NOTHING_THERE or local.byte_offset >= opener:
         return False
     return any(other.byte_offset >= opener and other.shard_id == local.shard_id for other in one.locals)
+
+
+def _records_in_order(
+    columns: RecordColumns, sources: NDArray[np.uint32], order: NDArray[np.int64] | None
+) -> Iterator[SimpleNamespace]:
+    """Records with numbers (None if null), codes and a source, in the given order, or as they are."""
+    taken = slice(None) if order is None else order
+    found = {name: _numbers(columns.numbers[name], taken) for name in RECORD_NUMBERS}
+    for name in _CODED:
+        values: NDArray[np.generic] | None = getattr(columns, name)
+        found[name] = repeat(NO_NUMBER) if values is None else values[taken].tolist()
+    found["source"] = sources[taken].tolist()
+    return (SimpleNamespace(**dict(zip(found, one, strict=True))) for one in zip(*found.values(), strict=False))
+
+
+def _numbers(array: pa.Array, taken: slice | NDArray[np.int64]) -> Iterable[object]:
+    plain = array.view(pa.int64()) if pa.types.is_timestamp(array.type) else array
+    numbers: list[object] = np.array(plain.to_pylist(), object)[taken].tolist()
+    return numbers
