@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.accounts.beside_text import plan_sentences, rounded, skew_sentences, stack_sentences
 from citus_analysis.accounts.causes import Cause, Explanation
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.texts.counted_words import counted, listed
@@ -37,10 +38,17 @@ def explanation_sentences(found: Explanation) -> list[str]:
     lines = [_finding(found)]
     if found.decided:
         lines += [_causes(found)] if found.named else [_no_cause(found)]
-        lines += [text for text in (_mechanisms(found), _changes(found), _example(found)) if text]
+        lines += [text for text in (_mechanisms(found), *_beside(found), _changes(found), _example(found)) if text]
     else:
-        lines += [text for text in (_changes(found),) if text]
+        lines += [*_beside(found), _changes(found)]
     return lines
+
+
+def _beside(found: Explanation) -> list[str]:
+    """Functions, plans and spreads that differ: each is tested by itself, whatever the response times say."""
+    stacks = stack_sentences(found.stacks) if found.stacks else []
+    plans = plan_sentences(found.plans, found.comparison.ratio.level) if found.plans else []
+    return [*stacks, *plans, *(skew_sentences(found.skew) if found.skew.height else [])]
 
 
 def cause_rows(found: Explanation) -> pl.DataFrame:
@@ -79,14 +87,10 @@ def _time(us: float, *, sign: bool = False) -> str:
     size = abs(us)
     mark = "-" if sign and us < 0 else ""
     if size < _US_BELOW_MS * US_PER_MS:
-        return f"{mark}{_rounded(size)} µs"
+        return f"{mark}{rounded(size)} µs"
     if size < 1000 * US_PER_MS:
-        return f"{mark}{_rounded(size / US_PER_MS)} ms"
-    return f"{mark}{_rounded(size / US_PER_MS / 1000)} s"
-
-
-def _rounded(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.10g}"
+        return f"{mark}{rounded(size / US_PER_MS)} ms"
+    return f"{mark}{rounded(size / US_PER_MS / 1000)} s"
 
 
 def _finding(found: Explanation) -> str:
@@ -110,7 +114,7 @@ def _by_how_much(ratio: float, low: float, high: float, verdict: str) -> str:
     """In percent or, beyond half and double, as a multiple."""
     if _IN_PERCENT[0] < ratio < _IN_PERCENT[1]:
         change, *ends = (abs(one - 1) * 100 for one in (ratio, low, high))
-        return f"{_rounded(change)} % {verdict} ({_rounded(min(ends))} to {_rounded(max(ends))} %) than"
+        return f"{rounded(change)} % {verdict} ({rounded(min(ends))} to {rounded(max(ends))} %) than"
     if verdict == "slower":
         return f"{interval_words(ratio, low, high)} times as slow as"
     return f"{interval_words(1 / ratio, 1 / high, 1 / low)} times as fast as"

@@ -108,7 +108,7 @@ def stack_changes(sides: Observed, *, level: float) -> StackChanges | None:
 
 
 def _recorded(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
-    """Stacks of the runs: run, `event` without modifiers, `stack`, `function`, `module`, `samples` and their weights."""
+    """Stacks of the runs: `event` without modifiers, `stack`, `function`, `module`, `samples` and their weights."""
     resources = pl.col("resource").is_in(runs["resource"].unique().implode())
     stacks = one_output(as_polars(source.table("perf_stacks")).filter(resources))
     totals = (
