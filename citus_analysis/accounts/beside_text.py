@@ -34,6 +34,18 @@ def stack_sentences(found: StackChanges) -> list[str]:
     return [" ".join([f"By perf's samples ({runs}), {words}.{ending}", *notes])]
 
 
+def function_rows(found: StackChanges, most: int = 25) -> pl.DataFrame:
+    """Functions as rows of a table, with the unit of their values; the surest and largest changes first."""
+    unit = "µs of CPU per operation" if found.unit == "µs" else "% of the samples"
+    return found.functions.head(most).with_columns(unit=pl.lit(unit))
+
+
+def gone_rows(found: StackChanges, most: int = 25) -> pl.DataFrame:
+    """Functions that only the base called: `function`, `called_by` (the two above it) and their value in the base."""
+    above = pl.col("path").str.extract(r"([^;]*(?:;[^;]*)?);[^;]*$").str.replace(";", " > ")
+    return found.gone.head(most).select(function="frame", called_by=above, base="base")
+
+
 def rounded(value: float) -> str:
     """A number as a person says it, with two digits.
 
@@ -50,15 +62,17 @@ def _what(unit: str) -> str:
 
 def _functions(rows: pl.DataFrame, unit: str) -> str:
     """The functions with the largest changes, the whole first, with their intervals."""
-    words = []
+    words: list[str] = []
     for row in rows.head(_MOST_FUNCTIONS + 1).iter_rows(named=True):
         more = "more" if row["difference"] > 0 else "less"
         ends = sorted((abs(row["low"]), abs(row["high"])))
         size, low, high = (rounded(one) for one in (abs(row["difference"]), *ends))
         name = "all functions together" if row["function"] == ALL_FUNCTIONS else row["function"]
         verb = "take" if row["function"] == ALL_FUNCTIONS else "takes"
-        change = f"{size} µs {more} CPU per operation" if unit == "µs" else f"{size} points of percent {more} of them"
-        words.append(f"{name} {verb} {change} ({low} to {high})")
+        # What is measured is said once.
+        whole = "" if words else " CPU per operation" if unit == "µs" else " of them"
+        change = f"{size} {'µs' if unit == 'µs' else 'points of percent'} {more}{whole}"
+        words.append(f"{name} {f'{verb} ' if not words else ''}{change} ({low} to {high})")
     return "; ".join(words)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.accounts.mechanisms import tested_means
-from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe
 from citus_analysis.plans.measured_nodes import KEY, measure_nodes
 from citus_analysis.stats.compare.families import holm
@@ -79,7 +79,7 @@ def _nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     mine = pl.col("run_id").is_in(runs["run_id"].implode()) | (
         pl.col("run_id").is_null() & pl.col("resource").is_in(runs["resource"].implode())
     )
-    plans = as_polars(source.table("plans")).filter(mine).select(*KEY, "run_id", "node", "query")
+    plans = _placed_in_runs(source).filter(mine).select(*KEY, "run_id", "query")
     files = as_polars(source.table("sources")).select("source_id", file=pl.col("path").cast(pl.String))
     texts = plans.select(pl.col("query").drop_nulls().unique())
     hashes = [str(describe(text).fingerprint) for text in texts["query"]]
@@ -111,6 +111,17 @@ def _nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
         )
         .join(named, on=KEY)
     )
+
+
+def _placed_in_runs(source: TableSource) -> pl.DataFrame:
+    """Plans; those of a log that spans several runs are of the run in which their record was written."""
+    plans = as_polars(source.table("plans"))
+    if not plans["run_id"].null_count():
+        return plans
+    events = lazy_table(source, "log_events").filter(pl.col("kind").cast(pl.String) == "plan")
+    records = events.select("source_id", "byte_offset", written_in="run_id").collect()
+    placed = plans.join(records, on=["source_id", "byte_offset"], how="left", maintain_order="left")
+    return placed.with_columns(run_id=pl.coalesce("run_id", "written_in"))
 
 
 def _with_paths(nodes: pl.DataFrame) -> pl.DataFrame:

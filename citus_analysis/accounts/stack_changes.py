@@ -37,8 +37,9 @@ _NS_PER_US: Final = 1e3
 _FEWEST_SAMPLES: Final = 20
 _MOST_FUNCTIONS: Final = 100
 #: Frames with a smaller share of all samples are not drawn.
-_LEAST_SHARE: Final = 0.004
-_DEEPEST: Final = 60
+_LEAST_SHARE: Final = 0.005
+#: Levels that are drawn, so that names can be read.
+_DEEPEST: Final = 36
 #: Degrees of freedom that stand for the normal distribution.
 _MANY: Final = 1e9
 #: Addresses without a name differ from run to run.

@@ -8,8 +8,8 @@ Under `--children` (perf's default) each sample also appears in the trees of all
 entry's own samples are taken from its tree (:mod:`._graph`), so that no sample counts twice. Graphs that print counts
 or periods instead of shares, and `-g flat` (whose paths overlap), are rejected.
 
-`event_count` of a stack is its share of the report's `Event count (approx.)`: of the clock events, nanoseconds. It is null
-for a group of events, whose report states one number.
+`event_count` of a stack is its share of the report's `Event count (approx.)`, for clock events in nanoseconds. It is
+null for a group of events, whose report states one number.
 
 In `perf_stacks` unresolved frames keep the addresses that perf printed, `shared_object` is that of the leaf, and
 entries without a printed graph become `[...];symbol`, so that the shares add up to those of the entries.
