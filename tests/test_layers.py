@@ -54,6 +54,7 @@ WITHIN_LAYER = {
     ("accounts", "stats"),
     ("accounts", "spans"),
     ("accounts", "bottleneck"),
+    ("accounts", "plans"),
     ("report", "plots"),
 }
 #: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in

@@ -44,6 +44,8 @@ _DEEPEST: Final = 36
 _MANY: Final = 1e9
 #: Addresses without a name differ from run to run.
 _ADDRESS: Final = r"(^|;)0(?:x[0-9a-f]+)?\b"
+#: Stands for stacks that are too rare to be drawn.
+_RARE: Final = "[rare stacks]"
 ALL_FUNCTIONS: Final = "all functions"
 
 
@@ -261,16 +263,30 @@ def _trees(stacks: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
         means = one.group_by("stack", maintain_order=True).agg(share=pl.col("value").sum() / _runs_of(one))
         frames = frames_of(means.with_columns(tree=pl.lit(0)), ("tree",), 0.0, _DEEPEST)
         sides.append(frames.select("tree", "path", "depth", value="percent", own="self_percent"))
-    least = max(float(one.filter(depth=0)["value"].sum()) for one in sides) * _LEAST_SHARE
+    wholes = [float(one.filter(depth=0)["value"].sum()) for one in sides]
+    least = max(wholes) * _LEAST_SHARE
     base, other = sides
     both = other.join(base, on=["tree", "path"], how="left", suffix="_base").with_columns(
         pl.col("value_base", "own_base").fill_null(0.0)
     )
-    shown = numbered_frames(both.filter(pl.col("value") >= least).rename({"value": "percent"}), ("tree",))
-    tree = shown.select(
+    shown = numbered_frames(both.filter(pl.col("value") >= least).rename({"value": "percent"}), ("tree",)).select(
         *("frame_id", "caller_id", "depth", "frame"),
-        base="value_base", other="percent", base_self="own_base", other_self="own",
-    )  # fmt: skip
+        base="value_base",
+        other="percent",
+        base_self="own_base",
+        other_self="own",
+    )
+    roots = shown.filter(depth=0)
+    rare = {
+        "frame_id": shown.height,
+        "depth": 0,
+        "frame": _RARE,
+        "base": wholes[0] - roots["base"].sum(),
+        "other": wholes[1] - roots["other"].sum(),
+        "base_self": 0.0,
+        "other_self": 0.0,
+    }
+    tree = pl.concat([shown, pl.DataFrame([rare], schema=shown.schema)])
     lost = base.join(other, on="path", how="anti").filter(pl.col("value") >= least)
     caller = pl.col("path").str.extract(r"^(.*);[^;]*$")
     topmost = lost.with_columns(caller=caller).join(lost.select(caller="path"), on="caller", how="anti")
