@@ -55,7 +55,7 @@ def test_a_hot_shard_is_found_with_its_share() -> None:
     assert row["base_busiest_if_even_percent"] == pytest.approx(row["base_busiest_percent"], abs=1)
     expected = 100 * (SHARDS * (hot(0.25) ** 2).sum() - 1) ** 0.5
     assert row["other_cv_percent"] == pytest.approx(expected, rel=0.1)
-    assert row["base_cv_percent"] < 10
+    assert row["base_cv_percent"] < 20
     assert row["base_even_p"] > 0.01
     assert row["other_even_p"] < 1e-6
     (text,) = skew_sentences(found)
@@ -66,7 +66,7 @@ def test_a_hot_shard_is_found_with_its_share() -> None:
 @pytest.mark.parametrize("share", [1 / SHARDS, 0.2])
 def test_equal_spreads_are_named_in_a_twentieth(share: float) -> None:
     random = np.random.default_rng(2)
-    rounds = 100
+    rounds = 60
     named = sum(
         bool(shard_skew(sides(random, hot(share), hot(share)), level=0.95)["decided"].any()) for _ in range(rounds)
     )
