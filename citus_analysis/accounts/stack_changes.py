@@ -281,8 +281,8 @@ def _trees(stacks: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
         "frame_id": shown.height,
         "depth": 0,
         "frame": _RARE,
-        "base": wholes[0] - roots["base"].sum(),
-        "other": wholes[1] - roots["other"].sum(),
+        "base": wholes[0] - float(roots["base"].sum()),
+        "other": wholes[1] - float(roots["other"].sum()),
         "base_self": 0.0,
         "other_self": 0.0,
     }
