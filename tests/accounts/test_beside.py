@@ -88,6 +88,23 @@ def test_equal_sides_name_no_function_and_no_plan(profiled: Dataset) -> None:
     assert named <= 1
 
 
+def test_shares_are_compared_where_nothing_says_that_whole_runs_were_recorded(profiled: Dataset) -> None:
+    nothing = profiled.table("settings").clear()
+
+    class Less:
+        def table(self, name: str) -> pl.DataFrame:
+            return nothing if name == "settings" else profiled.table(name)
+
+    runs = select_runs(profiled).runs
+    base, other = (runs.filter(pl.col("set_up").is_in(names)) for names in (["base", "again"], ["no-index"]))
+    found = explain(observed_runs((Less(), Less()), (base, other), ("base", "no-index")))
+    assert found.stacks is not None
+    assert found.stacks.unit == "%"
+    assert set(found.stacks.functions.filter("decided")["function"]) & OF_SCAN
+    assert found.stacks.tree.filter(depth=0)["other"].sum() == pytest.approx(100)
+    assert any("points of percent more of them" in text and "by their share" in text for text in found.sentences)
+
+
 def test_one_recording_on_each_side_decides_nothing(profiled: Dataset) -> None:
     """Both sides need two traced runs; the stacks of all but one are taken away."""
     first = profiled.table("perf_stacks").filter(pl.col("run_id").str.ends_with("-i1"))
