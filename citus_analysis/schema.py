@@ -1213,7 +1213,11 @@ _TABLES: Final = (
             Column("stack", TEXT, "frames from root to leaf, joined by `;`"),
             Column("shared_object", TEXT, "binary or library of the leaf frame"),
             Column("samples", INT64, "samples with this stack; null if only a share is known", bounds=Bounds()),
-            Column("event_count", INT64, "events represented by these samples (sum of periods); null if not printed"),
+            Column(
+                "event_count",
+                INT64,
+                "events represented by these samples: sum of periods, or share of a report's count; null if unknown",
+            ),
             Column("self_percent", REAL, "share of the event's count, or of its samples if no period is printed"),
         ),
     ),

@@ -59,6 +59,8 @@ _NODE: Final = re.compile(
     rf"|(?!.*\d{{4}}-\d\d-\d\d)(?P<what>.+?)-(?P<other>(?:driver)?\d+)-(?P<its>\d+))\.[A-Za-z]\w*{_ROTATED}",
     re.IGNORECASE,
 )
+#: Reports of the recording of all nodes of one machine; those of other machines name a node as well.
+_PERF_REPORT: Final = re.compile(r"report-(?:flat|graph)-(\d+)\.txt")
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,17 @@ def perf_report(resource: str, report: str, iteration: int) -> PurePosixPath:
         'w2/perf/flat-1.txt'
     """
     return PurePosixPath(resource, _PERF, f"{report}-{iteration}.txt")
+
+
+def perf_iteration(name: str) -> int | None:
+    """Iteration in the name of a report of perf about all nodes of a machine; None for other names.
+
+    Example:
+        >>> perf_iteration("report-flat-2.txt"), perf_iteration("report-2.txt")
+        (2, None)
+    """
+    match = _PERF_REPORT.fullmatch(name)
+    return _number(match[1]) if match else None
 
 
 def plan_file(resource: str, node: str, iteration: int) -> PurePosixPath:

@@ -55,6 +55,7 @@ WITHIN_LAYER = {
     ("accounts", "spans"),
     ("accounts", "bottleneck"),
     ("accounts", "serverlogs"),
+    ("accounts", "plans"),
     ("report", "plots"),
 }
 #: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from citus_analysis.dataset.discover.identity import name_facts
-from citus_analysis.study_tree import ClientName, NodeName, perf_report, sampler_output, server_log
+from citus_analysis.study_tree import ClientName, NodeName, perf_iteration, perf_report, sampler_output, server_log
 
 RESOURCES = st.from_regex(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+){0,4}", fullmatch=True)
 COUNTS = st.integers(0, 10**9)
@@ -53,6 +53,10 @@ def test_every_name_of_a_node_is_read_back(resource: str, sampler: str, node: in
 
 def test_a_report_of_perf_is_about_no_node() -> None:
     assert NodeName.parse(perf_report("w2", "callgraph", 1).name) is None
+    assert perf_iteration(perf_report("w2", "report-graph", 3).name) == 3
+    # Of the recording of another machine.
+    assert NodeName.parse(perf_report("w2", "report-flat-2", 3).name) == NodeName("report-flat", "2", 3)
+    assert perf_iteration(perf_report("w2", "report-flat-2", 3).name) is None
 
 
 @pytest.mark.parametrize("workload", ["", "tpc_c"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
 import polars as pl
 
 from citus_analysis.accounts.carrying import Carriers
 from citus_analysis.accounts.mechanisms import Mechanism
+from citus_analysis.accounts.plan_changes import PlanChanges
+from citus_analysis.accounts.stack_changes import StackChanges
 from citus_analysis.accounts.statement_changes import StatementChange
 from citus_analysis.accounts.statement_times import SEGMENT_WORDS
 from citus_analysis.accounts.throughput import ThroughputAccount
@@ -98,6 +100,9 @@ class Explanation(Shown):
         warnings: what the account cannot say.
         sentences: all of this in words.
         unit: what was compared: runs, or stretches of time.
+        stacks: functions in perf's samples of both sides; None if neither has any.
+        plans: plans of statements that both sides recorded; None if there are none.
+        skew: the spread of executions over shards and nodes; see :mod:`citus_analysis.accounts.shard_skew`.
     """
 
     base: str
@@ -117,6 +122,9 @@ class Explanation(Shown):
     warnings: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     unit: str = "run"
+    stacks: StackChanges | None = None
+    plans: PlanChanges | None = None
+    skew: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def difference_us(self) -> float:
@@ -183,6 +191,10 @@ class Explanation(Shown):
             "mechanisms": [one.to_dict() for one in self.mechanisms],
             "statement_changes": [one.to_dict() for one in self.statement_changes],
             "changes": self.changes.to_dicts(),
+            "functions": self.stacks.functions.to_dicts() if self.stacks else [],
+            "plans": self.plans.statements.to_dicts() if self.plans else [],
+            "plan_nodes": self.plans.nodes.to_dicts() if self.plans else [],
+            "skew": self.skew.to_dicts(),
             "examples": self.examples.to_dicts(),
             "sentences": list(self.sentences),
             "warnings": list(self.warnings),

@@ -17,6 +17,9 @@ from citus_analysis.accounts.estimates import Spread, spread_of
 from citus_analysis.accounts.explanation_text import explanation_sentences
 from citus_analysis.accounts.mechanisms import mechanisms
 from citus_analysis.accounts.observed import Observed, observed
+from citus_analysis.accounts.plan_changes import plan_changes
+from citus_analysis.accounts.shard_skew import shard_skew
+from citus_analysis.accounts.stack_changes import stack_changes
 from citus_analysis.accounts.statement_changes import statement_changes
 from citus_analysis.accounts.statement_times import OF_CHILD, SEGMENTS
 from citus_analysis.accounts.throughput import (
@@ -89,7 +92,7 @@ def why(
 def explain(
     sides: Observed, *, level: float = LEVEL, margin: float = MARGIN, with_mechanisms: bool = True
 ) -> Explanation:
-    """The account of what was observed, and unless they are not asked for, what else moved; see :func:`why`."""
+    """The account of what was observed, perf's stacks beside it, and if asked for, what else moved; see :func:`why`."""
     account = _Account(sides)
     terms = account.terms()
     comparison = compare(
@@ -125,6 +128,9 @@ def explain(
         throughput_account=_throughput_account(account, loops, groups) if loops else None,
         warnings=(*sides.warnings, *notes),
         unit=sides.unit,
+        stacks=stack_changes(sides, level=level),
+        plans=plan_changes(sides, level=level) if with_mechanisms else None,
+        skew=shard_skew(sides, level=level) if with_mechanisms else pl.DataFrame(),
     )
     return replace(explanation, sentences=tuple(explanation_sentences(explanation)))
 

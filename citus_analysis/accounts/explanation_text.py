@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 import polars.selectors as cs
 
+from citus_analysis.accounts.beside_text import plan_sentences, rounded, skew_sentences, stack_sentences
 from citus_analysis.accounts.carrying import MOST_OF_KIND
 from citus_analysis.accounts.causes import Cause, Explanation
 from citus_analysis.accounts.statement_changes import StatementChange
@@ -58,8 +59,15 @@ def explanation_sentences(found: Explanation) -> list[str]:
         lines += [_causes(found)] if found.named else [_no_cause(found)]
     if found.throughput_account and found.throughput and found.throughput.verdict in ("faster", "slower"):
         lines += [_throughput(found, found.throughput_account)]
-    beside = (_mechanisms(found), _changes(found), _example(found)) if found.decided else (_changes(found),)
-    return [*lines, *(text for text in (_statements(found), *beside) if text)]
+    beside = [_statements(found), _mechanisms(found) if found.decided else "", *_beside(found), _changes(found)]
+    return [*lines, *(text for text in (*beside, _example(found) if found.decided else "") if text)]
+
+
+def _beside(found: Explanation) -> list[str]:
+    """Functions, plans and spreads that differ: each is tested by itself, whatever the response times say."""
+    stacks = stack_sentences(found.stacks) if found.stacks else []
+    plans = plan_sentences(found.plans, found.comparison.ratio.level) if found.plans else []
+    return [*stacks, *plans, *(skew_sentences(found.skew) if found.skew.height else [])]
 
 
 def cause_rows(found: Explanation) -> pl.DataFrame:
@@ -126,14 +134,10 @@ def _time(us: float, *, sign: bool = False) -> str:
     size = abs(us)
     mark = "-" if sign and us < 0 else ""
     if size < _US_BELOW_MS * US_PER_MS:
-        return f"{mark}{_rounded(size)} µs"
+        return f"{mark}{rounded(size)} µs"
     if size < 1000 * US_PER_MS:
-        return f"{mark}{_rounded(size / US_PER_MS)} ms"
-    return f"{mark}{_rounded(size / US_PER_MS / 1000)} s"
-
-
-def _rounded(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.10g}"
+        return f"{mark}{rounded(size / US_PER_MS)} ms"
+    return f"{mark}{rounded(size / US_PER_MS / 1000)} s"
 
 
 def _finding(found: Explanation) -> str:
@@ -158,7 +162,7 @@ def _by_how_much(ratio: float, low: float, high: float, verdict: str) -> str:
     """In percent or, beyond half and double, as a multiple."""
     if _IN_PERCENT[0] < ratio < _IN_PERCENT[1]:
         change, *ends = (abs(one - 1) * 100 for one in (ratio, low, high))
-        return f"{_rounded(change)} % {verdict} ({_rounded(min(ends))} to {_rounded(max(ends))} %) than"
+        return f"{rounded(change)} % {verdict} ({rounded(min(ends))} to {rounded(max(ends))} %) than"
     if verdict == "slower":
         return f"{interval_words(ratio, low, high)} times as slow as"
     return f"{interval_words(1 / ratio, 1 / high, 1 / low)} times as fast as"

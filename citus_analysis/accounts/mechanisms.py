@@ -117,14 +117,15 @@ def mechanisms(sides: Observed, *, level: float) -> tuple[Mechanism, ...]:
     tested = [
         one
         for node, measure, base, other in paired.iter_rows()
-        if (one := _tested(node, measure, np.array(base), np.array(other), level)) is not None
+        if (one := tested_means(node, measure, np.array(base), np.array(other), level)) is not None
     ]
     adjusted = holm([one.p for one in tested]).tolist()
     sure = [replace(one, p=p) for one, p in zip(tested, adjusted, strict=True) if p < 1 - level]
     return tuple(sorted(sure, key=lambda one: (-abs(one.effect_size), one.measure, one.node)))
 
 
-def _tested(node: str, measure: str, base: np.ndarray, other: np.ndarray, level: float) -> Mechanism | None:
+def tested_means(node: str, measure: str, base: np.ndarray, other: np.ndarray, level: float) -> Mechanism | None:
+    """Welch's test of a measure's values in the runs of both sides; None with one run on a side, or no difference."""
     if min(base.size, other.size) < 2:
         return None
     parts = [side.var(ddof=1) / side.size for side in (base, other)]

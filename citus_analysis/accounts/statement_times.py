@@ -34,7 +34,8 @@ OF_CHILD: Final = frozenset({"between_us", "commit_us", "child_us", "unseen_us"}
 CELL: Final = ("statement_kind", "statement_fingerprint", "executed", "node", "child_node")
 _COLUMNS: Final = (
     *("trace_id", "resource", "run_id", "start_time", "end_time", "node", "statement_kind", "statement_fingerprint"),
-    *("executed", "total_us", "parse_us", "bind_us", "connect_us", "wait_us", "child_us", "source_id", "byte_offset"),
+    *("executed", "total_us", "parse_us", "bind_us", "connect_us", "wait_us", "child_us", "shard_id", "source_id"),
+    "byte_offset",
 )
 
 

@@ -8,6 +8,7 @@ of several runs and nodes have equal weight.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -45,12 +46,14 @@ def stack_tree(
         UsageError: `least_percent` is negative or `deepest` not positive.
     """
     if least_percent < 0 or deepest < 1:
-        way_out = "give a share from 0 and a depth from 1"
-        raise UsageError(f"frames of at least {least_percent} % down to depth {deepest}", way_out=way_out)
-    stacks = _shares(_one_output(without_doubtful(as_polars(perf_stacks))))
+        raise UsageError(
+            f"frames of at least {least_percent} % down to depth {deepest}",
+            way_out="give a share from 0 and a depth from 1",
+        )
+    stacks = _shares(one_output(as_polars(perf_stacks)))
     modules = _modules(as_polars(perf_stacks), None if perf_symbols is None else as_polars(perf_symbols))
     return (
-        _numbered(_frames(stacks, least_percent, deepest))
+        numbered_frames(frames_of(stacks, (*_GROUP, "recordings"), least_percent, deepest), _GROUP)
         .join(modules, on="frame", how="left", maintain_order="left")
         .with_columns(module=_module())
         .select(*_GROUP, "frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent", "recordings")
@@ -63,7 +66,13 @@ def _module() -> pl.Expr:
     return pl.when(found.is_null() | (found == "unknown")).then(pl.lit("unknown")).otherwise(part_of(found))
 
 
-def _one_output(stacks: pl.DataFrame) -> pl.DataFrame:
+def one_output(perf_stacks: pl.DataFrame) -> pl.DataFrame:
+    """The stacks of one output of each recording: of each run, node and event.
+
+    Args:
+        perf_stacks: the table `perf_stacks`.
+    """
+    stacks = without_doubtful(perf_stacks)
     sums = (
         stacks.filter(pl.col("self_percent").is_not_null())
         .group_by(*_RECORDING, "source_id", maintain_order=True)
@@ -90,41 +99,51 @@ def _shares(stacks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _frames(stacks: pl.DataFrame, least_percent: float, deepest: int) -> pl.DataFrame:
-    """One row per frame and path from the root; parents come before their children."""
+def frames_of(stacks: pl.DataFrame, by: Sequence[str], least_percent: float, deepest: int) -> pl.DataFrame:
+    """One row per frame and path from the root; parents come before their children.
+
+    Args:
+        stacks: `stack`, its `share`, and the columns of `by`.
+        by: columns of which each combination has a tree of its own.
+        least_percent: frames with a smaller share are left out.
+        deepest: largest number of frames from the root.
+
+    Returns:
+        The columns of `by`, `path`, `percent` (callees included), `self_percent`, `depth`.
+
+    Example:
+        >>> frames_of(pl.DataFrame({"of": "a", "stack": ["f;g", "f"], "share": [60.0, 40.0]}), ["of"], 0, 9).rows()
+        [('a', 'f', 100.0, 40.0, 0), ('a', 'f;g', 60.0, 60.0, 1)]
+    """
     split = stacks.with_columns(frames=pl.col("stack").str.split(";"))
-    levels = []
+    none = pl.DataFrame(schema={"path": pl.String, "percent": pl.Float64, "self_percent": pl.Float64})
+    levels = [stacks.select(by).clear().hstack(none).with_columns(depth=pl.lit(0, pl.Int32))]
     for depth in range(deepest):
-        reaching = split.filter(pl.col("frames").list.len() > depth)
-        if reaching.is_empty():
+        split = split.filter(pl.col("frames").list.len() > depth)
+        if split.is_empty():
             break
         ends = pl.col("frames").list.len() == depth + 1
         level = (
-            reaching.with_columns(path=pl.col("frames").list.head(depth + 1).list.join(";"))
-            .group_by(*_GROUP, "recordings", "path", maintain_order=True)
+            split.with_columns(path=pl.col("frames").list.head(depth + 1).list.join(";"))
+            .group_by(*by, "path", maintain_order=True)
             .agg(percent=pl.col("share").sum(), self_percent=pl.col("share").filter(ends).sum())
             .filter(pl.col("percent") >= least_percent)
             .with_columns(depth=pl.lit(depth, pl.Int32))
         )
         levels.append(level)
-        split = reaching
-    return pl.concat(levels) if levels else _frames_of_nothing()
+    return pl.concat(levels)
 
 
-def _frames_of_nothing() -> pl.DataFrame:
-    texts, numbers = dict.fromkeys((*_GROUP, "path"), pl.String), dict.fromkeys(("percent", "self_percent"), pl.Float64)
-    return pl.DataFrame(schema={**texts, **numbers, "recordings": pl.UInt32, "depth": pl.Int32})
-
-
-def _numbered(frames: pl.DataFrame) -> pl.DataFrame:
-    ordered = frames.sort(*_GROUP, "depth", "percent", "path", descending=[False, False, False, True, False])
-    numbered = ordered.with_columns(
-        frame_id=pl.int_range(pl.len()).over(_GROUP),
+def numbered_frames(frames: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Frames with `frame_id`, `frame` (name), `caller` (path) and `caller_id`, in the order of depth and share."""
+    descending = [*(False for _ in by), False, True, False]
+    numbered = frames.sort(*by, "depth", "percent", "path", descending=descending).with_columns(
+        frame_id=pl.int_range(pl.len()).over(by),
         frame=pl.col("path").str.extract(r"([^;]*)$"),
         caller=pl.col("path").str.extract(r"^(.*);[^;]*$"),
     )
-    callers = numbered.select(*_GROUP, caller="path", caller_id="frame_id")
-    return numbered.join(callers, on=[*_GROUP, "caller"], how="left", maintain_order="left", nulls_equal=False)
+    callers = numbered.select(*by, caller="path", caller_id="frame_id")
+    return numbered.join(callers, on=[*by, "caller"], how="left", maintain_order="left", nulls_equal=False)
 
 
 def _modules(stacks: pl.DataFrame, symbols: pl.DataFrame | None) -> pl.DataFrame:

@@ -24,6 +24,20 @@ _MODULES: Final = {
 #: Height of one level of stacks, and largest height of a flame graph, in pixels.
 _LEVEL: Final = 19
 _HIGHEST: Final = 860
+#: Blue for less, white for no change, red for more (the ends of ColorBrewer's RdBu, safe for the colour-blind).
+_CHANGE_SCALE: Final = ((0.0, "#2166ac"), (0.25, "#92c5de"), (0.5, "#f7f7f7"), (0.75, "#f4a582"), (1.0, "#b2182b"))
+_COLOUR_BAR: Final = {
+    "orientation": "h",
+    "thickness": 10,
+    "len": 0.55,
+    "x": 0.0,
+    "xanchor": "left",
+    "y": 1.0,
+    "yanchor": "bottom",
+    "nticks": 7,
+}
+#: Changes below this share of the largest have a pale colour, on which text is dark.
+_PALE: Final = 0.6
 
 
 def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Functions by share of samples") -> go.Figure:
@@ -73,32 +87,98 @@ def plot_flame_graph(tree: Frame, *, title: str = "Stacks by share of samples") 
     """
     columns = ("frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent")
     frame = with_columns_of(tree, "tree", *columns)
-    levels = frame["depth"].n_unique()
-    figure = new_figure(title, height=min(_HIGHEST, 110 + _LEVEL * (levels + 1)))
+    colours = ["#d5dae0", *(_MODULES.get(name, GREY) for name in frame["module"])]
+    figure = _add_frames(
+        new_figure(title, height=_height_of(frame)),
+        frame.rename({"percent": "width"}),
+        "all samples",
+        marker={"colors": colours, "line": {"width": 0.5}},
+        textfont={"color": [ink_on(colour) for colour in colours]},
+        customdata=[0.0, *frame["self_percent"].round(3)],
+        hovertemplate="%{label}<br>%{value:.2f} % of the samples, %{customdata:.2f} % on top<extra></extra>",
+    )
+    if frame.height:
+        _add_legend(figure, frame["module"].unique().to_list())
+    return figure
+
+
+def plot_stack_changes(
+    tree: Frame, *, unit: str = "µs", base: str = "base", other: str = "other", title: str = ""
+) -> go.Figure:
+    """Stacks of two sides as a differential flame graph: the width of a frame is that of the other side.
+
+    The colour is the change of the frame's own time, without its callees: red is more, blue is less (Gregg 2014).
+
+    Args:
+        tree: `tree` of :class:`citus_analysis.accounts.stack_changes.StackChanges`.
+        unit: `µs` of CPU time per operation, or `%` of the samples.
+        base: name of the side to compare with.
+        other: name of the side that gives the widths.
+        title: title of the figure.
+
+    Example:
+        >>> tree = {"frame_id": [0], "caller_id": [None], "depth": [0], "frame": ["main"], "base": [2.0]}
+        >>> tree |= {"other": [5.0], "base_self": [2.0], "other_self": [5.0]}
+        >>> plot_stack_changes(pl.DataFrame(tree)).data[0].marker.colors
+        (0.0, 3.0)
+    """
+    columns = ("frame_id", "caller_id", "depth", "frame", "base", "other", "base_self", "other_self")
+    frame = with_columns_of(tree, "tree", *columns).with_columns(change=pl.col("other_self") - pl.col("base_self"))
+    of = "µs of CPU time per operation" if unit == "µs" else "% of the samples"
+    totals = frame.filter(pl.col("depth") == 0).select(pl.col("base", "other").sum()).row(0)
+    furthest = max([abs(one) for one in frame["change"]] or [1.0]) or 1.0
+    pale = [abs(one) < furthest * _PALE for one in frame["change"]]
+    numbers = frame.select(pl.col("base", "base_self", "other_self", "change").round(2)).rows()
+    return _add_frames(
+        new_figure(title, height=_height_of(frame) + 20),
+        frame.rename({"other": "width"}),
+        f"all: {text(base)} {totals[0]:,.4g}, {text(other)} {totals[1]:,.4g} {of}",
+        marker={
+            "colors": [0.0, *frame["change"]],
+            "colorscale": [list(stop) for stop in _CHANGE_SCALE],
+            "cmin": -furthest,
+            "cmax": furthest,
+            "showscale": True,
+            "colorbar": {
+                "title": {"text": f"change of a frame's own time [{of}]", "side": "top"},
+                **_COLOUR_BAR,
+            },
+            "line": {"width": 0.5, "color": "#9aa3ad"},
+        },
+        textfont={"color": ["#1f2933", *("#1f2933" if one else "white" for one in pale)]},
+        customdata=[(0.0, 0.0, 0.0, 0.0), *numbers],
+        hovertemplate=(
+            f"%{{label}}<br>with what it called: {text(base)} %{{customdata[0]}}, {text(other)} %{{value:.2f}} {of}<br>"
+            "its own: %{customdata[1]} and %{customdata[2]}, change %{customdata[3]:+}<extra></extra>"
+        ),
+    )
+
+
+def _height_of(frame: pl.DataFrame) -> int:
+    return min(_HIGHEST, 110 + _LEVEL * (frame["depth"].n_unique() + 1))
+
+
+def _add_frames(figure: go.Figure, frame: pl.DataFrame, whole: str, **looks: object) -> go.Figure:
+    """Add frames as an icicle from the bottom up, each as wide as its `width`."""
     if frame.is_empty():
         return figure
-    below = frame.group_by(pl.col("caller_id").alias("frame_id")).agg(callees=pl.col("percent").sum())
-    rest = (pl.col("percent") - pl.col("callees").fill_null(0.0)).clip(lower_bound=0.0).round(4).alias("rest")
+    below = frame.group_by(pl.col("caller_id").alias("frame_id")).agg(callees=pl.col("width").sum())
+    rest = (pl.col("width") - pl.col("callees").fill_null(0.0)).clip(lower_bound=0.0).round(4).alias("rest")
     frame = frame.join(below, on="frame_id", how="left", maintain_order="left").with_columns(rest)
-    colours = ["#d5dae0", *(_MODULES.get(name, GREY) for name in frame["module"])]
     figure.add_icicle(
         ids=["all", *map(str, frame["frame_id"])],
-        labels=["all samples", *map(text, frame["frame"])],
+        labels=[whole, *map(text, frame["frame"])],
         parents=["", *("all" if one is None else str(one) for one in frame["caller_id"])],
         # The rest of a frame without its callees: rounded totals could be smaller than the sum of their parts.
         values=[0.0, *frame["rest"]],
         branchvalues="remainder",
-        customdata=[0.0, *frame["self_percent"].round(3)],
-        marker={"colors": colours, "line": {"width": 0.5}},
-        textfont={"color": [ink_on(colour) for colour in colours]},
         tiling={"orientation": "v", "flip": "y", "pad": 0},
         textposition="middle left",
         pathbar={"visible": False},
         leaf={"opacity": 1},
         sort=False,
-        hovertemplate="%{label}<br>%{value:.2f} % of the samples, %{customdata:.2f} % on top<extra></extra>",
+        **looks,
     )
-    _add_legend(figure, frame["module"].unique().to_list())
     return (
         figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"})
         .update_xaxes(visible=False)

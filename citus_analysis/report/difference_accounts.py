@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.accounts.beside_text import stack_sentences
 from citus_analysis.accounts.causes import Explanation
 from citus_analysis.accounts.explanation import explain
 from citus_analysis.accounts.explanation_text import cause_rows
@@ -52,8 +53,18 @@ def accounts_of(
 
 
 def account_sentences(accounts: Sequence[tuple[Comparison, Explanation]]) -> list[str]:
-    """The finding and its parts, two sentences for each comparison."""
-    return [" ".join(one.sentences[:2]) for _, one in accounts if one.decided]
+    """The finding and its parts, and the functions in perf's samples, a paragraph for each comparison."""
+    return [
+        " ".join([*one.sentences[:2], *(stack_sentences(one.stacks) if one.stacks else [])])
+        for _, one in accounts
+        if one.decided
+    ]
+
+
+def account_with_stacks(accounts: Sequence[tuple[Comparison, Explanation]]) -> Explanation | None:
+    """The account of the largest difference of which perf sampled both sides; None if there is none."""
+    found = [one for _, one in accounts if one.stacks is not None and one.stacks.tree.height]
+    return max(found, key=lambda one: abs(one.difference_us), default=None)
 
 
 def account_table(accounts: Sequence[tuple[Comparison, Explanation]]) -> pl.DataFrame:

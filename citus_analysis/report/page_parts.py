@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from citus_analysis.accounts.beside_text import function_rows, gone_rows
 from citus_analysis.accounts.explanation_text import (
     carriers_text,
     cause_rows,
@@ -17,7 +18,7 @@ from citus_analysis.bottleneck.timeline import throttling_over_time
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_variance, plot_waits
 from citus_analysis.plots.comparison_figures import plot_account
 from citus_analysis.plots.node_figures import plot_node_heat_map
-from citus_analysis.plots.perf_figures import plot_symbols
+from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
 from citus_analysis.plots.published_figures import plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu
@@ -56,7 +57,7 @@ from citus_analysis.report.bottleneck.bottleneck_text import (
 )
 from citus_analysis.report.bottleneck.prediction_text import network_predictions
 from citus_analysis.report.comparison_sentences import alone_sentences, comparison_sentences, order_warnings
-from citus_analysis.report.difference_accounts import account_sentences, account_table, accounts_of
+from citus_analysis.report.difference_accounts import account_sentences, account_table, account_with_stacks, accounts_of
 from citus_analysis.report.other_pairs import other_pairs, other_pairs_table, pair_sentences
 from citus_analysis.report.over_time.track_text import (
     changes_table,

@@ -213,6 +213,17 @@ def test_group_of_events_has_a_row_for_each() -> None:
     assert symbols.select("event", "self_percent").rows()[:2] == [("cpu-clock", 11.35), ("task-clock", 14.05)]
 
 
+def test_event_counts_of_stacks_are_those_of_the_script() -> None:
+    """Of the clock, CPU time in nanoseconds; each section states its own, a group one for several events."""
+    script = read(SCRIPT, PERF / "script.txt.zst")["perf_stacks"]["event_count"].sum()
+    folded = read(FORMAT, PERF / "report-folded.txt")["perf_stacks"]["event_count"].sum()
+    assert folded == pytest.approx(script, rel=0.01)
+    for event, count in {"cpu-clock": 420_420_420, "page-faults": 42_523}.items():
+        stacks = python("folded")["perf_stacks"].filter(event=event)
+        assert stacks["event_count"].sum() == pytest.approx(stacks["self_percent"].sum() / 100 * count, rel=0.01)
+    assert python("group")["perf_stacks"]["event_count"].null_count() == python("group")["perf_stacks"].height
+
+
 def test_separator_instead_of_columns() -> None:
     symbols = python("sep")["perf_symbols"]
     columns = ("event", "self_percent", "command", "shared_object", "symbol")

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.redaction import redact_path
 from citus_analysis.schema import PHASES, ROLES
-from citus_analysis.study_tree import ClientName, NodeName
+from citus_analysis.study_tree import ClientName, NodeName, perf_iteration
 from citus_analysis.texts.printable import printable
 
 #: Name of a fact, or of an option of a format -> its value.
@@ -129,7 +129,10 @@ def name_facts(name: str, folder: str | None = None) -> Facts:
     client, node = ClientName.parse(plain, folder), NodeName.parse(plain)
     if client:
         return {fact: value for fact, value in asdict(client).items() if value is not None}
-    return {"node": node.node, "iteration": node.iteration} if node else {}
+    if node:
+        return {"node": node.node, "iteration": node.iteration}
+    iteration = perf_iteration(plain)
+    return {} if iteration is None else {"iteration": iteration}
 
 
 def convert_facts(stated: Mapping[str, str], where: str) -> Facts:

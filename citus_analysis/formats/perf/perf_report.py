@@ -8,6 +8,9 @@ Under `--children` (perf's default) each sample also appears in the trees of all
 entry's own samples are taken from its tree (:mod:`._graph`), so that no sample counts twice. Graphs that print counts
 or periods instead of shares, and `-g flat` (whose paths overlap), are rejected.
 
+`event_count` of a stack is its share of the report's `Event count (approx.)`, for clock events in nanoseconds. It is
+null for a group of events, whose report states one number.
+
 In `perf_stacks` unresolved frames keep the addresses that perf printed, `shared_object` is that of the leaf, and
 entries without a printed graph become `[...];symbol`, so that the shares add up to those of the entries.
 """
@@ -38,6 +41,7 @@ from citus_analysis.schema import TABLES
 
 _RULER: Final = r"^#\s*\.{3,}(?:\s+\.+)*$"
 _TITLES: Final = r"^#\s+(?:Overhead|Children)\b"
+_EVENT_COUNT: Final = r"^# Event count \(approx\.\)\s*:\s*([0-9]{1,18})\s*$"
 _ENTRY: Final = r"^\s{0,9}[0-9]{1,3}\.[0-9][0-9]%\s*\S"
 _DRAWN: Final = r"^[\s|]+$"
 #: Graphs of counts or periods, and of `-g flat`.
@@ -51,6 +55,7 @@ class _Section:
     """State of the section that continues in the next block."""
 
     samples: str = ""
+    event_count: int | None = None
     titles: str = ""
     ruler: str = ""
     graphs: bool = False
@@ -61,7 +66,7 @@ class PerfReport(Format):
     """`perf report --stdio`."""
 
     name: ClassVar[str] = "perf_report"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     tables = ("perf_symbols", "perf_stacks")
     noise = "comments and empty lines"
     openings = (Opening(b"# To display the perf.data header info"),)
@@ -97,6 +102,7 @@ def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
         kind=first_true(kinds).fill_null("graph"),
         section=titled.cum_sum(),
         samples=pl.when(text.str.contains(SAMPLES)).then(text).forward_fill().fill_null(section.samples),
+        event_count=_event_count(section),
         titles=pl.when(titled).then(text).forward_fill().fill_null(section.titles),
         # Titles without a ruler belong to a report made with -t.
         ruler=pl.when(titled)
@@ -106,6 +112,22 @@ def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
         .forward_fill()
         .fill_null(section.ruler),
     ).with_columns(entry=(pl.col("kind") == "entry").cum_sum())
+
+
+def _event_count(section: _Section) -> pl.Expr:
+    """The events that a section's samples stand for; unknown from the line of its samples until it is stated."""
+    text = pl.col("text")
+    stated = text.str.extract(_EVENT_COUNT).cast(pl.Int64)
+    begun = text.str.contains(SAMPLES)
+    # -1 stands for unknown, because nulls are filled.
+    count = (
+        pl.when(begun)
+        .then(pl.lit(-1, pl.Int64))
+        .otherwise(stated)
+        .forward_fill()
+        .fill_null(pl.lit(section.event_count, pl.Int64))
+    )
+    return pl.when(count >= 0).then(count)
 
 
 def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
@@ -136,7 +158,10 @@ def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
     stacks = _stacks(entries.filter(pl.col("section").is_in(list(drawn))), graphs)
     parsed = accounted({"perf_symbols": _symbols(entries), "perf_stacks": stacks}, lines, pl.col("noise"))
     last = lines.row(-1, named=True)
-    return parsed, _Section(last["samples"], last["titles"], last["ruler"], last["section"] in drawn, refused)
+    state = _Section(
+        last["samples"], last["event_count"], last["titles"], last["ruler"], last["section"] in drawn, refused
+    )
+    return parsed, state
 
 
 def _too_many(lines: pl.DataFrame) -> pl.Series:
@@ -150,9 +175,13 @@ def _entries(lines: pl.DataFrame) -> pl.DataFrame:
     """All entries as fields; an entry of a group of events has one row per event."""
     rows = lines.filter(pl.col("kind") == "entry")
     frames = [
-        entry_fields(group, str(samples), str(titles), str(ruler)).with_columns(section=pl.lit(section))
-        for (section, samples, titles, ruler), group in rows.group_by(
-            "section", "samples", "titles", "ruler", maintain_order=True
+        entry_fields(group, str(samples), str(titles), str(ruler)).with_columns(
+            section=pl.lit(section),
+            # A group of events has one count, but shares of each event.
+            total_count=pl.lit(count, pl.Int64) if "{" not in str(samples) else pl.lit(None, pl.Int64),
+        )
+        for (section, samples, count, titles, ruler), group in rows.group_by(
+            "section", "samples", "event_count", "titles", "ruler", maintain_order=True
         )
     ]
     none = {"offset": pl.Int64, "reason": pl.String, "section": pl.UInt32, "entry": pl.UInt32}
@@ -186,6 +215,7 @@ def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
         "shared_object",
         stack=pl.col("found").struct[0],
         self_percent=pl.col("found").struct[1],
+        event_count=(pl.col("found").struct[1] / 100 * pl.col("total_count")).round().cast(pl.Int64),
     )
 
 

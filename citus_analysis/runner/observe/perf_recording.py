@@ -21,7 +21,7 @@ from citus_analysis.study_tree import perf_report
 _FREQUENCY_HZ: Final = 99  # not a round number, so that sampling does not keep step with timers
 _REPORTS: Final = {
     "report-flat": ["--no-children", "-g", "none"],
-    "report-graph": ["--children"],
+    "report-graph": ["--no-children", "-g", "folded,0,caller"],  # whole stacks; trees of --children cut them
 }
 #: Command that discards perf's remarks on missing symbols, which are not part of its report.
 _WITHOUT_REMARKS: Final = ("/bin/sh", "-c", 'exec "$@" 2>/dev/null', "quiet")

@@ -1,0 +1,2 @@
+\set key random(1, :records)
+SELECT v FROM items WHERE key = :key;
