@@ -189,7 +189,7 @@ def _causes(found: Explanation) -> str:
 
 def _throughput(found: Explanation, account: ThroughputAccount) -> str:
     """The difference of throughput, the check of Little's law, and the parts that are sure of both."""
-    busy, threads = (list(dict.fromkeys(map(_rounded, pair))) for pair in (account.in_system, account.threads))
+    busy, threads = (list(dict.fromkeys(map(rounded, pair))) for pair in (account.in_system, account.threads))
     used = f"{' and '.join(busy)} of {' and '.join(threads)} threads"
     change = f"Throughput went from {_rate(account.base_ops_s)} to {_rate(account.other_ops_s)} operations/s"
     law = f"by Little's law ({used} in an operation on average)"
@@ -209,7 +209,7 @@ def _ops(part: ThroughputPart) -> str:
 
 
 def _signed(ops_s: float) -> str:
-    return f"{'+' if ops_s > 0 else ''}{_rounded(ops_s)}"
+    return f"{'+' if ops_s > 0 else ''}{rounded(ops_s)}"
 
 
 def _rate(ops_s: float) -> str:
