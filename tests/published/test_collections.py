@@ -112,7 +112,9 @@ class TestClickbench:
         document["result"] = document["result"][:20]
         (tmp_path / "cut.json").write_text(json.dumps(document), encoding="utf-8")
         rows = found([TWICE[0], tmp_path / "cut.json"])
-        assert rows.filter(check="published_gap").is_empty()
+        gaps = rows.filter(check="published_gap")
+        assert gaps["stated"].unique().to_list() == ["no query in common, or suites of different lengths"]
+        assert gaps["severity"].unique().to_list() == ["amber"]
         assert "20 queries instead of 43" in rows.filter(check="executions")["explanation"][0]
 
     def test_documents_without_results(self, tmp_path: Path) -> None:

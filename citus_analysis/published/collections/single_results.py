@@ -20,6 +20,8 @@ EXECUTIONS: Final = "executions"
 WARM: Final = "warm_executions"
 COPIED: Final = "copied_result"
 QUERIES: Final = 43
+#: More queries are counted, not listed.
+_LISTED: Final = 8
 _CERTAIN: Final = 0.01
 #: Fewer measured values may agree by chance.
 _FEWEST_VALUES: Final = 20
@@ -87,7 +89,8 @@ def _complete(one: PublishedResult, times: Floats) -> Finding:
     if len(times) != QUERIES:
         words.append(f"{counted(len(times), 'query')} instead of {QUERIES}: compared with results of as many only")
     if failed.any():
-        queries = ", ".join(f"Q{query}" for query in np.flatnonzero(failed.any(axis=1)))
+        places = [f"Q{query}" for query in np.flatnonzero(failed.any(axis=1))]
+        queries = ", ".join(places) if len(places) <= _LISTED else f"of {counted(len(places), 'query')}"
         words.append(f"{counted(int(failed.sum()), 'execution')} failed ({queries}), which gaps leave out")
     if zero.any():
         words.append(f"{counted(int(zero.sum()), 'time')} of 0 s, below the resolution of the clock")
