@@ -93,8 +93,8 @@ def _plan(row: dict[str, object]) -> str:
     plans = [f"({counted(int(str(row[f'{side}_plans'])), 'plan')})" for side in ("base", "other")]
     changed = f"{row['before'] or 'a shorter plan'} {plans[0]} became {row['after'] or 'a shorter plan'} {plans[1]}"
     words = [f"{_short(str(row['statement']))} has another plan: {changed}"]
-    values = {name: (row[f"base_{name}"], row[f"other_{name}"]) for name in ("rows", "ms")}
     texts = {"rows": "its scans read {} rows of an execution before and {} after", "ms": "it took {} ms and {} ms"}
+    values = {name: (row[f"base_{name}"], row[f"other_{name}"]) for name in texts}
     for name, (before, after) in values.items():
         if isinstance(before, float) and isinstance(after, float):
             words.append(texts[name].format(rounded(before), rounded(after)))

@@ -2,9 +2,10 @@
 
 Plans come from EXPLAIN or auto_explain. Those of one statement are found by its fingerprint, so constants and numbers
 of shards do not count; a plan without its statement is known by its file and its number there. The shape of a plan is
-the set of its nodes with their relations and indexes, each below those that receive its rows; tasks of one query with
-equal plans are one. A shape changed if all plans of each side have one, and it is another; if a side has several, the
-share of the base's most frequent shape is tested (Fisher's exact test, adjusted by Holm over the statements).
+the set of its nodes with their relations and indexes, each below those that receive its rows, and the number of tasks
+of Citus; tasks of one query with equal plans are one. A shape changed if all plans of each side have one, and it is
+another; if a side has several, the share of the base's most frequent shape is tested (Fisher's exact test, adjusted by
+Holm over the statements).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _STATEMENTS: Final = {
     "fingerprint": pl.String(),
     **dict.fromkeys(("base_plans", "other_plans"), pl.Int64()),
     **dict.fromkeys(("before", "after"), pl.String()),
-    **dict.fromkeys(("base_rows", "other_rows", "base_ms", "other_ms", "p"), pl.Float64()),
+    **{f"{side}_{name}": pl.Float64() for name in ("tasks", "rows", "ms") for side in ("base", "other")},
+    "p": pl.Float64(),
     "changed": pl.Boolean(),
 }
 
@@ -45,8 +47,9 @@ class PlanChanges:
 
     Attributes:
         statements: `statement`, `fingerprint`, plans of each side, the nodes that only the base (`before`) or the other
-            side (`after`) has in its most frequent shape, rows that scans read and time (of an execution, mean; null
-            without ANALYZE), `p` (null where each side has one shape), and whether the shape `changed`.
+            side (`after`) has in its most frequent shape, tasks of Citus, rows that scans read and time (of an
+            execution, mean; null where they are not known), `p` (null where each side has one shape), and whether the
+            shape `changed`.
         nodes: of each statement and node: `node`, `path`, plans, `rows` (given or removed), `expected_rows` and
             `self_ms` of an execution on each side; of the time the interval of its difference, `low` and `high`, and
             `p` (Welch over runs, adjusted by Holm).
@@ -79,7 +82,7 @@ def _nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     mine = pl.col("run_id").is_in(runs["run_id"].implode()) | (
         pl.col("run_id").is_null() & pl.col("resource").is_in(runs["resource"].implode())
     )
-    plans = _placed_in_runs(source).filter(mine).select(*KEY, "run_id", "query")
+    plans = _placed_in_runs(source).filter(mine).select(*KEY, "run_id", "query", "task_count")
     files = as_polars(source.table("sources")).select("source_id", file=pl.col("path").cast(pl.String))
     texts = plans.select(pl.col("query").drop_nulls().unique())
     hashes = [str(describe(text).fingerprint) for text in texts["query"]]
@@ -91,6 +94,7 @@ def _nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
             *KEY,
             run=pl.coalesce("run_id", "resource"),
             fingerprint=pl.coalesce("hash", "own"),
+            tasks="task_count",
             statement=pl.coalesce(pl.col("query").str.replace_all(r"\s+", " ").str.strip_chars(" ;"), "own"),
         )
     )
@@ -104,13 +108,18 @@ def _nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
             node=pl.col("label").first(),
             depth=pl.col("depth").min(),
             scan=scanned.any(),
-            rows=(pl.col("given_rows") + removed).sum(),
-            expected_rows=pl.col("expected_rows").sum(),
-            self_ms=pl.when(pl.col("self_ms").count() > 0).then(pl.col("self_ms").sum()),
+            rows=_known_sum(pl.col("given_rows") + removed),
+            expected_rows=_known_sum(pl.col("expected_rows")),
+            self_ms=_known_sum(pl.col("self_ms")),
             total_ms=pl.when(pl.col("parent").is_null()).then("time_ms").sum(),
         )
         .join(named, on=KEY)
     )
+
+
+def _known_sum(values: pl.Expr) -> pl.Expr:
+    """The sum; null, and not 0, if no value is known."""
+    return pl.when(values.count() > 0).then(values.sum())
 
 
 def _placed_in_runs(source: TableSource) -> pl.DataFrame:
@@ -145,10 +154,14 @@ def _with_paths(nodes: pl.DataFrame) -> pl.DataFrame:
 
 def _statements(nodes: pl.DataFrame, level: float) -> pl.DataFrame:
     keys = ["side", "fingerprint", *KEY]
+    # Tasks are a part of the shape.
+    several = pl.col("tasks").first() > 1
+    tasks = pl.when(several).then(pl.format("{} tasks", pl.col("tasks").first()))
     plans = nodes.group_by(keys, maintain_order=True).agg(
         pl.col("statement").first(),
-        shape=pl.col("path").sort(),
-        rows=pl.col("rows").filter("scan").sum(),
+        shape=pl.col("path").sort().append(tasks).drop_nulls(),
+        tasks=pl.col("tasks").first(),
+        rows=_known_sum(pl.col("rows").filter("scan")),
         ms=pl.when(pl.col("self_ms").count() > 0).then(pl.col("total_ms").sum()),
     )
     rows = [_statement(group) for _, group in plans.group_by("fingerprint", maintain_order=True)]
@@ -176,7 +189,11 @@ def _statement(plans: pl.DataFrame) -> dict[str, object]:
         **{f"{name}_plans": side.height for name, side in zip(_BOTH, sides, strict=True)},
         "before": ", ".join(_labels(usual[0] - usual[1])),
         "after": ", ".join(_labels(usual[1] - usual[0])),
-        **{f"{name}_{of}": side[of].mean() for name, side in zip(_BOTH, sides, strict=True) for of in ("rows", "ms")},
+        **{
+            f"{name}_{of}": side[of].mean()
+            for name, side in zip(_BOTH, sides, strict=True)
+            for of in ("tasks", "rows", "ms")
+        },
         "p": None if single else _fisher(sides, usual[0]),
         "changed": single and usual[0] != usual[1],
     }
@@ -184,7 +201,9 @@ def _statement(plans: pl.DataFrame) -> dict[str, object]:
 
 def _labels(paths: set[str]) -> Iterator[str]:
     """The nodes at the end of paths, those of scans last, without the ones whose place alone is new."""
-    yield from dict.fromkeys(path.rpartition(_BELOW)[2] for path in sorted(paths, key=lambda one: one.count(_BELOW)))
+    yield from dict.fromkeys(
+        path.rpartition(_BELOW)[2] for path in sorted(paths, key=lambda one: (one.count(_BELOW), one))
+    )
 
 
 def _fisher(sides: list[pl.DataFrame], shape: set[str]) -> float:

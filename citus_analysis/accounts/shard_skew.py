@@ -114,6 +114,7 @@ def _spread(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> t
         sums.group_by(_RUN, maintain_order=True)
         .agg(
             n=pl.col("n").sum(),
+            equal=(whole**2 / pl.col("own").sum()).round().clip(lower_bound=1),
             busiest=pl.col("total").max() / whole,
             squares=places * (pl.col("total") ** 2).sum() / whole**2
             - 1
@@ -124,7 +125,9 @@ def _spread(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> t
     )
     draws = np.random.default_rng(_SEED)
     numbers = runs["n"].to_numpy()
-    even = [float(draws.multinomial(n, np.full(places, 1 / places), _DRAWS).max(axis=1).mean()) / n for n in numbers]
+    # Times vary: so many equal times would spread as they do by chance.
+    equal = runs["equal"].to_numpy().astype(np.int64)
+    even = [float(draws.multinomial(n, np.full(places, 1 / places), _DRAWS).max(axis=1).mean()) / n for n in equal]
     mean = runs["squares"].mean()
     return runs["squares"].to_numpy(), {
         "places": places,

@@ -96,7 +96,7 @@ def test_terms_add_up_to_the_difference(usual: Dataset, fault: str) -> None:
 def test_equal_sides_are_not_explained(usual: Dataset, delayed: Dataset) -> None:
     """The base against itself, and 40 divisions of its runs at random."""
     random = np.random.default_rng(5)
-    named = 0
+    named = uneven = 0
     for dataset, rounds in ((usual, 30), (delayed, 10)):
         assert not ca.why(dataset, "set_up=base", "set_up=again").named
         runs = select_runs(dataset).runs.filter(pl.col("set_up").is_in(["base", "again"]))
@@ -104,14 +104,20 @@ def test_equal_sides_are_not_explained(usual: Dataset, delayed: Dataset) -> None
             order = random.permutation(runs.height)
             half = runs.height // 2
             sides = observed_runs((dataset, dataset), (runs[order[:half]], runs[order[half:]]), ("A", "B"))
-            named += bool(explain(sides).named)
+            found = explain(sides)
+            named += bool(found.named)
+            uneven += bool(found.skew["decided"].any())
     assert named <= 2
+    assert uneven <= 4
 
 
 def test_what_moved_beside_is_found_on_its_node(usual: Dataset) -> None:
     locked = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=lock-holder").mechanisms}
     scanned = {(one.node, one.measure) for one in ca.why(usual, BASE, "set_up=no-index").mechanisms}
     assert ("2", "lock_wait_sessions") in locked
+    uneven = ca.why(usual, BASE, "set_up=lock-holder").skew.filter("decided")
+    assert uneven.select("of", "over").rows() == [("time", "shards"), ("time", "nodes")]
+    assert uneven["other_busiest_percent"][1] > 80
     assert ("2", "tuples_read_per_operation") in scanned
     assert not any(measure == "lock_wait_sessions" for _, measure in scanned)
 

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from citus_analysis.accounts.beside_text import plan_sentences
 from citus_analysis.accounts.plan_changes import PlanChanges, plan_changes
 
 QUERY = "SELECT v FROM items_{shard} WHERE part = {value}"
@@ -16,14 +17,14 @@ SHAPES: dict[str, list[tuple[str, str | None, str | None, float, float]]] = {
 }
 
 
-def source(side: int, shapes: list[str], queries: bool = True) -> Any:
+def source(side: int, shapes: list[str], queries: bool = True, tasks: int | None = None) -> Any:
     """A dataset with one plan for each shape, of runs in turn."""
     plans, nodes = [], []
     for i, shape in enumerate(shapes):
         shard = 102_000 + 7 * side + i
         key = {"resource": f"side{side}", "source_id": f"s{side}", "plan": i}
         query = QUERY.format(shard=shard, value=i) if queries else None
-        plans.append({**key, "run_id": f"side{side}/run{i % 3}", "query": query, "byte_offset": i})
+        plans.append({**key, "run_id": f"side{side}/run{i % 3}", "query": query, "byte_offset": i, "task_count": tasks})
         for number, (name, relation, index, time, rows) in enumerate(SHAPES[shape]):
             place = {"plan_node": number, "parent": number - 1 if number else None, "depth": number, "kind": "node"}
             named = {
@@ -34,15 +35,18 @@ def source(side: int, shapes: list[str], queries: bool = True) -> Any:
             measured = {"total_us": time + i, "loops": 1, "actual_rows": rows, "estimated_rows": 9.0}
             nodes.append({**key, **place, **named, **measured, "removed_rows": 995.0 if name == "Seq Scan" else None})
     tables = {
-        "plans": pl.DataFrame(plans, schema_overrides={"query": pl.String}),
+        "plans": pl.DataFrame(plans, schema_overrides={"query": pl.String, "task_count": pl.Int32}),
         "plan_nodes": pl.DataFrame(nodes),
         "sources": pl.DataFrame({"source_id": [f"s{side}"], "path": ["x/explain/plans-0-1.json"]}),
     }
     return SimpleNamespace(table=tables.__getitem__)
 
 
-def compared(before: list[str], after: list[str], queries: bool = True) -> PlanChanges:
-    sources = (source(0, before, queries), source(1, after, queries))
+def compared(
+    before: list[str], after: list[str], queries: bool = True, tasks: tuple[int, int] | None = None
+) -> PlanChanges:
+    numbers = tasks or (None, None)
+    sources = (source(0, before, queries, numbers[0]), source(1, after, queries, numbers[1]))
     both = [
         SimpleNamespace(table=pl.DataFrame({"run_id": [f"side{i}/run{n}" for n in range(3)], "resource": f"side{i}"}))
         for i in (0, 1)
@@ -97,3 +101,11 @@ def test_times_of_the_same_node_are_compared_over_runs() -> None:
     assert row["p"] < 0.01
     assert row["low"] < row["other_self_ms"] - row["base_self_ms"] < row["high"]
     assert not found.statements["changed"].any()
+
+
+def test_more_tasks_are_another_plan() -> None:
+    found = compared(["index"] * 3, ["index"] * 3, tasks=(8, 16))
+    row = found.statements.row(0, named=True)
+    assert (row["changed"], row["before"], row["after"]) == (True, "8 tasks", "16 tasks")
+    assert (row["base_tasks"], row["other_tasks"]) == (8, 16)
+    assert "8 tasks (3 plans) became 16 tasks (3 plans)" in plan_sentences(found, 0.95)[0]
