@@ -6,9 +6,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.accounts.carrying import MOST_OF_KIND
-from citus_analysis.accounts.causes import Cause, Explanation
-from citus_analysis.accounts.throughput import OWN_TERMS, ThroughputAccount, ThroughputPart
+from citus_analysis.accounts.causes import Cause, Explanation, ThroughputAccount, ThroughputPart
+from citus_analysis.accounts.terms.carrying import MOST_OF_KIND
+from citus_analysis.accounts.terms.throughput import OWN_TERMS
 from citus_analysis.runs.setting_changes import change_words
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import interval_words, p_text, percent, readable
@@ -94,9 +94,10 @@ def carriers_text(cause: Cause) -> str:
     """
     if cause.carriers is None:
         return ""
-    run = f" of run {cause.carriers.selection['run']}" if "run" in cause.carriers.selection else ""
-    share = f"{percent(cause.carriers.share)} of what is {_what(cause)}"
-    return f"{counted(cause.carriers.statements, 'statement')}{run} carry {share} there."
+    what, run = _what(cause), cause.carriers.selection.get("run")
+    where = f" of run {run}" if run else ""
+    share = percent(cause.carriers.share)
+    return f"{what[0].upper()}{what[1:]}: {counted(cause.carriers.statements, 'statement')}{where} carry {share} of it."
 
 
 def _time(us: float, *, sign: bool = False) -> str:

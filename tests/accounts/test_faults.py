@@ -14,6 +14,7 @@ from citus_analysis.accounts.observed import observed_runs
 from citus_analysis.cli import main
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.explorer import Exploration, Selection
 from citus_analysis.runs.run_selection import select_runs
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
@@ -121,6 +122,42 @@ def test_an_example_leads_to_the_line_of_its_log(usual: Dataset) -> None:
     assert examples["child_node"].to_list() == ["3", "3", "3"]
     named = examples.join(usual.table("sources").select("source_id", file="path"), on="file")
     assert all("duration: " in text for text in usual.log_text(named))
+
+
+@pytest.mark.parametrize(("fault", "filters"), [("slow-disk", {"kind": "update", "child": "3"}), ("no-index", {})])
+def test_a_part_leads_to_the_statements_that_carry_it(usual: Dataset, fault: str, filters: dict[str, str]) -> None:
+    found = ca.why(usual, BASE, f"set_up={fault}").named[0].carriers
+    assert found is not None
+    assert (found.side, fault) == ("other", str(found.selection["run"]).partition("-w4")[0])
+    assert filters.items() <= found.selection.items()
+    selected = Exploration(usual).selected(Selection.of(found.selection))
+    assert found.statements <= selected.height <= found.statements * 1.05
+    assert 0.8 <= found.share < 0.9
+    assert selected["total_us"].min() >= found.selection["fastest_us"]
+
+
+def test_statements_that_took_longer_before_are_those_of_the_base(delayed: Dataset) -> None:
+    carriers = ca.why(delayed, BASE, "set_up=async-commit").named[0].carriers
+    assert (carriers.side, carriers.selection["kind"]) == ("base", "update")
+
+
+def test_what_no_traced_statement_covers_has_none(usual: Dataset) -> None:
+    found = ca.why(usual, BASE, "set_up=unbalanced")
+    assert (found.causes[0].effect, found.causes[0].carriers, found.carried) == ("untraced", None, ())
+
+
+def test_pages_of_the_statements_are_written(
+    usual: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["why", str(usual.path), "--base", BASE, "--other", "set_up=slow-disk", "--out", str(tmp_path / "pages")])
+    assert ended.value.code == 0
+    printed = capsys.readouterr()
+    assert "ca.explorer.Selection(run='slow-disk-w4-t8-mix/" in printed.out
+    assert "part-1.html: Between parent and child (commit included) on node 3 (UPDATE): " in printed.err
+    page = (tmp_path / "pages" / "part-1.html").read_text(encoding="utf-8")
+    assert 50_000 < len(page) < 1_000_000
+    assert "UPDATE items" in page
 
 
 def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:

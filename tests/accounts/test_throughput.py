@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import citus_analysis as ca
-from citus_analysis.accounts.estimates import spread_of
 from citus_analysis.accounts.observed import Observed, observed
-from citus_analysis.accounts.throughput import ClosedLoop, closed_loops, throughput_terms
+from citus_analysis.accounts.terms.estimates import spread_of
+from citus_analysis.accounts.terms.throughput import ClosedLoop, closed_loops, throughput_terms
 from citus_analysis.dataset import Dataset
 
 TIME_US = st.floats(1, 1e7)

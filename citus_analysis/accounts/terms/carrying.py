@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.accounts.causes import Carriers, Cause
+from citus_analysis.accounts.observed import Observed
 from citus_analysis.accounts.statement_times import OF_CHILD, SEGMENTS
-
-if TYPE_CHECKING:
-    from citus_analysis.accounts.causes import Cause
-    from citus_analysis.accounts.observed import Observed
 
 #: Share of a cause that its statements have to carry.
 _MOST: Final = 0.8
@@ -25,28 +22,6 @@ _ORDERS: Final = {
     "child_us": "child_us",
 }
 _OF_TIME: Final = ("node", "segment", "time")
-
-
-@dataclass(frozen=True)
-class Carriers:
-    """Statements of one run that carry most of a cause.
-
-    Attributes:
-        side: the side on which they took longer, or came more often.
-        selection: arguments of :class:`citus_analysis.explorer.Selection`.
-        statements: their number.
-        share: their share of the time that the statements of the run took longer for the cause.
-    """
-
-    side: Literal["base", "other"]
-    selection: dict[str, object]
-    statements: int
-    share: float
-
-    @property
-    def call(self) -> str:
-        """The Python expression of the selection."""
-        return f"Selection({', '.join(f'{name}={value!r}' for name, value in self.selection.items())})"
 
 
 def carriers(sides: Observed, cause: Cause) -> Carriers | None:
