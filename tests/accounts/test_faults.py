@@ -144,6 +144,8 @@ def test_statements_that_took_longer_before_are_those_of_the_base(delayed: Datas
 def test_what_no_traced_statement_covers_has_none(usual: Dataset) -> None:
     found = ca.why(usual, BASE, "set_up=unbalanced")
     assert (found.causes[0].effect, found.causes[0].carriers, found.carried) == ("untraced", None, ())
+    assert found.changes.rows() == [("nodes that clients used", "1, 2, 3 and 4", "0")]
+    assert ("0", "client_connections") in {(one.node, one.measure) for one in found.mechanisms}
 
 
 def test_pages_of_the_statements_are_written(
@@ -168,6 +170,7 @@ def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:
     run_block(block, tmp_path, newcomers(**cache), Path(sys.executable).parent)
     page = (tmp_path / "reports" / "why.html").read_text(encoding="utf-8")
     assert "between parent and child on node 4" in page
+    assert "UPDATE items" in (tmp_path / "pages" / "part-1.html").read_text(encoding="utf-8")
 
 
 def test_the_command_prints_the_finding_and_the_parts(usual: Dataset, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,7 @@ def throughput_terms(loops: Sequence[ClosedLoop], base: Array, other: Array, res
         >>> base = ClosedLoop(np.array([8.0]), np.array([8000.0]), np.array([1000.0]))
         >>> other = ClosedLoop(np.array([8.0]), np.array([4000.0]), np.array([2000.0]))
         >>> one = np.ones(1)
-        >>> throughput_terms((base, other), one, one, np.array([700.0, 300.0])).round(6).tolist()
+        >>> (throughput_terms((base, other), one, one, np.array([700.0, 300.0])).round(6) + 0).tolist()
         [-2800.0, -1200.0, 0.0, 0.0, 0.0]
     """
     (n0, x0, c0, z0), (n1, x1, c1, z1) = (loop.means(w) for loop, w in zip(loops, (base, other), strict=True))

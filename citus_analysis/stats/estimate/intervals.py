@@ -298,7 +298,7 @@ def welch_error(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, 
 
     Example:
         >>> welch_error((3.0, 9), (4.0, 16))
-        (1.4142135623730951, 22.153846153846153)
+        (1.4142135623730951, 20.869565217391305)
     """
     if min(a[1], b[1]) < 2:
         return math.inf, 0.0
