@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -10,6 +11,7 @@ from citus_analysis.accounts.causes import Cause, Explanation, ThroughputAccount
 from citus_analysis.accounts.terms.carrying import MOST_OF_KIND
 from citus_analysis.accounts.terms.throughput import OWN_TERMS
 from citus_analysis.runs.setting_changes import change_words
+from citus_analysis.stats.compare.verdicts import Verdict
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import interval_words, p_text, percent, readable
 from citus_analysis.texts.text_tables import text_table
@@ -31,6 +33,7 @@ _MECHANISMS: Final = {
     **dict.fromkeys(("node", "measure", "unit"), pl.String()),
     **dict.fromkeys(("base", "other", "p", "effect_size"), pl.Float64()),
 }
+_NO_CHANGE: Final[Mapping[Verdict, str]] = {"inconclusive": " (no difference shows)", "equivalent": " (equivalent)"}
 _MOST_MECHANISMS: Final = 3
 #: A ratio within these bounds is said in percent, a larger one as a multiple.
 _IN_PERCENT: Final = (0.5, 2.0)
@@ -42,8 +45,8 @@ def explanation_sentences(found: Explanation) -> list[str]:
     lines = [_finding(found)]
     if found.decided:
         lines += [_causes(found)] if found.named else [_no_cause(found)]
-    if found.throughput_account and found.throughput and found.throughput.verdict in ("faster", "slower"):
-        lines += [_throughput(found, found.throughput_account)]
+    if found.throughput_account and found.throughput and (found.decided or found.throughput.verdict not in _NO_CHANGE):
+        lines += [_throughput(found, found.throughput_account, found.throughput.verdict)]
     beside = (_mechanisms(found), _changes(found), _example(found)) if found.decided else (_changes(found),)
     return [*lines, *(text for text in beside if text)]
 
@@ -161,15 +164,15 @@ def _causes(found: Explanation) -> str:
     return f"Of this, {named}. The rest, {_time(rest, sign=sign)}, is in parts that are smaller or not sure."
 
 
-def _throughput(found: Explanation, account: ThroughputAccount) -> str:
+def _throughput(found: Explanation, account: ThroughputAccount, verdict: Verdict) -> str:
     """The difference of throughput, the check of Little's law, and the parts that are sure of both."""
     busy, threads = (list(dict.fromkeys(map(_rounded, pair))) for pair in (account.in_system, account.threads))
     used = f"{' and '.join(busy)} of {' and '.join(threads)} threads"
     change = f"Throughput went from {_rate(account.base_ops_s)} to {_rate(account.other_ops_s)} operations/s"
+    change += _NO_CHANGE.get(verdict, "")
     law = f"by Little's law ({used} in an operation on average)"
-    shown = [
-        one for one in account.parts if one.decided and (one.cause in found.named or one.cause.effect in OWN_TERMS)
-    ]
+    sure = [one for one in account.parts if one.decided]
+    shown = [one for one in sure if one.cause.effect in OWN_TERMS or (found.decided and one.cause.decided)]
     if not shown:
         largest = account.parts[0]
         return f"{change}: {law}, no part is sure; the largest, {_ops(largest)}, is {_what(largest.cause)}."

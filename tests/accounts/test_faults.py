@@ -24,23 +24,25 @@ BASE = "set_up=base|again"
 
 
 class Found(NamedTuple):
-    """What is expected of the largest cause."""
+    """What is expected of the largest cause, and of the share (%) that no traced statement explains."""
 
+    unexplained: int
     effect: str
     segments: tuple[str, ...] = ()
     node: str = ""
 
 
-#: Fault -> its effect, and where it was injected.
+#: Fault -> what is unexplained, its effect, and where it was injected.
 NAMED = {
-    "cpu-hog": Found("node", (), "2"),
-    "lock-holder": Found("node", ("child_us",), "2"),
-    "slow-disk": Found("node", ("commit_us",), "3"),
-    "network": Found("node", ("between_us", "commit_us"), "4"),
-    "no-index": Found("segment", ("child_us",)),
-    "more-counts": Found("mix"),
-    "pool": Found("segment", ("connect_us", "between_us")),
+    "cpu-hog": Found(14, "node", (), "2"),
+    "lock-holder": Found(-4, "node", ("child_us",), "2"),
+    "slow-disk": Found(9, "node", ("commit_us",), "3"),
+    "network": Found(-3, "node", ("between_us", "commit_us"), "4"),
+    "no-index": Found(-1, "segment", ("child_us",)),
+    "more-counts": Found(6, "mix"),
+    "pool": Found(-7, "segment", ("connect_us", "between_us")),
 }
+STATED = (Path(__file__).parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,8 @@ def test_the_injected_fault_is_named_first(usual: Dataset, fault: str) -> None:
     assert not expected.segments or first.segment in expected.segments
     assert first.node == expected.node
     assert f"node {expected.node}" in found.sentences[1] or not expected.node
+    assert round(100 * found.unexplained_us / found.difference_us) == expected.unexplained
+    assert f"| {expected.unexplained} % |" in STATED
 
 
 def test_commits_that_need_not_wait_are_named(delayed: Dataset) -> None:

@@ -95,6 +95,8 @@ def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None
     assert {"client", "uneven"} < named
     assert "concurrency" not in named
     assert any("by Little's law (" in text and "of 16 threads" in text for text in found.sentences)
+    sure = {part.cause.effect for part in account.parts if part.decided and part.cause.decided}
+    assert sure <= {cause.effect for cause in found.named}
     assert found.to_dict()["throughput"]["difference_ops_s"] == account.difference_ops_s
 
 
