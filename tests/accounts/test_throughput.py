@@ -97,6 +97,9 @@ def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None
     assert any("by Little's law (" in text and "of 16 threads" in text for text in found.sentences)
     sure = {part.cause.effect for part in account.parts if part.decided and part.cause.decided}
     assert sure <= {cause.effect for cause in found.named}
+    places = next(cause for cause in found.causes if cause.effect == "place")
+    assert places.carriers is not None
+    assert places.carriers.selection["executed"] == "remote"
     assert found.to_dict()["throughput"]["difference_ops_s"] == account.difference_ops_s
 
 
