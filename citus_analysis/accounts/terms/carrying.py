@@ -28,8 +28,8 @@ def carriers(sides: Observed, cause: Cause) -> Carriers | None:
     """The slowest statements of the run with most of a cause that together carry four fifths of it.
 
     A statement carries what it took longer, on the node and in the segment of the cause, than statements of its kind on
-    the other side did on average; of the mix, all of its time. Of places, the statements are those of the way of
-    execution whose share grew most.
+    the other side did on average; of the mix, all of its time. Of places, the statements are those executed in the way
+    (`local`, `remote`, `multi_shard`) with most of it.
 
     Args:
         sides: what was observed.
@@ -53,9 +53,10 @@ def carriers(sides: Observed, cause: Cause) -> Carriers | None:
     mine = timed.filter(side=slower).join(means, on="statement_kind", how="left")
     longer = pl.col("total_us") if cause.effect == "mix" else _both() - pl.col("mean_us").fill_null(0.0)
     mine = mine.with_columns(longer_us=longer)
-    if cause.effect == "place" and (grown := _grown(timed, slower)):
-        chosen["executed"] = grown
-        mine = mine.filter(executed=grown)
+    if cause.effect == "place":
+        ways = mine.drop_nulls("executed").group_by(pl.col("executed").cast(pl.String)).agg(pl.col("longer_us").sum())
+        chosen["executed"] = ways.sort("longer_us", "executed")["executed"][-1] if ways.height else None
+        mine = mine.filter(executed=chosen["executed"])
     if of_time and cause.node:
         as_child = mine["as_child"].sum() >= mine["as_parent"].sum()
         place = ("child", "child_node") if as_child else ("node", "node")
@@ -66,18 +67,6 @@ def carriers(sides: Observed, cause: Cause) -> Carriers | None:
     if cause.segment in _ORDERS:
         chosen["order"] = _ORDERS[cause.segment]
     return _of_run(mine, "base" if slower == 0 else "other", chosen, has_runs=sides.unit == "run")
-
-
-def _grown(timed: pl.DataFrame, side: int) -> str | None:
-    """The way of execution (`local`, `remote`, `multi_shard`) that has the most more of the statements on a side."""
-    mine = pl.col("side") == side
-    shares = (
-        timed.drop_nulls("executed")
-        .group_by(pl.col("executed").cast(pl.String))
-        .agg(more=mine.sum() / (timed["side"] == side).sum() - (~mine).sum() / (timed["side"] != side).sum())
-    )
-    grown = shares.filter(pl.col("more") > 0).sort("more", "executed")
-    return None if grown.is_empty() else str(grown["executed"][-1])
 
 
 def _both() -> pl.Expr:
