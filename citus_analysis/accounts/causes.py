@@ -7,13 +7,11 @@ from typing import Final, Literal
 
 import polars as pl
 
-from citus_analysis.accounts.carrying import Carriers
-from citus_analysis.accounts.mechanisms import Mechanism
-from citus_analysis.accounts.plan_changes import PlanChanges
-from citus_analysis.accounts.stack_changes import StackChanges
+from citus_analysis.accounts.beside.mechanisms import Mechanism
+from citus_analysis.accounts.beside.plan_changes import PlanChanges
+from citus_analysis.accounts.beside.stack_changes import StackChanges
 from citus_analysis.accounts.statement_changes import StatementChange
 from citus_analysis.accounts.statement_times import SEGMENT_WORDS
-from citus_analysis.accounts.throughput import ThroughputAccount
 from citus_analysis.core.displays import Shown
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.estimate.intervals import Design
@@ -32,6 +30,28 @@ _WORDS: Final = {
     "client": "the client's time between operations",
     "uneven": "runs of a side that differ from each other",
 }
+
+
+@dataclass(frozen=True)
+class Carriers:
+    """Statements of one run that carry most of a cause.
+
+    Attributes:
+        side: the side on which they took longer, or came more often.
+        selection: arguments of :class:`citus_analysis.explorer.Selection`.
+        statements: their number.
+        share: their share of the time that the statements of the run took longer for the cause.
+    """
+
+    side: Literal["base", "other"]
+    selection: dict[str, object]
+    statements: int
+    share: float
+
+    @property
+    def call(self) -> str:
+        """The Python expression of the selection."""
+        return f"Selection({', '.join(f'{name}={value!r}' for name, value in self.selection.items())})"
 
 
 @dataclass(frozen=True)
@@ -77,6 +97,71 @@ class Cause:
         return _WORDS.get(self.effect) or SEGMENT_WORDS.get(self.segment, "")
 
 
+@dataclass(frozen=True)
+class ThroughputPart:
+    """A part of the difference of throughput.
+
+    Attributes:
+        cause: the part of the response time that it follows from; of 0 µs for the terms of throughput alone.
+        estimate_ops_s: its part of the difference.
+        low_ops_s: lower end of its interval, which holds together with those of the other parts.
+        high_ops_s: upper end.
+        p: probability of so large a part without a difference, adjusted for the number of parts.
+    """
+
+    cause: Cause
+    estimate_ops_s: float
+    low_ops_s: float
+    high_ops_s: float
+    p: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low_ops_s > 0 or self.high_ops_s < 0
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain values."""
+        place = {name: getattr(self.cause, name) for name in ("effect", "segment", "node", "words")}
+        return place | {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "cause"}
+
+
+@dataclass(frozen=True)
+class ThroughputAccount:
+    """Where a difference of throughput comes from, by Little's law.
+
+    Attributes:
+        base_ops_s: mean throughput of the base's runs.
+        other_ops_s: that of the other side.
+        threads: the client's threads on each side.
+        in_system: threads that were in an operation on average, X R, on each side: the check of the law.
+        parts: what the difference is made of, the largest first; adds up to it.
+    """
+
+    base_ops_s: float
+    other_ops_s: float
+    threads: tuple[float, float]
+    in_system: tuple[float, float]
+    parts: tuple[ThroughputPart, ...]
+
+    @property
+    def difference_ops_s(self) -> float:
+        """Mean throughput of the other side less that of the base."""
+        return self.other_ops_s - self.base_ops_s
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain values, for JSON."""
+        sides = ("base", "other")
+        return {
+            "base_ops_s": self.base_ops_s,
+            "other_ops_s": self.other_ops_s,
+            "difference_ops_s": self.difference_ops_s,
+            "threads": dict(zip(sides, self.threads, strict=True)),
+            "in_system": dict(zip(sides, self.in_system, strict=True)),
+            "parts": [part.to_dict() for part in self.parts],
+        }
+
+
 @dataclass(frozen=True, repr=False)
 class Explanation(Shown):
     """Where the difference between two sets of runs comes from.
@@ -102,7 +187,7 @@ class Explanation(Shown):
         unit: what was compared: runs, or stretches of time.
         stacks: functions in perf's samples of both sides; None if neither has any.
         plans: plans of statements that both sides recorded; None if there are none.
-        skew: the spread of executions over shards and nodes; see :mod:`citus_analysis.accounts.shard_skew`.
+        skew: the spread of executions over shards and nodes; see :mod:`citus_analysis.accounts.beside.shard_skew`.
     """
 
     base: str

@@ -10,23 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.accounts.carrying import carriers
-from citus_analysis.accounts.causes import Cause, Effect, Explanation
-from citus_analysis.accounts.decomposition import decompose
-from citus_analysis.accounts.estimates import Spread, spread_of
+from citus_analysis.accounts.beside.mechanisms import mechanisms
+from citus_analysis.accounts.beside.plan_changes import plan_changes
+from citus_analysis.accounts.beside.shard_skew import shard_skew
+from citus_analysis.accounts.beside.stack_changes import stack_changes
+from citus_analysis.accounts.causes import Cause, Effect, Explanation, ThroughputAccount, ThroughputPart
 from citus_analysis.accounts.explanation_text import explanation_sentences
-from citus_analysis.accounts.mechanisms import mechanisms
 from citus_analysis.accounts.observed import Observed, observed
-from citus_analysis.accounts.plan_changes import plan_changes
-from citus_analysis.accounts.shard_skew import shard_skew
-from citus_analysis.accounts.stack_changes import stack_changes
 from citus_analysis.accounts.statement_changes import statement_changes
 from citus_analysis.accounts.statement_times import OF_CHILD, SEGMENTS
-from citus_analysis.accounts.throughput import (
+from citus_analysis.accounts.terms.carrying import carriers
+from citus_analysis.accounts.terms.decomposition import decompose
+from citus_analysis.accounts.terms.estimates import Spread, spread_of
+from citus_analysis.accounts.terms.throughput import (
     OWN_TERMS,
     ClosedLoop,
-    ThroughputAccount,
-    ThroughputPart,
     closed_loops,
     throughput_terms,
 )
@@ -59,9 +57,9 @@ def why(
     The difference of the mean response time is divided into terms that add up to it: other statements in the mix, other
     places of execution, and for each kind of statement its segments on each node (parsing, binding, making connections,
     executing on the parent, between parent and child, the child), from traced statements; what is outside
-    them, and operations that were not traced, are terms of their own. See :mod:`citus_analysis.accounts.decomposition`
-    for the rule. By Little's law, the difference of throughput is divided into the same terms
-    (:mod:`citus_analysis.accounts.throughput`).
+    them, and operations that were not traced, are terms of their own. By Little's law, the difference of throughput is
+    divided into the same terms. :mod:`citus_analysis.accounts.terms.decomposition` and
+    :mod:`citus_analysis.accounts.terms.throughput` state the rules.
 
     Args:
         source: a dataset.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 import polars.selectors as cs
 
-from citus_analysis.accounts.beside_text import plan_sentences, rounded, skew_sentences, stack_sentences
-from citus_analysis.accounts.carrying import MOST_OF_KIND
-from citus_analysis.accounts.causes import Cause, Explanation
+from citus_analysis.accounts.beside.sentences import plan_sentences, rounded, skew_sentences, stack_sentences
+from citus_analysis.accounts.causes import Cause, Explanation, ThroughputAccount, ThroughputPart
 from citus_analysis.accounts.statement_changes import StatementChange
-from citus_analysis.accounts.throughput import OWN_TERMS, ThroughputAccount, ThroughputPart
+from citus_analysis.accounts.terms.carrying import MOST_OF_KIND
+from citus_analysis.accounts.terms.throughput import OWN_TERMS
 from citus_analysis.runs.setting_changes import change_words
+from citus_analysis.stats.compare.verdicts import Verdict
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import interval_words, p_text, percent, readable
 from citus_analysis.texts.text_tables import text_table
@@ -42,6 +44,7 @@ _STATEMENTS: Final = {
     **dict.fromkeys(("base_time_us", "other_time_us", "time_ratio", "time_ratio_low", "time_ratio_high"), pl.Float64()),
     "time_verdict": pl.String(),
 }
+_NO_CHANGE: Final[Mapping[Verdict, str]] = {"inconclusive": " (no difference shows)", "equivalent": " (equivalent)"}
 _MOST_MECHANISMS: Final = 3
 _MOST_STATEMENTS: Final = 3
 _MOST_CHARACTERS: Final = 100
@@ -57,8 +60,8 @@ def explanation_sentences(found: Explanation) -> list[str]:
     lines = [_finding(found)]
     if found.decided:
         lines += [_causes(found)] if found.named else [_no_cause(found)]
-    if found.throughput_account and found.throughput and found.throughput.verdict in ("faster", "slower"):
-        lines += [_throughput(found, found.throughput_account)]
+    if found.throughput_account and found.throughput and (found.decided or found.throughput.verdict not in _NO_CHANGE):
+        lines += [_throughput(found, found.throughput_account, found.throughput.verdict)]
     beside = [_statements(found), _mechanisms(found) if found.decided else "", *_beside(found), _changes(found)]
     return [*lines, *(text for text in (*beside, _example(found) if found.decided else "") if text)]
 
@@ -124,9 +127,10 @@ def carriers_text(cause: Cause) -> str:
     """
     if cause.carriers is None:
         return ""
-    run = f" of run {cause.carriers.selection['run']}" if "run" in cause.carriers.selection else ""
-    share = f"{percent(cause.carriers.share)} of what is {_what(cause)}"
-    return f"{counted(cause.carriers.statements, 'statement')}{run} carry {share} there."
+    what, run = _what(cause), cause.carriers.selection.get("run")
+    where = f" of run {run}" if run else ""
+    share = percent(cause.carriers.share)
+    return f"{what[0].upper()}{what[1:]}: {counted(cause.carriers.statements, 'statement')}{where} carry {share} of it."
 
 
 def _time(us: float, *, sign: bool = False) -> str:
@@ -187,15 +191,15 @@ def _causes(found: Explanation) -> str:
     return f"Of this, {named}. The rest, {_time(rest, sign=sign)}, is in parts that are smaller or not sure."
 
 
-def _throughput(found: Explanation, account: ThroughputAccount) -> str:
+def _throughput(found: Explanation, account: ThroughputAccount, verdict: Verdict) -> str:
     """The difference of throughput, the check of Little's law, and the parts that are sure of both."""
     busy, threads = (list(dict.fromkeys(map(rounded, pair))) for pair in (account.in_system, account.threads))
     used = f"{' and '.join(busy)} of {' and '.join(threads)} threads"
     change = f"Throughput went from {_rate(account.base_ops_s)} to {_rate(account.other_ops_s)} operations/s"
+    change += _NO_CHANGE.get(verdict, "")
     law = f"by Little's law ({used} in an operation on average)"
-    shown = [
-        one for one in account.parts if one.decided and (one.cause in found.named or one.cause.effect in OWN_TERMS)
-    ]
+    sure = [one for one in account.parts if one.decided]
+    shown = [one for one in sure if one.cause.effect in OWN_TERMS or (found.decided and one.cause.decided)]
     if not shown:
         largest = account.parts[0]
         return f"{change}: {law}, no part is sure; the largest, {_ops(largest)}, is {_what(largest.cause)}."

@@ -24,7 +24,7 @@ from citus_analysis.stats.compare.verdicts import Comparison, compare
 from citus_analysis.stats.run_means import times_of
 from citus_analysis.stats.series.blocks import layout_of
 from citus_analysis.stats.series.drift import are_interleaved
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.units import US_PER_MS, US_PER_S
 
 Array = npt.NDArray[np.float64]
@@ -35,6 +35,7 @@ STATEMENTS_PER_S: Final = "statements_per_s"
 _WHOLE: Final = 0.05
 #: Numbers of stretches into which a window of time without runs is cut.
 _STRETCHES: Final = 10
+_CHANGE: Final = dict.fromkeys(("name", "before", "after"), pl.String())
 _EXAMPLES: Final = 3
 _NODES: Final = ("node", "child_node")
 #: pgbench --rate: name of the mean time by which operations were sent later than scheduled, in ms.
@@ -212,7 +213,7 @@ def observed_runs(
         *_design_notes(tables, labels, paired=paired),
         *([] if clients else ["no client reported response times: the account is of the traced statements alone"]),
     ]
-    changes = _changes(sources, tables)
+    changes = pl.concat([_changes(sources, tables), *_other_parents(timed)])
     return Observed(sides[0], sides[1], cells, paired, measured, changes, statements, sources, tuple(notes))
 
 
@@ -350,6 +351,14 @@ def _changes(sources: tuple[TableSource, TableSource], tables: list[pl.DataFrame
     words = [text.partition(": ") for text in differing(tables[1], tables[0], ("workers", *LOAD))]
     of_runs = [(name, *reversed(values.split(" against "))) for name, _, values in words]
     return pl.concat([changes, pl.DataFrame(of_runs, schema=changes.schema, orient="row")])
+
+
+def _other_parents(timed: list[pl.DataFrame]) -> list[pl.DataFrame]:
+    """The nodes by which statements entered, if the sides have none in common."""
+    base, other = (rows["node"].drop_nulls().cast(pl.String).unique().sort().to_list() for rows in timed)
+    if not base or not other or set(base) & set(other):
+        return []
+    return [pl.DataFrame([("nodes that clients used", listed(base), listed(other))], schema=_CHANGE, orient="row")]
 
 
 def _design_notes(tables: list[pl.DataFrame], labels: tuple[str, str], *, paired: bool) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.accounts.beside_text import stack_sentences
+from citus_analysis.accounts.beside.sentences import stack_sentences
 from citus_analysis.accounts.causes import Explanation
 from citus_analysis.accounts.explanation import explain
 from citus_analysis.accounts.explanation_text import cause_rows
@@ -17,9 +17,11 @@ from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats import Comparison
 from citus_analysis.stats.run_means import in_stratum
+from citus_analysis.texts.counted_words import listed
 from citus_analysis.texts.number_text import with_interval
 
 _MOST_PARTS: Final = 3
+_UNTRACED: Final = "statements were not traced in two or more runs of each side"
 
 
 def accounts_of(
@@ -29,8 +31,8 @@ def accounts_of(
     *,
     level: float = LEVEL,
     margin: float = MARGIN,
-) -> list[tuple[Comparison, Explanation]]:
-    """The accounts of the decided comparisons of variants; none for those without traced statements on both sides.
+) -> tuple[list[tuple[Comparison, Explanation]], list[str]]:
+    """The accounts of the decided comparisons of variants, and sentences on those that have none.
 
     Args:
         comparisons: comparisons of the column `variant`.
@@ -40,16 +42,21 @@ def accounts_of(
         margin: relative difference that counts as none.
     """
     found = []
+    unexplained: dict[str, list[str]] = {}
     for one in (one for one in comparisons if one.verdict in ("faster", "slower")):
         cell = in_stratum(runs, one.stratum)
         base, other = (cell.filter(variant=label) for label in (one.label_b, one.label_a))
         try:
             sides = observed_runs((dataset, dataset), (base, other), (one.label_b, one.label_a))
             found.append((one, explain(sides, level=level, margin=margin, with_mechanisms=False)))
-        except (InsufficientDataError, UsageError):
-            # The comparison stands without an account.
-            continue
-    return found
+        except UsageError as error:
+            unexplained.setdefault(error.problem, []).append(one.label_a)
+        except InsufficientDataError:
+            unexplained.setdefault(_UNTRACED, []).append(one.label_a)
+    return found, [
+        f"No account of where the difference of {listed(list(dict.fromkeys(labels)))} comes from: {reason}."
+        for reason, labels in unexplained.items()
+    ]
 
 
 def account_sentences(accounts: Sequence[tuple[Comparison, Explanation]]) -> list[str]:

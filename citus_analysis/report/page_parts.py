@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from citus_analysis.accounts.beside_text import function_rows, gone_rows
+from citus_analysis.accounts.beside.sentences import function_rows, gone_rows
 from citus_analysis.accounts.explanation_text import (
     carriers_text,
     cause_rows,

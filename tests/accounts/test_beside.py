@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import citus_analysis as ca
+from citus_analysis.accounts.beside.plan_changes import plan_changes
+from citus_analysis.accounts.beside.stack_changes import ALL_FUNCTIONS, changed_rates, stack_changes
 from citus_analysis.accounts.explanation import explain
 from citus_analysis.accounts.observed import observed_runs
-from citus_analysis.accounts.plan_changes import plan_changes
-from citus_analysis.accounts.stack_changes import ALL_FUNCTIONS, changed_rates, stack_changes
 from citus_analysis.dataset import Dataset
 from citus_analysis.runs.run_selection import select_runs
 from tests.documentation.blocks import blocks_run_by

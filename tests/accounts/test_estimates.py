@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from citus_analysis.accounts.decomposition import decompose
-from citus_analysis.accounts.estimates import spread_of
+from citus_analysis.accounts.terms.decomposition import decompose
+from citus_analysis.accounts.terms.estimates import spread_of
 
 KINDS = np.array([0, 0, 1])
 Sides = tuple[tuple[np.ndarray, np.ndarray], ...]

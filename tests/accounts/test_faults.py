@@ -14,6 +14,7 @@ from citus_analysis.accounts.observed import observed_runs
 from citus_analysis.cli import main
 from citus_analysis.dataset import Dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
+from citus_analysis.explorer import Exploration, Selection
 from citus_analysis.runs.run_selection import select_runs
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
@@ -23,23 +24,25 @@ BASE = "set_up=base|again"
 
 
 class Found(NamedTuple):
-    """What is expected of the largest cause."""
+    """What is expected of the largest cause, and of the share (%) that no traced statement explains."""
 
+    unexplained: int
     effect: str
     segments: tuple[str, ...] = ()
     node: str = ""
 
 
-#: Fault -> its effect, and where it was injected.
+#: Fault -> what is unexplained, its effect, and where it was injected.
 NAMED = {
-    "cpu-hog": Found("node", (), "2"),
-    "lock-holder": Found("node", ("child_us",), "2"),
-    "slow-disk": Found("node", ("commit_us",), "3"),
-    "network": Found("node", ("between_us", "commit_us"), "4"),
-    "no-index": Found("segment", ("child_us",)),
-    "more-counts": Found("mix"),
-    "pool": Found("segment", ("connect_us", "between_us")),
+    "cpu-hog": Found(14, "node", (), "2"),
+    "lock-holder": Found(-4, "node", ("child_us",), "2"),
+    "slow-disk": Found(9, "node", ("commit_us",), "3"),
+    "network": Found(-3, "node", ("between_us", "commit_us"), "4"),
+    "no-index": Found(-1, "segment", ("child_us",)),
+    "more-counts": Found(6, "mix"),
+    "pool": Found(-7, "segment", ("connect_us", "between_us")),
 }
+STATED = (Path(__file__).parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +69,8 @@ def test_the_injected_fault_is_named_first(usual: Dataset, fault: str) -> None:
     assert not expected.segments or first.segment in expected.segments
     assert first.node == expected.node
     assert f"node {expected.node}" in found.sentences[1] or not expected.node
+    assert round(100 * found.unexplained_us / found.difference_us) == expected.unexplained
+    assert f"| {expected.unexplained} % |" in STATED
 
 
 def test_commits_that_need_not_wait_are_named(delayed: Dataset) -> None:
@@ -129,6 +134,44 @@ def test_an_example_leads_to_the_line_of_its_log(usual: Dataset) -> None:
     assert all("duration: " in text for text in usual.log_text(named))
 
 
+@pytest.mark.parametrize(("fault", "filters"), [("slow-disk", {"kind": "update", "child": "3"}), ("no-index", {})])
+def test_a_part_leads_to_the_statements_that_carry_it(usual: Dataset, fault: str, filters: dict[str, str]) -> None:
+    found = ca.why(usual, BASE, f"set_up={fault}").named[0].carriers
+    assert found is not None
+    assert (found.side, fault) == ("other", str(found.selection["run"]).partition("-w4")[0])
+    assert filters.items() <= found.selection.items()
+    selected = Exploration(usual).selected(Selection.of(found.selection))
+    assert found.statements <= selected.height <= found.statements * 1.05
+    assert 0.8 <= found.share < 0.9
+    assert selected["total_us"].min() >= found.selection["fastest_us"]
+
+
+def test_statements_that_took_longer_before_are_those_of_the_base(delayed: Dataset) -> None:
+    carriers = ca.why(delayed, BASE, "set_up=async-commit").named[0].carriers
+    assert (carriers.side, carriers.selection["kind"]) == ("base", "update")
+
+
+def test_what_no_traced_statement_covers_has_none(usual: Dataset) -> None:
+    found = ca.why(usual, BASE, "set_up=unbalanced")
+    assert (found.causes[0].effect, found.causes[0].carriers, found.carried) == ("untraced", None, ())
+    assert found.changes.rows() == [("nodes that clients used", "1, 2, 3 and 4", "0")]
+    assert ("0", "client_connections") in {(one.node, one.measure) for one in found.mechanisms}
+
+
+def test_pages_of_the_statements_are_written(
+    usual: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["why", str(usual.path), "--base", BASE, "--other", "set_up=slow-disk", "--out", str(tmp_path / "pages")])
+    assert ended.value.code == 0
+    printed = capsys.readouterr()
+    assert "ca.explorer.Selection(run='slow-disk-w4-t8-mix/" in printed.out
+    assert "part-1.html: Between parent and child (commit included) on node 3 (UPDATE): " in printed.err
+    page = (tmp_path / "pages" / "part-1.html").read_text(encoding="utf-8")
+    assert 50_000 < len(page) < 1_000_000
+    assert "UPDATE items" in page
+
+
 def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:
     (block,) = blocks_run_by(__file__)
     (tmp_path / "tests").mkdir()
@@ -137,6 +180,7 @@ def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:
     run_block(block, tmp_path, newcomers(**cache), Path(sys.executable).parent)
     page = (tmp_path / "reports" / "why.html").read_text(encoding="utf-8")
     assert "between parent and child on node 4" in page
+    assert "UPDATE items" in (tmp_path / "pages" / "part-1.html").read_text(encoding="utf-8")
 
 
 def test_the_command_prints_the_finding_and_the_parts(usual: Dataset, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from citus_analysis.accounts.beside_text import skew_sentences
-from citus_analysis.accounts.shard_skew import shard_skew
+from citus_analysis.accounts.beside.sentences import skew_sentences
+from citus_analysis.accounts.beside.shard_skew import shard_skew
 
 SHARDS, NODES, RUNS, STATEMENTS = 32, 4, 4, 200
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import citus_analysis as ca
-from citus_analysis.accounts.estimates import spread_of
 from citus_analysis.accounts.observed import Observed, observed
-from citus_analysis.accounts.throughput import ClosedLoop, closed_loops, throughput_terms
+from citus_analysis.accounts.terms.estimates import spread_of
+from citus_analysis.accounts.terms.throughput import ClosedLoop, closed_loops, throughput_terms
 from citus_analysis.dataset import Dataset
 
 TIME_US = st.floats(1, 1e7)
@@ -95,6 +95,11 @@ def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None
     assert {"client", "uneven"} < named
     assert "concurrency" not in named
     assert any("by Little's law (" in text and "of 16 threads" in text for text in found.sentences)
+    sure = {part.cause.effect for part in account.parts if part.decided and part.cause.decided}
+    assert sure <= {cause.effect for cause in found.named}
+    places = next(cause for cause in found.causes if cause.effect == "place")
+    assert places.carriers is not None
+    assert places.carriers.selection["executed"] == "remote"
     assert found.to_dict()["throughput"]["difference_ops_s"] == account.difference_ops_s
 
 

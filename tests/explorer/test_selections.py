@@ -19,6 +19,7 @@ SELECTIONS = [
     Selection(run=RUN, since_s=0.2, until_s=0.4, fastest_us=1330.0, slowest_us=10000.0, order="child_us"),
     Selection(node="1", shard=102009, slowest_us=1000.0, order="latency_us", descending=False),
     Selection(run="w2-multishard"),
+    Selection(child="2", kind="insert", order="latency_us", fastest_us=2000.0),
     Selection(run="it's none"),
 ]
 

@@ -10,6 +10,7 @@ from citus_analysis.published import published, published_systems
 from citus_analysis.published._overview import published_numbers
 from citus_analysis.report.comparison_sentences import comparison_sentences, order_warnings
 from citus_analysis.report.comparison_text import comparison_panels, ratio_rows
+from citus_analysis.report.difference_accounts import accounts_of
 from citus_analysis.runs.run_selection import Selection, select_runs
 from citus_analysis.schema import TABLES
 from tests.report.conftest import Tables
@@ -114,6 +115,25 @@ def selection_of(text: list[float], binary: list[float], minutes: list[int] | No
         }
     )
     return select_runs(Tables(runs=TABLES["runs"].conform(runs)))
+
+
+def test_a_difference_without_an_account_is_told_with_the_reason() -> None:
+    selection = selection_of(text=[100, 101, 99], binary=[150, 151, 149])
+    study = comparison_panels(selection)
+    sizes = study.found.runs.with_columns(records=pl.Series([1000, 2000, 1000, 1000, 1000, 1000]))
+    accounts, told = accounts_of(study.comparisons, sizes, Tables())
+    assert accounts == []
+    assert told == [
+        "No account of where the difference of binary comes from: the runs of usual set-up differ in records (1000 and "
+        "2000)."
+    ]
+    with_tables = Tables(runs=selection.runs)
+    with_tables.scan = lambda name: with_tables.table(name).lazy()
+    _, told = accounts_of(study.comparisons, study.found.runs, with_tables)
+    assert told == [
+        "No account of where the difference of binary comes from: statements were not traced in two or more runs of "
+        "each side."
+    ]
 
 
 def test_runs_of_one_set_up_are_shown_and_nothing_is_said_to_be_incomparable(recorded: Tables) -> None:

@@ -19,7 +19,7 @@ from citus_analysis.defaults import ASSURANCE, POWER
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats.compare.evidence import Evidence
 from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile
-from citus_analysis.stats.estimate.intervals import log_ratio_interval, moments
+from citus_analysis.stats.estimate.intervals import log_ratio_interval, moments, welch_error
 
 _MOST_RUNS: Final = 100_000
 
@@ -97,12 +97,7 @@ class Estimate:
         if b is None:
             return cls(a.mean, a.sd / math.sqrt(a.n), a.n - 1.0, a.n, a.sd, 1, False, "paired t, block by block")
         value, n, spread = a.mean - b.mean, min(a.n, b.n), math.hypot(a.sd, b.sd)
-        if n < 2:
-            return cls(value, math.inf, 0.0, n, spread, 2, False, "Welch t")
-        parts = [(side.sd**2 / side.n, side.n - 1) for side in (a, b)]
-        total = sum(part for part, _ in parts)
-        freedom = total**2 / sum(part**2 / of for part, of in parts) if total else float(a.n + b.n - 2)
-        return cls(value, math.sqrt(total), freedom, n, spread, 2, False, "Welch t")
+        return cls(value, *welch_error((a.sd, a.n), (b.sd, b.n)), n, spread, 2, False, "Welch t")
 
     @property
     def shown(self) -> float:

@@ -1,6 +1,6 @@
 """Comparison of two sets of runs: one ratio, one verdict out of four.
 
-Welch's test of the means is scipy's. The tests on the log of the ratio, including TOST, are written here
+The tests on the log of the ratio, including TOST, are written here
 (:mod:`citus_analysis.stats.compare.evidence`): statsmodels has them only for differences of samples, and published
 tables have means and standard deviations, but no samples.
 
@@ -26,7 +26,14 @@ from citus_analysis.stats.compare.evidence import Evidence, Summary, worth
 from citus_analysis.stats.compare.mixed import estimate_iterations
 from citus_analysis.stats.compare.rank_checks import rank_notes, size_notes
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
-from citus_analysis.stats.estimate.intervals import Design, log_ratio_interval, mean_interval_from_summary, moments
+from citus_analysis.stats.estimate._student import t_tail
+from citus_analysis.stats.estimate.intervals import (
+    Design,
+    log_ratio_interval,
+    mean_interval_from_summary,
+    moments,
+    welch_error,
+)
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import noun_for
 
@@ -371,8 +378,5 @@ def _p_beside(comparison: Comparison) -> float:
 def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
     if min(a[2], b[2]) < 2:
         return math.nan
-    if a[1] == b[1] == 0:
-        return float(a[0] == b[0])
-    from scipy import stats
-
-    return float(stats.ttest_ind_from_stats(*a, *b, equal_var=False).pvalue)
+    error, freedom = welch_error(a[1:], b[1:])
+    return 2 * t_tail(abs(a[0] - b[0]) / error, freedom) if error else float(a[0] == b[0])

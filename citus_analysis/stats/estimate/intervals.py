@@ -281,13 +281,30 @@ def log_ratio_interval(
 
 def log_ratio_error(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
     """Standard error of log(mean a / mean b) and its degrees of freedom; (inf, 0) if a side has one value."""
-    if min(a[2], b[2]) < 2:
+    return welch_error((a[1] / a[0], a[2]), (b[1] / b[0], b[2]))
+
+
+def welch_error(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """Standard error of the difference of two means, and its degrees of freedom by Welch and Satterthwaite.
+
+    Args:
+        a: standard deviation and n of one side.
+        b: those of the other.
+
+    Returns:
+        (inf, 0) if a side has one value.
+
+    Example:
+        >>> welch_error((3.0, 9), (4.0, 16))
+        (1.4142135623730951, 20.869565217391305)
+    """
+    if min(a[1], b[1]) < 2:
         return math.inf, 0.0
-    parts = [(sd / mean) ** 2 / n for mean, sd, n in (a, b)]
+    parts = [sd**2 / n for sd, n in (a, b)]
     total = sum(parts)
     if total == 0:
-        return 0.0, float(a[2] + b[2] - 2)
-    freedom = total**2 / sum(part**2 / (n - 1) for part, (_, _, n) in zip(parts, (a, b), strict=True))
+        return 0.0, float(a[1] + b[1] - 2)
+    freedom = total**2 / sum(part**2 / (n - 1) for part, (_, n) in zip(parts, (a, b), strict=True))
     return math.sqrt(total), freedom
 
 

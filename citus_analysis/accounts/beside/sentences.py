@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.accounts.plan_changes import PlanChanges
-from citus_analysis.accounts.stack_changes import ALL_FUNCTIONS, StackChanges
+from citus_analysis.accounts.beside.plan_changes import PlanChanges
+from citus_analysis.accounts.beside.stack_changes import ALL_FUNCTIONS, StackChanges
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import p_text
 

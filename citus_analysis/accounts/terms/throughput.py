@@ -22,7 +22,6 @@ from citus_analysis.texts.number_text import percent
 from citus_analysis.units import US_PER_S
 
 if TYPE_CHECKING:
-    from citus_analysis.accounts.causes import Cause
     from citus_analysis.accounts.observed import Observed, Side
 
 Array = npt.NDArray[np.float64]
@@ -31,73 +30,6 @@ OWN_TERMS: Final = ("concurrency", "client", "uneven")
 #: Below this share of the client's threads in operations, it is said that the client's own time matters.
 _IN_SYSTEM: Final = 0.9
 _NONE: Final = "no account of throughput"
-
-
-@dataclass(frozen=True)
-class ThroughputPart:
-    """A part of the difference of throughput.
-
-    Attributes:
-        cause: the part of the response time that it follows from; of 0 µs for the terms of throughput alone.
-        estimate_ops_s: its part of the difference.
-        low_ops_s: lower end of its interval, which holds together with those of the other parts.
-        high_ops_s: upper end.
-        p: probability of so large a part without a difference, adjusted for the number of parts.
-    """
-
-    cause: Cause
-    estimate_ops_s: float
-    low_ops_s: float
-    high_ops_s: float
-    p: float
-
-    @property
-    def decided(self) -> bool:
-        """Whether the interval excludes 0."""
-        return self.low_ops_s > 0 or self.high_ops_s < 0
-
-    def to_dict(self) -> dict[str, object]:
-        """As plain values."""
-        place = {name: getattr(self.cause, name) for name in ("effect", "segment", "node", "words")}
-        return place | {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "cause"}
-
-
-@dataclass(frozen=True)
-class ThroughputAccount:
-    """Where a difference of throughput comes from, by Little's law.
-
-    Attributes:
-        base_ops_s: mean throughput of the base's runs.
-        other_ops_s: that of the other side.
-        threads: the client's threads on each side.
-        in_system: threads that were in an operation on average, X R, on each side: the check of the law.
-        parts: what the difference is made of, the largest first; adds up to it.
-    """
-
-    base_ops_s: float
-    other_ops_s: float
-    threads: tuple[float, float]
-    in_system: tuple[float, float]
-    parts: tuple[ThroughputPart, ...]
-
-    @property
-    def difference_ops_s(self) -> float:
-        """Mean throughput of the other side less that of the base."""
-        return self.other_ops_s - self.base_ops_s
-
-    def to_dict(self) -> dict[str, object]:
-        """As plain values, for JSON."""
-        sides = {name: dict(zip(("base", "other"), getattr(self, name), strict=True)) for name in _SIDES}
-        return {
-            "base_ops_s": self.base_ops_s,
-            "other_ops_s": self.other_ops_s,
-            "difference_ops_s": self.difference_ops_s,
-            **sides,
-            "parts": [part.to_dict() for part in self.parts],
-        }
-
-
-_SIDES: Final = ("threads", "in_system")
 
 
 @dataclass(frozen=True)
@@ -190,7 +122,7 @@ def throughput_terms(loops: Sequence[ClosedLoop], base: Array, other: Array, res
         >>> base = ClosedLoop(np.array([8.0]), np.array([8000.0]), np.array([1000.0]))
         >>> other = ClosedLoop(np.array([8.0]), np.array([4000.0]), np.array([2000.0]))
         >>> one = np.ones(1)
-        >>> throughput_terms((base, other), one, one, np.array([700.0, 300.0])).round(6).tolist()
+        >>> (throughput_terms((base, other), one, one, np.array([700.0, 300.0])).round(6) + 0).tolist()
         [-2800.0, -1200.0, 0.0, 0.0, 0.0]
     """
     (n0, x0, c0, z0), (n1, x1, c1, z1) = (loop.means(w) for loop, w in zip(loops, (base, other), strict=True))

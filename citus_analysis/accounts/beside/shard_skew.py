@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.accounts.mechanisms import Mechanism, tested_means
+from citus_analysis.accounts.beside.mechanisms import Mechanism, tested_means
 from citus_analysis.core.frames import as_polars
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.estimate._student import chi2_tail

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.accounts.mechanisms import tested_means
+from citus_analysis.accounts.beside.mechanisms import tested_means
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe
 from citus_analysis.plans.measured_nodes import KEY, measure_nodes

@@ -15,6 +15,7 @@ from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.estimate._student import t_quantile, t_tail
+from citus_analysis.stats.estimate.intervals import moments, welch_error
 
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed
@@ -128,13 +129,11 @@ def tested_means(node: str, measure: str, base: np.ndarray, other: np.ndarray, l
     """Welch's test of a measure's values in the runs of both sides; None with one run on a side, or no difference."""
     if min(base.size, other.size) < 2:
         return None
-    parts = [side.var(ddof=1) / side.size for side in (base, other)]
-    difference, variance = float(other.mean() - base.mean()), float(sum(parts))
+    difference = float(other.mean() - base.mean())
     if not difference:
         return None
-    below = sum(part**2 / (side.size - 1) for part, side in zip(parts, (base, other), strict=True))
-    freedom = variance**2 / below if below else float(base.size + other.size - 2)
-    error = max(variance, (1e-6 * difference) ** 2) ** 0.5
+    error, freedom = welch_error(moments(base)[1:], moments(other)[1:])
+    error = max(error, 1e-6 * abs(difference))
     half = error * t_quantile(1 - (1 - level) / 2, freedom)
     within = ((base.size - 1) * base.var(ddof=1) + (other.size - 1) * other.var(ddof=1)) / (base.size + other.size - 2)
     size = difference / max(within, (1e-6 * difference) ** 2) ** 0.5

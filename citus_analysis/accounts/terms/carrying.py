@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.accounts.causes import Carriers, Cause
+from citus_analysis.accounts.observed import Observed
 from citus_analysis.accounts.statement_times import OF_CHILD, SEGMENTS
-
-if TYPE_CHECKING:
-    from citus_analysis.accounts.causes import Cause
-    from citus_analysis.accounts.observed import Observed
 
 #: Share of a cause that its statements have to carry.
 _MOST: Final = 0.8
@@ -27,33 +24,12 @@ _ORDERS: Final = {
 _OF_TIME: Final = ("node", "segment", "time")
 
 
-@dataclass(frozen=True)
-class Carriers:
-    """Statements of one run that carry most of a cause.
-
-    Attributes:
-        side: the side on which they took longer, or came more often.
-        selection: arguments of :class:`citus_analysis.explorer.Selection`.
-        statements: their number.
-        share: their share of the time that the statements of the run took longer for the cause.
-    """
-
-    side: Literal["base", "other"]
-    selection: dict[str, object]
-    statements: int
-    share: float
-
-    @property
-    def call(self) -> str:
-        """The Python expression of the selection."""
-        return f"Selection({', '.join(f'{name}={value!r}' for name, value in self.selection.items())})"
-
-
 def carriers(sides: Observed, cause: Cause) -> Carriers | None:
     """The slowest statements of the run with most of a cause that together carry four fifths of it.
 
     A statement carries what it took longer, on the node and in the segment of the cause, than statements of its kind on
-    the other side did on average; of the mix and of places, all of its time.
+    the other side did on average; of the mix, all of its time. Of places, the statements are those executed in the way
+    (`local`, `remote`, `multi_shard`) with most of it.
 
     Args:
         sides: what was observed.
@@ -75,8 +51,12 @@ def carriers(sides: Observed, cause: Cause) -> Carriers | None:
     timed = timed.with_columns(_here(cause, child=False).alias("as_parent"), _here(cause, child=True).alias("as_child"))
     means = timed.filter(pl.col("side") != slower).group_by("statement_kind").agg(mean_us=_both().mean())
     mine = timed.filter(side=slower).join(means, on="statement_kind", how="left")
-    longer = _both() - pl.col("mean_us").fill_null(0.0) if of_time else pl.col("total_us")
+    longer = pl.col("total_us") if cause.effect == "mix" else _both() - pl.col("mean_us").fill_null(0.0)
     mine = mine.with_columns(longer_us=longer)
+    if cause.effect == "place":
+        ways = mine.drop_nulls("executed").group_by(pl.col("executed").cast(pl.String)).agg(pl.col("longer_us").sum())
+        chosen["executed"] = ways.sort("longer_us", "executed")["executed"][-1] if ways.height else None
+        mine = mine.filter(executed=chosen["executed"])
     if of_time and cause.node:
         as_child = mine["as_child"].sum() >= mine["as_parent"].sum()
         place = ("child", "child_node") if as_child else ("node", "node")
