@@ -68,7 +68,7 @@ FOLDERS = {
     "spans": ("read", "match", "model", "analyse export"),
     "scaling": ("queueing",),
     "bottleneck": ("evidence",),
-    "accounts": ("terms",),
+    "accounts": ("terms", "beside"),
     "runner": ("experiment_file", "planning", "hosts", "systems", "records", "observe drivers", "execution"),
     "stats": ("series", "estimate", "compare"),
     "dataset": ("storage", "objects", "discover", "cluster", "ingesting", "query"),

@@ -31,7 +31,6 @@ from citus_analysis.accounts.terms.throughput import (
 from citus_analysis.core.frames import TableSource
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
-from citus_analysis.stats.compare.verdicts import compare
 
 Array = npt.NDArray[np.float64]
 #: A node or segment is named for a cause if it has at least this share of it.
@@ -93,17 +92,6 @@ def explain(
     """The account of what was observed, perf's stacks beside it, and if asked for, what else moved; see :func:`why`."""
     account = _Account(sides)
     terms = account.terms()
-    comparison = compare(
-        sides.other.response_us,
-        sides.base.response_us,
-        margin,
-        level=level,
-        higher_is_better=False,
-        label_a=sides.other.name,
-        label_b=sides.base.name,
-        metric="response_time_us",
-        blocked=sides.paired,
-    )
     groups = _Groups(terms, account.spread(), level)
     causes = tuple(replace(one, carriers=carriers(sides, one)) for one in groups.causes())
     loops, notes = closed_loops(sides)
@@ -112,7 +100,7 @@ def explain(
     explanation = Explanation(
         base=sides.base.name,
         other=sides.other.name,
-        comparison=comparison,
+        comparison=sides.response_time(margin, level),
         throughput=sides.throughput(margin, level),
         terms=terms,
         causes=causes,

@@ -118,14 +118,22 @@ class Observed:
         if len(known) < len(values):
             return None
         base, other = (one.to_numpy() for one in known)
+        return self._compared(base, other, "throughput_ops_s", margin, level)
+
+    def response_time(self, margin: float, level: float) -> Comparison:
+        """The comparison of the sides' response times."""
+        return self._compared(self.base.response_us, self.other.response_us, "response_time_us", margin, level)
+
+    def _compared(self, base: Array, other: Array, metric: str, margin: float, level: float) -> Comparison:
         return compare(
             other,
             base,
             margin,
             level=level,
+            higher_is_better=metric == "throughput_ops_s",
             label_a=self.other.name,
             label_b=self.base.name,
-            metric="throughput_ops_s",
+            metric=metric,
             blocked=self.paired,
         )
 

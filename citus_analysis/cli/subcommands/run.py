@@ -100,23 +100,18 @@ def command(
     run (x-w3-t8-c, x-w3-t8-c#2); without CELL, all runs are made. Passwords are found by libpq's rules: PGPASSWORD,
     PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
-    from citus_analysis.runner import load_experiment
+    from citus_analysis.runner.experiment_file.experiment import experiment_schema
     from citus_analysis.runner.planning.choice import Choice
 
-    if schema:
-        from citus_analysis.runner.experiment_file.experiment import experiment_schema
-
-        print_json(experiment_schema())
-        return 0
     if restore is not None:
         return _restore(restore)
+    if schema:
+        print_json(experiment_schema())
+        return 0
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
     choice = Choice((*cells, *only), retry_failed, more or 0)
-    experiments = [load_experiment(experiment, changes)]
-    if pairs or other:
-        _refuse_for_pairs(choice, pairs)
-        experiments.append(load_experiment(experiment, {**changes, **other}))
+    experiments = _experiments(experiment, changes, choice, pairs, other)
     if dry_run:
         return _print_plan(experiments, choice, out, pairs, as_json=as_json)
     if check:
@@ -141,13 +136,22 @@ def _launch(
     return summary.exit_code
 
 
-def _refuse_for_pairs(choice: Choice, pairs: int | None) -> None:
+def _experiments(
+    name: str, changes: dict[str, str], choice: Choice, pairs: int | None, other: dict[str, str]
+) -> list[Experiment]:
+    """The experiment and, for pairs, its change."""
+    from citus_analysis.runner import load_experiment
+
+    loaded = [load_experiment(name, changes)]
+    if not pairs and not other:
+        return loaded
     if pairs is None:
         raise UsageError("--change belongs to --pairs", way_out="use --set to change the experiment itself")
     if len(choice.only) > 1:
         raise UsageError("pairs are of one configuration", way_out="name one CELL")
     if choice.goes_on:
         raise UsageError("--more and --retry-failed do not go with --pairs", way_out="repeat the call: it continues")
+    return [*loaded, load_experiment(name, {**changes, **other})]
 
 
 def _print_pairs(experiments: Sequence[Experiment], choice: Choice, pairs: int, *, as_json: bool) -> int:
