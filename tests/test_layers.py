@@ -57,6 +57,7 @@ WITHIN_LAYER = {
     ("accounts", "serverlogs"),
     ("accounts", "plans"),
     ("report", "plots"),
+    ("research_object", "runner"),
 }
 #: Folders of a part, from the floor up: a module imports from its own folder and from those before it. What stands in
 #: none of them is open to all.

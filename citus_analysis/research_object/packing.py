@@ -7,25 +7,27 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+import yaml
+
 from citus_analysis.core.extras import required
 from citus_analysis.dataset import Dataset, ingest, open_dataset
 from citus_analysis.dataset.storage.manifest import Manifest, SourceState, one_commit
 from citus_analysis.errors import InputError, NothingToReportError, UsageError
 from citus_analysis.published.claims.claim_file import read_claims
-from citus_analysis.redaction import MASK
+from citus_analysis.redaction import redact_values
 from citus_analysis.report.engine.render import render_reports
 from citus_analysis.research_object.computed_checks import table_digests, verdicts
 from citus_analysis.research_object.described_tables import data_package
 from citus_analysis.research_object.environments import environment, installed_packages, lock_text
 from citus_analysis.research_object.masking import Treated, copied, masked_text, sha256
-from citus_analysis.research_object.raw_sources import raw_files
+from citus_analysis.research_object.raw_sources import Ingest, RawFile, ingests_of, raw_files
 from citus_analysis.schema import TABLES
 from citus_analysis.texts.counted_words import counted
 
@@ -35,6 +37,7 @@ CHECKS: Final = "checks.json"
 HASHES: Final = "manifest-sha256.txt"
 CLAIMS: Final = "claims.yml"
 SOFTWARE: Final = "software"
+EXPERIMENTS: Final = "experiments"
 #: Where the data name no time.
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -53,6 +56,7 @@ them. With others, `verify` says which differ.
 | file | holds |
 |---|---|
 | `raw/` | the raw files; what was hidden or left out is in `{checks}` |
+| `experiments/` | experiments that `citus-analysis run` measured, if it did |
 | `dataset/` | tables in Parquet that `citus-analysis ingest` made of them; `tables.json` describes them |
 | `reports/` | pages, and the tables of their figures |
 | `{checks}` | digests of the rows of each table, and verdicts |
@@ -148,12 +152,14 @@ def pack(
     if claims is not None:
         read_claims(claims)  # Before the work begins, a file that is none is refused.
     files = raw_files(Path(dataset), None if raw is None else Path(raw))
+    ingests = ingests_of(files)
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(mkdtemp(prefix=f".unfinished-{target.name}-", dir=target.parent))
     try:
         folder = work / "object"
         treated = [one for file in files for one in copied(file, folder / "raw", raw_limit)]
-        names, notes = _fill(folder, Path(dataset), treated, reports, claims, [Path(wheel) for wheel in wheels])
+        _add_experiments(folder, files)
+        names, notes = _fill(folder, Path(dataset), treated, ingests, reports, claims, [*map(Path, wheels)])
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
         if target.exists():
             target.rmdir()
@@ -164,10 +170,25 @@ def pack(
     return Packed(target, changed, len(sizes), sum(sizes), names, notes, time.monotonic() - began)
 
 
+def _add_experiments(folder: Path, files: Sequence[RawFile]) -> None:
+    """Add the experiments of which the raw files are results, as the runner's journals have them."""
+    from citus_analysis.runner.execution.resumption import begun_document
+
+    roots = {file.name.partition("/")[0]: file.root for file in files if file.root is not None}
+    for top, root in sorted(roots.items()):
+        # A SRC is what the runner wrote, or one resource in it.
+        document = next(filter(None, map(begun_document, (root, root.parent))), None)
+        if document is not None:
+            (folder / EXPERIMENTS).mkdir(exist_ok=True)
+            text = yaml.safe_dump(redact_values(document), sort_keys=False, allow_unicode=True)
+            (folder / EXPERIMENTS / f"{top}.yml").write_text(text, encoding="utf-8")
+
+
 def _fill(
     folder: Path,
     given: Path,
     treated: Sequence[Treated],
+    ingests: Sequence[Ingest],
     reports: str | Sequence[str],
     claims: str | os.PathLike[str] | None,
     wheels: Sequence[Path],
@@ -177,12 +198,14 @@ def _fill(
 
     if all(one.left_out for one in treated):
         raise InputError("no raw file can be packed", path=given, way_out="raise --raw-limit")
-    meta, notes = _ingested(folder, given)
+    read_raw(folder, folder / "dataset", ingests)
     if claims is not None:
         text = Path(claims).read_text(encoding="utf-8")
         (folder / CLAIMS).write_text(masked_text(text, document=True), encoding="utf-8")
     opened = open_dataset(folder / "dataset")
-    checks: dict[str, object] = {"version": 1, "meta": meta, "tables": table_digests(opened)}
+    digests = table_digests(opened)
+    notes = _differences(given, digests)
+    checks: dict[str, object] = {"version": 1, "ingests": [asdict(one) for one in ingests], "tables": digests}
     checks["verdicts"] = verdicts(opened, folder / CLAIMS)
     names = _rendered(folder, reports)
     _make_portable(folder)
@@ -223,43 +246,39 @@ def _said(one: Treated) -> str:
     return f"raw/{one.name}: {counted(one.masked, 'text')} hidden"
 
 
-def _ingested(folder: Path, given: Path) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Ingest the raw files of a pack; facts that were stated for all of them, and what differs from the dataset."""
-    read_raw(folder, folder / "dataset", {})
+def _differences(given: Path, digests: Mapping[str, str]) -> tuple[str, ...]:
+    """The tables whose rows differ from those of the dataset that was given.
+
+    Raises:
+        InputError: they may differ because it is not known what was stated of the files.
+    """
     known = Manifest.load(given)
     if not known.exists:
-        return {}, ()
-    meta = _stated(known, Manifest.load(folder / "dataset"))
-    if meta:
-        shutil.rmtree(folder / "dataset")
-        read_raw(folder, folder / "dataset", meta)
-    before, after = table_digests(open_dataset(given)), table_digests(open_dataset(folder / "dataset"))
-    differ = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+        return ()
+    before = table_digests(open_dataset(given))
+    differ = [name for name in sorted({*before, *digests}) if before.get(name) != digests.get(name)]
     if not differ:
-        return meta, ()
-    return meta, (f"rows differ from those of {given.name}: {', '.join(differ)} (raw files that were hidden, left out, "
-                  "changed or described otherwise)",)  # fmt: skip
+        return ()
+    if any(state.stated is None for state in known.sources.values()):
+        problem = "an older version made it, which did not keep what --meta and --format stated"
+        raise InputError(problem, path=given, way_out="ingest its raw files again, with the same options")
+    return (f"rows differ from those of {given.name}: {', '.join(differ)} (raw files that were hidden, left out, "
+            "changed or described otherwise)",)  # fmt: skip
 
 
-def read_raw(folder: Path, out: Path, meta: Mapping[str, str]) -> None:
+def read_raw(folder: Path, out: Path, ingests: Sequence[Ingest]) -> None:
     """Ingest the raw files of a pack.
 
     Raises:
         InputError: none of them can be used.
     """
-    ingest(sorted(path for path in (folder / "raw").iterdir() if path.is_dir()), out, meta=meta)
-
-
-def _stated(known: Manifest, made: Manifest) -> dict[str, str]:
-    """Facts that all sources of a dataset have and those of its raw files lack, as `--meta` had stated them."""
-    found = {state.path: state.identity for state in made.sources.values()}
-    lacking: list[set[tuple[str, str]]] = []
-    for state in known.sources.values():
-        if state.path in found and state.format is not None:
-            mine = found[state.path]
-            lacking.append({(key, str(value)) for key, value in state.identity.items() if mine.get(key) != value})
-    common = set.intersection(*lacking) if lacking else set()
-    return {key: value for key, value in sorted(common) if MASK not in value}
+    for one in ingests:
+        meta = dict(one.stated)
+        format_ = meta.pop("format", None)
+        # A file that was left out is not there.
+        there = [path for name in one.sources if (path := folder / "raw" / name).exists()]
+        if there:
+            ingest(there, out, format=format_, meta=meta)
 
 
 def _rendered(folder: Path, reports: str | Sequence[str]) -> tuple[str, ...]:

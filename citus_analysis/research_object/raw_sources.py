@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,8 @@ from citus_analysis.dataset.discover.labels import LABEL_FILES
 from citus_analysis.dataset.discover.walk import file_at, path_text, walk
 from citus_analysis.dataset.storage.manifest import Manifest, SourceState
 from citus_analysis.errors import InputError, UsageError
+from citus_analysis.formats import Content
+from citus_analysis.formats.deliveries.archives import archive_kind
 from citus_analysis.redaction import MASK, redact_path
 from citus_analysis.study_tree import CONFIG_NAMES
 
@@ -31,11 +33,28 @@ class RawFile:
         path: where it is.
         name: its place below `raw/`, redacted.
         is_known: a format recognised it, or it describes others.
+        stated: what was stated of it when it was ingested (`format`, facts and options); None if nothing is known.
+        root: the SRC that it was found in.
     """
 
     path: Path
     name: str
     is_known: bool
+    stated: Mapping[str, str] | None = None
+    root: Path | None = None
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """One call of `ingest` that reads files of a pack.
+
+    Attributes:
+        sources: its SRC, below `raw/`.
+        stated: facts and options of `--meta`, and `format` if that was stated.
+    """
+
+    sources: tuple[str, ...]
+    stated: Mapping[str, str]
 
 
 def raw_files(place: Path, moved_to: Path | None = None) -> list[RawFile]:
@@ -53,6 +72,7 @@ def raw_files(place: Path, moved_to: Path | None = None) -> list[RawFile]:
     if not states:
         return _placed((found.root, found.path, True) for found in walk([place]).files)
     found: dict[Path, tuple[Path, bool]] = {}
+    stated = dict[Path, Mapping[str, str]]()
     lost: list[str] = []
     for state in states:
         root = moved_to or _root(state)
@@ -62,13 +82,44 @@ def raw_files(place: Path, moved_to: Path | None = None) -> list[RawFile]:
             continue
         known = state.format is not None or (path in found and found[path][1])
         found[path] = (root, known)
+        if state.stated is not None:
+            stated[path] = state.stated
         for folder in _up_to(root, path.parent):
             found |= {folder / name: (root, True) for name in _DESCRIBING if (folder / name).is_file()}
     if lost:
         named = f"{len(lost)} of {len(states)} raw files are missing, the first of them {min(lost)}"
         hidden = "; for a path with a secret, pack the raw files themselves" if MASK in min(lost) else ""
         raise InputError(named, path=place, way_out=f"say where they are: --raw FOLDER{hidden}")
-    return _placed((root, path, known) for path, (root, known) in found.items())
+    placed = _placed((root, path, known) for path, (root, known) in found.items())
+    return [replace(file, stated=stated.get(file.path)) for file in placed]
+
+
+def ingests_of(files: Sequence[RawFile]) -> list[Ingest]:
+    """The ingests that read the files of a pack as they were read: those with the same options are one.
+
+    Raises:
+        InputError: an option holds a secret, or files in one folder of a SRC had different options.
+    """
+    of_top: dict[str, list[RawFile]] = {}
+    for file in files:
+        of_top.setdefault(file.name.partition("/")[0], []).append(file)
+    sources: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for top, own in of_top.items():
+        options = {tuple(sorted(file.stated.items())) for file in own if file.stated is not None} or {()}
+        for file in own if len(options) > 1 else ():
+            if file.stated is not None and (file.name.count("/") > 1 or archive_kind(Content(file.path)) is not None):
+                raise _refused(file, "had other --meta or --format than files beside it")
+        for one in options:
+            if any(MASK in value for _, value in one):
+                raise _refused(own[0], "was ingested with a --meta that holds a secret")
+            mine = [file.name for file in own if file.stated is not None and tuple(sorted(file.stated.items())) == one]
+            sources.setdefault(one, []).extend([top] if len(options) == 1 else mine)
+    return [Ingest(tuple(sorted(names)), dict(one)) for one, names in sorted(sources.items())]
+
+
+def _refused(file: RawFile, problem: str) -> InputError:
+    way_out = "state the facts in a runs.csv or an identity.yml beside the files, and ingest them into a new folder"
+    return InputError(f"{problem}, which a pack cannot repeat", path=file.name, way_out=way_out)
 
 
 def _root(state: SourceState) -> Path | None:
@@ -97,7 +148,7 @@ def _placed(files: Iterable[tuple[Path, Path, bool]]) -> list[RawFile]:
             tops[root] = _unused(_impersonal(root.name), set(tops.values()))
         name = _unused(f"{tops[root]}/{redact_path(path_text(path.relative_to(root)))}", taken)
         taken.add(name)
-        placed.append(RawFile(path, name, known))
+        placed.append(RawFile(path, name, known, root=root))
     return placed
 
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from citus_analysis.dataset import Dataset, open_dataset
 from citus_analysis.errors import CitusAnalysisError, DatasetError
@@ -16,6 +16,7 @@ from citus_analysis.research_object.computed_checks import differing_rows, row_d
 from citus_analysis.research_object.environments import differing_versions, installed_packages
 from citus_analysis.research_object.masking import sha256
 from citus_analysis.research_object.packing import CHECKS, CLAIMS, HASHES, read_raw
+from citus_analysis.research_object.raw_sources import Ingest
 from citus_analysis.texts.counted_words import counted
 
 
@@ -77,7 +78,7 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
     try:
         with tempfile.TemporaryDirectory(prefix="citus-analysis-") as name:
             made = Path(name) / "dataset"
-            read_raw(place, made, _texts(checks.get("meta")))
+            read_raw(place, made, _stated_ingests(place, checks))
             again = open_dataset(made)
             tables = _texts(checks.get("tables"))
             problems += _changed_tables(place, again, tables)
@@ -95,6 +96,23 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
 
 def _texts(value: object) -> dict[str, str]:
     return {str(key): str(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def _stated_ingests(folder: Path, checks: Mapping[str, object]) -> list[Ingest]:
+    """How the raw files were read; they lie in `raw/`."""
+    stated, tops = checks.get("ingests"), [path.name for path in (folder / "raw").iterdir() if path.is_dir()]
+    if stated is None:
+        return [Ingest(tuple(sorted(tops)), _texts(checks.get("meta")))]
+    found = [
+        Ingest(tuple(map(str, one.get("sources", ()))), _texts(one.get("stated")))
+        for one in (stated if isinstance(stated, list) else ())
+        if isinstance(one, dict)
+    ]
+    if not found or any(
+        PurePath(name).is_absolute() or ".." in PurePath(name).parts for one in found for name in one.sources
+    ):
+        raise _damaged(folder / CHECKS)
+    return found
 
 
 def _stated_hashes(folder: Path) -> dict[str, str]:

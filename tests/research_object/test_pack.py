@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -16,9 +17,13 @@ from rocrate.rocrate import ROCrate
 import citus_analysis as ca
 from citus_analysis.cli import main
 from citus_analysis.core import extras
+from citus_analysis.dataset.storage.manifest import Manifest
 from citus_analysis.errors import DatasetError, InputError, UsageError
 from citus_analysis.research_object import Packed
 from citus_analysis.research_object.described_tables import data_package
+from citus_analysis.runner.execution.resumption import begin
+from citus_analysis.runner.experiment_file.experiment import load_experiment
+from citus_analysis.runner.journal import Journal
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES
 from tests.recordings import ROOT
 
@@ -77,7 +82,7 @@ def test_it_is_reproduced_elsewhere(copy: Path) -> None:
 
 def test_facts_that_were_stated_are_kept(packed: Packed) -> None:
     checks = json.loads((packed.folder / "checks.json").read_text(encoding="utf-8"))
-    assert checks["meta"] == {"workload": "Z"}
+    assert checks["ingests"] == [{"sources": ["w2-lock-load"], "stated": {"workload": "Z"}}]
     opened = ca.open_dataset(packed.folder / "dataset")
     assert opened.runs()["workload"].cast(pl.String).unique().to_list() == ["Z"]
     assert checks["verdicts"].keys() == {
@@ -263,3 +268,85 @@ def test_every_table_can_be_described() -> None:
     resources = data_package({name: [f"{name}.parquet"] for name in names}, dict(TABLES))["resources"]
     assert isinstance(resources, list)
     assert len(resources) == len(names)
+
+
+IOSTAT = ROOT / "tests" / "data" / "deliveries" / "rsyslog" / "iostat.out"
+
+
+def two_hosts(folder: Path) -> list[Path]:
+    """Two folders of one file each, which do not say whose they are."""
+    hosts = [folder / "first", folder / "second"]
+    for host in hosts:
+        (host / "samples").mkdir(parents=True)
+        shutil.copy(IOSTAT, host / "samples" / f"{host.name}.out")
+    return hosts
+
+
+def test_options_of_each_ingest_are_repeated(tmp_path: Path) -> None:
+    first, second = two_hosts(tmp_path / "raw")
+    single = tmp_path / "raw" / "files"
+    single.mkdir()
+    for name in ("a.out", "b.out"):
+        shutil.copy(IOSTAT, single / name)
+    ca.ingest(first, tmp_path / "ds", meta={"resource": "w2", "node": "1", "timezone": "Asia/Tokyo"})
+    ca.ingest(second, tmp_path / "ds", meta={"resource": "w2", "node": "2"}, format="iostat")
+    for name, node in (("a.out", "3"), ("b.out", "4")):
+        ca.ingest(single / name, tmp_path / "ds", meta={"resource": "w2", "node": node})
+    packed = ca.pack(tmp_path / "ds", tmp_path / "object", reports="none")
+    assert packed.notes == ()
+    checks = json.loads((packed.folder / "checks.json").read_text(encoding="utf-8"))
+    assert {tuple(one["sources"]): one["stated"].get("node") for one in checks["ingests"]} == {
+        ("first",): "1",
+        ("second",): "2",
+        ("files/a.out",): "3",
+        ("files/b.out",): "4",
+    }
+    assert [one["stated"].get("format") for one in checks["ingests"]].count("iostat") == 1
+    nodes = ca.open_dataset(packed.folder / "dataset").table("device_samples")["node"].unique()
+    assert sorted(nodes) == ["1", "2", "3", "4"]
+    verified = ca.verify(packed.folder)
+    assert verified.problems == ()
+
+
+def test_options_that_cannot_be_repeated_are_refused(tmp_path: Path) -> None:
+    first, second = two_hosts(tmp_path / "raw")
+    ca.ingest(tmp_path / "raw", tmp_path / "ds", meta={"node": "1"})
+    shutil.move(first / "samples", tmp_path / "kept")
+    ca.ingest(tmp_path / "raw", tmp_path / "ds", meta={"node": "2"})
+    shutil.move(tmp_path / "kept", first / "samples")
+    with pytest.raises(InputError, match="had other --meta or --format than files beside it"):
+        ca.pack(tmp_path / "ds", tmp_path / "object", reports="none")
+    ca.ingest(second, tmp_path / "secret", meta={"set_up": "password=s3cret"})
+    with pytest.raises(InputError, match="a --meta that holds a secret"):
+        ca.pack(tmp_path / "secret", tmp_path / "object", reports="none")
+
+
+def test_options_that_an_older_version_forgot_are_asked_for(tmp_path: Path) -> None:
+    _, second = two_hosts(tmp_path / "raw")
+    ca.ingest(second, tmp_path / "ds", meta={"node": "2"})
+    manifest = Manifest.load(tmp_path / "ds")
+    manifest.commit(*(replace(state, stated=None) for state in manifest.sources.values()))
+    with pytest.raises(InputError, match="an older version made it"):
+        ca.pack(tmp_path / "ds", tmp_path / "object", reports="none")
+    ca.ingest(second, tmp_path / "ds", meta={"node": "2"})
+    assert ca.pack(tmp_path / "ds", tmp_path / "object", reports="none").notes == ()
+
+
+def test_files_outside_of_a_pack_are_not_read(copy: Path) -> None:
+    checks = json.loads((copy / "checks.json").read_text(encoding="utf-8"))
+    checks["ingests"][0]["sources"] = ["../../elsewhere"]
+    (copy / "checks.json").write_text(json.dumps(checks), encoding="utf-8")
+    assert any("is damaged" in problem for problem in ca.verify(copy).problems)
+
+
+def test_the_experiment_is_added(raw: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "out"
+    shutil.copytree(raw, tree / raw.name)
+    experiment = load_experiment("laptop")
+    begin(Journal(tree / ".runner" / "journal.jsonl"), experiment, tree, resume=False)
+    for source in (tree, tree / raw.name):
+        packed = ca.pack(source, tmp_path / f"object of {source.name}", reports="none")
+        (file,) = (packed.folder / "experiments").iterdir()
+        assert file.name == f"{source.name}.yml"
+        assert load_experiment(file) == experiment
+        assert not any(".runner" in path.name for path in packed.folder.rglob("*"))

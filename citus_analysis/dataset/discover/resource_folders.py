@@ -68,6 +68,7 @@ class Identifier:
             key=path_text(found.path.relative_to(resource.folder)),
             stated_options=configured | options,
             configured=frozenset(configured.keys() - options.keys()),
+            stated={name: str(value) for name, value in self.meta.items()},
             states_facts=labels.is_label_file(found.path),
         )
 

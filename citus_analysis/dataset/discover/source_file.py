@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -33,6 +33,7 @@ class SourceFile(Found):
         key: its path within the resource; resource and key determine its `source_id`.
         stated_options: values of options of formats, whether its own format declares them or not.
         configured: names of the options among them that only a `config.yml` states.
+        stated: facts and options that the user stated for all files, as texts, and `format` if that was stated.
         states_facts: it holds facts about other files (`runs.csv`, `identity.yml`, ...).
         hash: of the bytes on disk; empty where they cannot be read.
         delivery: how its text stands in the file.
@@ -49,6 +50,7 @@ class SourceFile(Found):
     key: str
     stated_options: Mapping[str, str]
     configured: frozenset[str] = frozenset()
+    stated: Mapping[str, str] = field(default_factory=dict)
     states_facts: bool = False
     hash: str = ""
     delivery: Delivery = PLAIN

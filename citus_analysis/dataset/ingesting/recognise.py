@@ -119,8 +119,15 @@ def _with_source(file: SourceFile, source: Recognised, forced: Format | None) ->
     if file.archive is not None:
         delivery = replace(delivery, archive=file.archive.kind)
     key = f"{file.key}#{delivery.name}" if delivery.is_part else file.key
+    stated = file.stated if forced is None else {**file.stated, "format": forced.name}
     recognised = replace(
-        file, key=key, delivery=delivery, format=source.format, forced=forced is not None, problem=source.problem
+        file,
+        key=key,
+        delivery=delivery,
+        format=source.format,
+        forced=forced is not None,
+        problem=source.problem,
+        stated=stated,
     )
     if not recognised.is_client:
         return _of_node(recognised, delivery.node)

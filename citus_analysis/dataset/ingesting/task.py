@@ -11,6 +11,7 @@ from citus_analysis.dataset.ingesting.read_source import Outcome, compression_of
 from citus_analysis.dataset.ingesting.recognise import registry_key
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.formats import Content, Format
+from citus_analysis.redaction import redact
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,23 @@ class Task:
             recognised_by=self._recognised_by(),
             note=note,
             problem=file.problem,
+            stated=self._stated(),
         )
 
     def kept(self, old: SourceState) -> SourceState:
         """The entry of an unchanged source, with its present location and the formats that were tried; mostly equal."""
         moved = old.location != self.file.recorded
         path = self.file.relative if moved else old.path
-        return replace(old, location=self.file.recorded, path=path, recognised_by=self._recognised_by())
+        return replace(
+            old,
+            location=self.file.recorded,
+            path=path,
+            recognised_by=self._recognised_by(),
+            stated=self._stated(),
+        )
+
+    def _stated(self) -> dict[str, str]:
+        return {name: redact(value) for name, value in self.file.stated.items()}
 
     def _recognised_by(self) -> str:
         return "" if self.file.forced or self.file.problem else registry_key()

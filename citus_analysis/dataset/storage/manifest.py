@@ -82,6 +82,8 @@ class SourceState:
         recognised_by: hash over the formats that were tried to determine `format`; empty if the user stated it.
         problem: reason why it could not be read; null if it was read.
         read_as: columns of `sources` in which its format says how it was read.
+        stated: what was stated of it when it was read: `format`, facts and options of `--meta`, redacted; None if an
+            older version read it.
     """
 
     source_id: str
@@ -108,6 +110,7 @@ class SourceState:
     note: str | None = None
     problem: str | None = None
     read_as: dict[str, str] = field(default_factory=dict)
+    stated: dict[str, str] | None = None
     parts: tuple[Part, ...] = ()
 
     @property

@@ -59,6 +59,12 @@ def begin(journal: Journal, experiment: Experiment, tree: Path, *, resume: bool)
         journal.append(_EXPERIMENT, "corrected", document=document)
 
 
+def begun_document(tree: Path) -> Mapping[str, object] | None:
+    """The document of the experiment that was begun in a folder, without secrets; None if none was."""
+    begun = Journal(tree / PRIVATE / JOURNAL).last(_EXPERIMENT)
+    return None if begun is None else begun.detail["document"]
+
+
 def begun_experiment(journal: Journal, tree: Path) -> Experiment:
     """The experiment of a folder.
 
