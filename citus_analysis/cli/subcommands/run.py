@@ -102,10 +102,7 @@ def command(
     from citus_analysis.runner.planning.choice import Choice
 
     if schema:
-        from citus_analysis.runner.experiment_file.experiment import experiment_schema
-
-        print_json(experiment_schema())
-        return 0
+        return _print_schema()
     if restore is not None:
         return _restore(restore)
     if experiment is None:
@@ -164,6 +161,13 @@ def _measure_pairs(
         result = measure_pairs(base, change, out, pairs, cell=cell, replace_table=replace_table, watch=watch, each=show)
     print_result({**asdict(result), "sentence": result.sentence} if as_json else result.sentence)
     return result.exit_code
+
+
+def _print_schema() -> int:
+    from citus_analysis.runner.experiment_file.experiment import experiment_schema
+
+    print_json(experiment_schema())
+    return 0
 
 
 def _restore(out: Path) -> int:
