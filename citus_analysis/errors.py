@@ -134,15 +134,15 @@ def require_known(kind: str, name: str, known: Collection[str]) -> None:
         raise UnknownNameError(kind, name, known)
 
 
-def some_of(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str], most: int = _LISTED) -> str:
     """The first names of a list, and how many more there are.
 
     Example:
         >>> some_of(["a", "b"]), some_of([str(number) for number in range(40)])[-24:]
         ('a, b', '8, 9, 10, 11 and 28 more')
     """
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _closest(name: str, names: Sequence[str]) -> str | None:

@@ -189,14 +189,9 @@ def plot_throughput_curves(curves: Frame, *, title: str = "Throughput against th
     for number, (model, part) in enumerate(groups(frame.filter(pl.col("model") != _MEASURED), "model")):
         _add_curve(figure, part, _MODELS.get(model, model), style_of(number)[0])
     points = frame.filter(pl.col("model") == _MEASURED)
-    figure.add_scatter(
-        x=points["threads"].to_list(),
-        y=points["throughput_ops_s"].to_list(),
-        name="runs",
-        mode="markers",
-        marker={"color": "#000000", "symbol": "circle-open"},
-        hovertemplate="%{x} threads<br>%{y:,.4~r}<extra>run</extra>",
-    )
+    x, y, said = points["threads"].to_list(), points["throughput_ops_s"].to_list(), "%{x} threads<br>%{y:,.4~r}"
+    circle = {"color": "#000000", "symbol": "circle-open"}
+    add_points(figure, x, y, "runs", "markers", f"{said}<extra>run</extra>", marker=circle)
     return figure.update_yaxes(rangemode="tozero")
 
 

@@ -120,16 +120,15 @@ def plot_account(causes: Frame, *, title: str = "") -> go.Figure:
     """
     frame = with_columns_of(causes, "causes", "part", "estimate_ms", "low_ms", "high_ms", "decided")
     figure = new_figure(title or "Where the difference comes from", height=150 + _ROW * frame.height)
-    ends = frame.select("low_ms", "high_ms").iter_rows()
-    figure.add_bar(
-        x=frame["estimate_ms"].to_numpy(),
-        y=[text(name) for name in frame["part"]],
-        orientation="h",
-        marker={"color": [COLOURS[0] if sure else GREY for sure in frame["decided"]]},
-        error_x=error_bars(frame, "estimate_ms", "low_ms", "high_ms", thickness=1.5, width=4),
-        customdata=[interval_words(low, high) for low, high in ends],
-        hovertemplate="%{y}<br>%{x:.4~r} ms %{customdata}<extra></extra>",
+    colours = [COLOURS[0] if sure else GREY for sure in frame["decided"]]
+    ends = [interval_words(low, high) for low, high in frame.select("low_ms", "high_ms").iter_rows()]
+    error = error_bars(frame, "estimate_ms", "low_ms", "high_ms", thickness=1.5, width=4)
+    x, y, said = (
+        frame["estimate_ms"].to_numpy(),
+        [text(one) for one in frame["part"]],
+        "%{y}<br>%{x:.4~r} ms %{customdata}",
     )
+    add_bars(figure, x, y, None, colours, f"{said}<extra></extra>", orientation="h", error_x=error, customdata=ends)
     figure.add_vline(x=0, line={"color": GREY, "width": 1})
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure.update_xaxes(title_text="difference of the mean response time [ms]")

@@ -116,17 +116,10 @@ def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "
         figure=new_figure(title or "Distribution of statement times", height=110 + 105 * max(1, len(parts))),
     )
     for row, (name, part) in enumerate(parts, start=1):
-        figure.add_bar(
-            x=((part["low_ms"] + part["high_ms"]) / 2).round(6).to_list(),
-            y=part["share_percent"].round(4).to_list(),
-            width=(part["high_ms"] - part["low_ms"]).round(6).to_list(),
-            name=name,
-            marker={"color": style_of(0)[0], "line": {"width": 0}},
-            showlegend=False,
-            hovertemplate="around %{x:,.3~r} ms: %{y:.2f} % of the statements<extra>%{fullData.name}</extra>",
-            row=row,
-            col=1,
-        )
+        x, y = ((part["low_ms"] + part["high_ms"]) / 2).round(6).to_list(), part["share_percent"].round(4).to_list()
+        width, said = part["high_ms"] - part["low_ms"], "around %{x:,.3~r} ms: %{y:.2f} % of the statements"
+        shown = {"width": width.round(6).to_list(), "marker_line_width": 0, "showlegend": False}
+        add_bars(figure, x, y, name, style_of(0)[0], said, row=row, col=1, **shown)
     figure.update_annotations(x=0, xanchor="left", font={"size": 12})
     figure.update_layout(template=TEMPLATE, bargap=0, margin={"t": 34})
     figure.update_xaxes(title_text="time [ms]", row=max(1, len(parts)), col=1)
@@ -198,17 +191,9 @@ def _add_rows(figure: go.Figure, frame: pl.DataFrame) -> None:
         ("expected_rows", "rows expected", COLOURS[5], "diamond-open"),
         ("given_rows", "rows given", COLOURS[0], "circle"),
     ):
-        figure.add_scatter(
-            row=1,
-            col=1,
-            mode="markers",
-            name=words,
-            x=frame[column].clip(lower_bound=0.5).to_list(),
-            y=list(range(frame.height)),
-            customdata=frame[column].to_list(),
-            marker={"color": colour, "symbol": symbol, "size": 9},
-            hovertemplate="%{customdata:,.0f}<extra>" + words + "</extra>",
-        )
+        x, y = frame[column].clip(lower_bound=0.5).to_list(), list(range(frame.height))
+        shown = {"customdata": frame[column].to_list(), "marker": {"color": colour, "symbol": symbol, "size": 9}}
+        add_points(figure, x, y, words, "markers", "%{customdata:,.0f}", row=1, col=1, **shown)
 
 
 def _add_times(figure: go.Figure, frame: pl.DataFrame) -> None:
@@ -217,16 +202,8 @@ def _add_times(figure: go.Figure, frame: pl.DataFrame) -> None:
         (frame["self_ms"].to_list(), "time of the node", COLOURS[1]),
         (above, "of the nodes below", "#d5dae0"),
     ):
-        figure.add_bar(
-            row=1,
-            col=2,
-            orientation="h",
-            name=words,
-            x=values,
-            y=list(range(frame.height)),
-            marker={"color": colour},
-            hovertemplate="%{x:,.3~r} ms<extra>" + words + "</extra>",
-        )
+        rows = list(range(frame.height))
+        add_bars(figure, values, rows, words, colour, "%{x:,.3~r} ms", row=1, col=2, orientation="h")
 
 
 def _label(row: dict[str, object]) -> str:

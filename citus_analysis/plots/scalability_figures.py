@@ -18,7 +18,7 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words, log_range
-from citus_analysis.plots.theme import GREY, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import GREY, add_points, groups, new_figure, style_of, text
 from citus_analysis.texts.counted_words import counted, noun_for
 from citus_analysis.units import label
 
@@ -146,23 +146,16 @@ def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = ""
     unit, factor = _time_unit(frame["mean"])
     quantity = label(f"{metric.removesuffix('_us')}_latency_{unit}")
     figure.update_yaxes(title_text=text(quantity))
+    said = f"%{{text}}<br>%{{x:,.0f}} operations/s<br>%{{y:,.4~r}} {'ms' if unit == 'ms' else 'µs'}"
     frame = frame.with_columns(pl.col(*_MEAN) * factor)
     names = frame["series"].unique(maintain_order=True).to_list()
     for name, part in _in_order(frame, names):
         colour, symbol, dash = style_of(names.index(name))
-        figure.add_scatter(
-            x=part["throughput_ops_s"].to_numpy(),
-            y=part["mean"].to_numpy(),
-            error_y=error_bars(part, "mean", thickness=1, width=3),
-            text=[counted(threads, "thread") for threads in part["threads"]],
-            mode="lines+markers",
-            name=text(name),
-            line={"color": colour, "dash": dash, "width": 1.5},
-            marker={"color": colour, "symbol": symbol, "size": 8},
-            hovertemplate="%{text}<br>%{x:,.0f} operations/s<br>%{y:,.4~r} "
-            + ("ms" if unit == "ms" else "µs")
-            + "<extra>%{fullData.name}</extra>",
-        )
+        line, marker = {"color": colour, "dash": dash, "width": 1.5}, {"color": colour, "symbol": symbol, "size": 8}
+        shown = {"error_y": error_bars(part, "mean", thickness=1, width=3), "line": line, "marker": marker}
+        words = [counted(threads, "thread") for threads in part["threads"]]
+        x, y = part["throughput_ops_s"].to_numpy(), part["mean"].to_numpy()
+        add_points(figure, x, y, text(name), "lines+markers", said, text=words, **shown)
     log_range(figure, frame["mean"], frame["low"], frame["high"])
     return figure.update_xaxes(rangemode="tozero")
 
@@ -192,20 +185,13 @@ def _add_line(
     words = [interval_words(low, high) for low, high in part.select("low", "high").iter_rows()]
     if "is_base" in part.columns:
         words = ["" if base else word for word, base in zip(words, part["is_base"], strict=True)]
-    figure.add_scatter(
-        x=at,
-        y=part["mean"].to_numpy(),
-        error_y=error_bars(part, "mean", thickness=1.5, width=4) if part.select(has_interval().any()).item() else None,
-        mode="lines+markers",
-        name=text(name),
-        legendgroup=text(name),
-        showlegend=True,
-        line={"color": colour, "dash": dash, "width": 1.5},
-        marker={"color": colour, "symbol": symbol, "size": 8},
-        text=[counted(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]],
-        customdata=words,
-        hovertemplate=reading + "<extra>%{fullData.name}</extra>",
-    )
+    several = part.select(has_interval().any()).item()
+    error = error_bars(part, "mean", thickness=1.5, width=4) if several else None
+    line, marker = {"color": colour, "dash": dash, "width": 1.5}, {"color": colour, "symbol": symbol, "size": 8}
+    sizes = [counted(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]]
+    shown = {"error_y": error, "legendgroup": text(name), "showlegend": True, "line": line, "marker": marker}
+    y = part["mean"].to_numpy()
+    add_points(figure, at, y, text(name), "lines+markers", reading, text=sizes, customdata=words, **shown)
 
 
 def _add_runs(
@@ -214,17 +200,11 @@ def _add_runs(
     for name, part in groups(runs, "series"):
         colour, _, _ = style_of([text(n) for n in names].index(name))
         place = [text(n) for n in drawn].index(name)
-        figure.add_scatter(
-            x=_dodged(part[x], runs[x], place, len(drawn), _BESIDE),
-            y=part[metric].to_numpy(),
-            mode="markers",
-            name=name,
-            legendgroup=name,
-            showlegend=False,
-            marker={"color": "white", "size": 5, "line": {"color": colour, "width": 1}},
-            text=[text(run) for run in part["run_id"]] if "run_id" in part.columns else None,
-            hovertemplate="%{text}<br>%{y:,.4~r}<extra></extra>",
-        )
+        at, y = _dodged(part[x], runs[x], place, len(drawn), _BESIDE), part[metric].to_numpy()
+        words = [text(run) for run in part["run_id"]] if "run_id" in part.columns else None
+        marker = {"color": "white", "size": 5, "line": {"color": colour, "width": 1}}
+        shown = {"legendgroup": name, "showlegend": False, "marker": marker, "text": words}
+        add_points(figure, at, y, name, "markers", "%{text}<br>%{y:,.4~r}<extra></extra>", **shown)
 
 
 def _dodged(values: pl.Series, axis: pl.Series, index: int, count: int, beside: float = 0.0) -> NDArray[np.float64]:

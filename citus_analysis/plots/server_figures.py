@@ -97,17 +97,10 @@ def plot_shares(
     names = frame.select(pl.coalesce("text", unknown, pl.lit("statement without its text"))).to_series().to_list()
     frame = frame.with_columns(hover=pl.Series([_wrapped(name) for name in names], dtype=pl.String))
     for number, (sender, part) in enumerate(groups(frame, "sent_by")):
-        figure.add_bar(
-            x=part["total_s"].to_list(),
-            y=part["row"].to_list(),
-            width=0.4,
-            name=f"sent by {sender}",
-            orientation="h",
-            marker={"color": COLOURS[number % len(COLOURS)]},
-            hovertext=part["hover"].to_list(),
-            customdata=part["share_percent"].to_list(),
-            hovertemplate="%{hovertext}<br>%{x:,.4~r} s, %{customdata:.1f} %<extra></extra>",
-        )
+        x, y, colour = part["total_s"].to_list(), part["row"].to_list(), COLOURS[number % len(COLOURS)]
+        shown = {"hovertext": part["hover"].to_list(), "customdata": part["share_percent"].to_list(), "width": 0.4}
+        said = "%{hovertext}<br>%{x:,.4~r} s, %{customdata:.1f} %<extra></extra>"
+        add_bars(figure, x, y, f"sent by {sender}", colour, said, orientation="h", **shown)
     # A statement is above its bar, where it has the whole width; beside the bar it would fill the screen of a phone.
     for row, name in enumerate(names):
         short = name if len(name) <= _MOST_CHARACTERS else f"{name[: _MOST_CHARACTERS - 1]}…"
@@ -140,15 +133,12 @@ def plot_track(runs: Frame, *, metric: str = METRIC, places: Sequence[int] = (),
     named = frame["dataset"].n_unique() <= _MOST_NAMED
     for number, (name, part) in enumerate(groups(frame, "dataset") if named else [("runs", frame)]):
         colour, symbol, _ = style_of(number)
-        figure.add_scatter(
-            x=(part["place"] + 1).to_list(),
-            y=part["value"].to_list(),
-            name=text(name),
-            mode="markers",
-            marker={"color": colour, "symbol": symbol, "size": 7},
-            text=[text(one) for one in part["dataset"]],
-            hovertemplate="run %{x} of %{text}<br>%{y:,.4~r}<extra></extra>",
-        )
+        x, y, said = (part["place"] + 1).to_list(), part["value"].to_list(), "run %{x} of %{text}<br>%{y:,.4~r}"
+        shown = {
+            "marker": {"color": colour, "symbol": symbol, "size": 7},
+            "text": [text(one) for one in part["dataset"]],
+        }
+        add_points(figure, x, y, text(name), "markers", f"{said}<extra></extra>", **shown)
     figure.add_scatter(
         x=(frame["place"] + 1).to_list(),
         y=frame["level"].to_list(),

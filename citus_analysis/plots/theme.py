@@ -164,17 +164,20 @@ def ink_on(colour: str) -> str:
     return "#ffffff" if colour.upper() in _LIGHTENED else "#fffffe"
 
 
-def add_bars(figure: go.Figure, x: object, y: object, name: str, colour: str, said: str, **others: object) -> None:
-    """Bars of one colour, whose hover text `said` ends with their name."""
-    hover = f"{said}<extra>%{{fullData.name}}</extra>"
-    figure.add_bar(x=x, y=y, name=name, marker={"color": colour}, hovertemplate=hover, **others)
+def add_bars(
+    figure: go.Figure, x: object, y: object, name: str | None, colour: object, said: str, **others: object
+) -> None:
+    """Bars of one colour, or of one each, whose hover text `said` ends with their name or what it says instead."""
+    figure.add_bar(x=x, y=y, name=name, marker={"color": colour}, hovertemplate=_with_name(said), **others)
 
 
 def add_points(figure: go.Figure, x: object, y: object, name: str, mode: str, said: str, **others: object) -> None:
-    """Markers or lines, whose hover text `said` ends with their name."""
-    figure.add_scatter(
-        x=x, y=y, name=name, mode=mode, hovertemplate=f"{said}<extra>%{{fullData.name}}</extra>", **others
-    )
+    """Markers or lines, whose hover text `said` ends with their name or what it says instead."""
+    figure.add_scatter(x=x, y=y, name=name, mode=mode, hovertemplate=_with_name(said), **others)
+
+
+def _with_name(said: str) -> str:
+    return said if "<extra>" in said else f"{said}<extra>%{{fullData.name}}</extra>"
 
 
 def add_band(figure: go.Figure, x: object, begin: object, end: object, fill: str, **others: object) -> None:

@@ -13,7 +13,17 @@ import polars as pl
 from citus_analysis.core.frames import Frame
 from citus_analysis.errors import UnknownNameError
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, PART_COLOURS, groups, ink_on, new_figure, text
+from citus_analysis.plots.theme import (
+    COLOURS,
+    GREY,
+    PART_COLOURS,
+    add_bars,
+    add_points,
+    groups,
+    ink_on,
+    new_figure,
+    text,
+)
 from citus_analysis.spans.analyse.composition import COMPONENT_WORDS, COMPONENTS, compose
 from citus_analysis.spans.analyse.tail import TailProfile
 from citus_analysis.spans.analyse.time_cells import percentiles_over_time, summed_time
@@ -76,6 +86,13 @@ _KIND_WORDS: Final = {
 }
 
 
+#: What is shown of the span under the mouse.
+_OF_SPAN: Final = (
+    "%{customdata[4]}<br>%{customdata[0]:,.0f} µs, match %{customdata[1]}<br>"
+    "node %{customdata[2]}, byte %{customdata[3]} of its log<extra></extra>"
+)
+
+
 def plot_waterfall(
     spans: Frame,
     trace_id: int,
@@ -98,17 +115,11 @@ def plot_waterfall(
     placed = waterfall_rows(spans, trace_id)
     figure = new_figure(title or "One statement", x="time_ms", height=120 + 26 * placed.height)
     for kind, part in groups(placed, "kind"):
-        figure.add_bar(
-            orientation="h",
-            name=_KIND_WORDS.get(kind, kind),
-            base=(part["offset_us"] / US_PER_MS).to_list(),
-            x=(part["length_us"] / US_PER_MS).to_list(),
-            y=part["label"].to_list(),
-            marker={"color": _KIND_COLOURS[kind]},
-            customdata=part.select("duration_us", "match", "node", "byte_offset", "label").rows(),
-            hovertemplate="%{customdata[4]}<br>%{customdata[0]:,.0f} µs, match %{customdata[1]}<br>"
-            "node %{customdata[2]}, byte %{customdata[3]} of its log<extra></extra>",
-        )
+        facts = part.select("duration_us", "match", "node", "byte_offset", "label").rows()
+        base, x = ((part[name] / US_PER_MS).to_list() for name in ("offset_us", "length_us"))
+        shown = {"base": base, "customdata": facts, "orientation": "h"}
+        y, colour = part["label"].to_list(), _KIND_COLOURS[kind]
+        add_bars(figure, x, y, _KIND_WORDS.get(kind, kind), colour, _OF_SPAN, **shown)
     labels = placed["label"].to_list()
     figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], title=None)
     figure.update_yaxes(tickmode="array", tickvals=labels, ticktext=_short_labels(placed))
@@ -321,14 +332,8 @@ def plot_profile(
 def _stack(figure: go.Figure, at: list[str], frame: pl.DataFrame) -> go.Figure:
     counts = frame["near" if "near" in frame.columns else "n"].to_list()
     for column, (name, colour) in PARTS.items():
-        figure.add_bar(
-            name=name,
-            x=at,
-            y=(frame[column] / US_PER_MS).round(5).to_list(),
-            marker={"color": colour},
-            customdata=counts,
-            hovertemplate=f"{name}: %{{y:,.3~r}} ms (n = %{{customdata}})<extra>%{{x}}</extra>",
-        )
+        y, said = (frame[column] / US_PER_MS).round(5).to_list(), f"{name}: %{{y:,.3~r}} ms (n = %{{customdata}})"
+        add_bars(figure, at, y, name, colour, f"{said}<extra>%{{x}}</extra>", customdata=counts)
     return figure.update_layout(barmode="stack")
 
 
@@ -345,14 +350,8 @@ def plot_tail(profile: TailProfile, *, most: int = 12, title: str = "") -> go.Fi
     shares = f"Slowest {profile.n_tail} of {counted(profile.n, 'statement')}"
     figure = new_figure(title or shares, x="share_percent", height=140 + 28 * len(names))
     for column, name, colour in (("rest_share", "the rest", GREY), ("tail_share", "slowest", COLOURS[1])):
-        figure.add_scatter(
-            name=name,
-            mode="markers",
-            x=(shown[column] * 100).to_list(),
-            y=names,
-            marker={"color": colour, "size": 10},
-            customdata=shown.select("lift", "p_value").rows(),
-            hovertemplate="%{y}<br>%{x:.1f} % of " + name + "<br>lift %{customdata[0]:.2f}, corrected p = "
-            "%{customdata[1]:.2g}<extra></extra>",
-        )
+        facts = {"customdata": shown.select("lift", "p_value").rows(), "marker": {"color": colour, "size": 10}}
+        lift = "lift %{customdata[0]:.2f}, corrected p = %{customdata[1]:.2g}"
+        said = f"%{{y}}<br>%{{x:.1f}} % of {name}<br>{lift}<extra></extra>"
+        add_points(figure, (shown[column] * 100).to_list(), names, name, "markers", said, **facts)
     return figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], title=None)

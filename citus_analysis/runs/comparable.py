@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.errors import some_of
 from citus_analysis.runs.setups import CONFIGURATION, SYSTEM, VARIANT
 
 #: Compared column -> columns that it consists of or determines.
@@ -89,9 +90,7 @@ def differing(tested: pl.DataFrame, base: pl.DataFrame, columns: Collection[str]
 
 
 def _named(values: pl.Series) -> str:
-    names = [str(value) for value in values.unique().sort().to_list()]
-    more = f" and {len(names) - _LEVELS_NAMED} more" if len(names) > _LEVELS_NAMED else ""
-    return ", ".join(names[:_LEVELS_NAMED]) + more
+    return some_of([str(value) for value in values.unique().sort().to_list()], _LEVELS_NAMED)
 
 
 def closest_difference(runs: pl.DataFrame, by: str, strata: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.errors import InsufficientDataError
+from citus_analysis.errors import InsufficientDataError, some_of
 from citus_analysis.runs.setups import setting_text
 from citus_analysis.texts.natural_order import natural_key
 
@@ -55,9 +55,8 @@ def _differs(runs: pl.DataFrame, column: str) -> bool:
 
 def _levels(runs: pl.DataFrame, column: str) -> str:
     values = sorted((setting_text(column, one) for one in runs[column].drop_nulls().unique()), key=natural_key)
-    more = f" and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
     noun = _PLURALS.get(column, column if column.endswith("s") else f"{column}s")
-    return f"{noun} are {', '.join(values[:_LISTED])}{more}"
+    return f"{noun} are {some_of(values, _LISTED)}"
 
 
 def stated_at_ingest(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ docs/statistics.md shows the table :data:`STATUS_RULES`; a test compares the two
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -24,18 +25,21 @@ class StatusRule:
     """A condition that decides the status of a run.
 
     Attributes:
+        status: the status of a run for which it holds.
         tools: tools to which it applies, in words; those that print what it needs.
         meaning: the condition in words.
-        status: the status of a run for which it holds.
         holds: the condition, over the columns that :func:`with_status` describes.
         reason: what is said of the run.
     """
 
+    status: str
     tools: str
     meaning: str
-    status: str
     holds: pl.Expr
     reason: pl.Expr
+
+
+_failed, _degraded, _passed = (partial(StatusRule, status) for status in ("failed", "degraded", "ok"))
 
 
 _FAILED: Final = pl.col("failed_operations")
@@ -61,31 +65,27 @@ def _incomplete() -> tuple[StatusRule, ...]:
         .otherwise(pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients"))
     )
     return (
-        StatusRule(
+        _failed(
             "all",
             "a main client left no log",
-            "failed",
             missing > 0,
             pl.format("no log of {} of {} main clients", missing, "drivers"),
         ),
-        StatusRule(
+        _failed(
             "all",
             "a main client printed no final summary (it was ended, or its output is cut), or that it aborted its run",
-            "failed",
             pl.col("incomplete") > 0,
             ended.str.replace("1 of 1 clients", "the client", literal=True),
         ),
-        StatusRule(
+        _failed(
             "YCSB, pgbench, HammerDB",
             "client threads (virtual users) never connected, or ended early",
-            "failed",
             idle > 0,
             pl.format("{} of {} client threads never connected, or ended early", idle, "threads"),
         ),
-        StatusRule(
+        _failed(
             "YCSB, go-ycsb, pgbench",
             "fewer operations were attempted than planned, without a time limit",
-            "failed",
             short,
             pl.format("{} of {} planned operations attempted", "attempted", "operations"),
         ),
@@ -96,19 +96,17 @@ def _unmeasured() -> tuple[StatusRule, ...]:
     """Runs to their end in which nothing succeeded."""
     at_rest = (pl.col("throughput_ops_s") == 0) & pl.col("operations_done").is_null() & (pl.col("incomplete") == 0)
     return (
-        StatusRule(
+        _failed(
             "all",
             "nothing was measured: every operation failed, or there was none",
-            "failed",
             _NOTHING_DONE | at_rest,
             pl.when(_NOTHING_DONE & (_FAILED > 0))
             .then(pl.format("nothing was measured: {} of {} operations failed", "failed_operations", "attempted"))
             .otherwise(pl.lit("nothing was measured: no operation was done")),
         ),
-        StatusRule(
+        _failed(
             "HammerDB, go-tpc",
             "TPC-C without a new order (0 NOPM or tpmC), which is what it measures",
-            "failed",
             (pl.col("new_orders_per_min") == 0) & (pl.col("incomplete") == 0),
             pl.lit("nothing was measured: no new order succeeded"),
         ),
@@ -131,17 +129,15 @@ _TOLERATED: Final = (pl.col("tool") == "sysbench").fill_null(value=False)
 def _degradations() -> tuple[StatusRule, ...]:
     """Runs to their end in which operations failed."""
     return (
-        StatusRule(
+        _degraded(
             "all",
             "operations failed, except those that the last two rows count",
-            "degraded",
             _LOST & ~_PRESCRIBED & ~_TOLERATED & ~_NOTHING_DONE.fill_null(value=False),
             pl.format("{} operations failed", _HOW_MANY),
         ),
-        StatusRule(
+        _degraded(
             "HammerDB",
             "it printed errors of virtual users, the monitor among them",
-            "degraded",
             pl.col("reported_errors") > 0,
             pl.format("errors of virtual users that were printed: {}", "reported_errors"),
         ),
@@ -151,19 +147,17 @@ def _degradations() -> tuple[StatusRule, ...]:
 def _counted() -> tuple[StatusRule, ...]:
     """Failures that are counted, and do not change the status."""
     return (
-        StatusRule(
+        _passed(
             "BenchBase",
             "TPC-C: not more requests failed than it has rolled back, 1 % of the new orders, which are at most 45 % of "
             f"all transactions, and {_CHANCE} standard deviations for chance (if only their share is known, "
             f"{100 * _PRESCRIBED_SHARE * _UNCOUNTED:.2f} %)",
-            "ok",
             _LOST & _PRESCRIBED & ~_NOTHING_DONE.fill_null(value=False),
             pl.format("{} operations were rolled back, as TPC-C prescribes", _HOW_MANY),
         ),
-        StatusRule(
+        _passed(
             "sysbench",
             "transactions were repeated after errors that it ignores (deadlocks, serialization failures)",
-            "ok",
             (_FAILED > 0) & _TOLERATED & ~_NOTHING_DONE.fill_null(value=False),
             pl.format("ignored errors, after which transactions were repeated: {}", "failed_operations"),
         ),
@@ -173,17 +167,15 @@ def _counted() -> tuple[StatusRule, ...]:
 def _of_monitor() -> tuple[StatusRule, ...]:
     done, failed = pl.col("monitor_operations"), pl.col("monitor_failed_operations").fill_null(0)
     return (
-        StatusRule(
+        _degraded(
             "the monitor",
             "operations of the sampled client failed",
-            "degraded",
             failed > 0,
             pl.format("{} of {} operations of the monitor failed", failed, done + failed),
         ),
-        StatusRule(
+        _degraded(
             "the monitor",
             "the sampled client did nothing",
-            "degraded",
             done + failed == 0,
             pl.lit("the monitor client did nothing: no sampled statements"),
         ),

@@ -100,14 +100,12 @@ def command(
     run (x-w3-t8-c, x-w3-t8-c#2); without CELL, all runs are made. Passwords are found by libpq's rules: PGPASSWORD,
     PGPASSFILE, PGSERVICE. `citus-analysis status DIR` shows the progress of an experiment.
     """
-    from citus_analysis.runner.experiment_file.experiment import experiment_schema
     from citus_analysis.runner.planning.choice import Choice
 
+    if schema:
+        return _print_schema()
     if restore is not None:
         return _restore(restore)
-    if schema:
-        print_json(experiment_schema())
-        return 0
     if experiment is None:
         raise UsageError("no experiment file is given", way_out="name a file, or a shipped experiment such as laptop")
     choice = Choice((*cells, *only), retry_failed, more or 0)
@@ -190,6 +188,13 @@ def _measure_pairs(
         result = measure_pairs(base, change, out, pairs, cell=cell, replace_table=replace_table, watch=watch, each=show)
     print_result({**asdict(result), "sentence": result.sentence} if as_json else result.sentence)
     return result.exit_code
+
+
+def _print_schema() -> int:
+    from citus_analysis.runner.experiment_file.experiment import experiment_schema
+
+    print_json(experiment_schema())
+    return 0
 
 
 def _restore(out: Path) -> int:
