@@ -21,6 +21,7 @@ from citus_analysis.accounts.beside.mechanisms import tested_means
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.formats.serverlog.pglog.fallback.statement_tokens import describe
 from citus_analysis.plans.measured_nodes import KEY, measure_nodes
+from citus_analysis.serverlogs.statement_texts import normalised
 from citus_analysis.stats.compare.families import holm
 
 if TYPE_CHECKING:
@@ -85,9 +86,10 @@ def _nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     plans = _placed_in_runs(source).filter(mine).select(*KEY, "run_id", "query", "task_count")
     files = as_polars(source.table("sources")).select("source_id", file=pl.col("path").cast(pl.String))
     texts = plans.select(pl.col("query").drop_nulls().unique())
-    hashes = [str(describe(text).fingerprint) for text in texts["query"]]
+    known = [(text, str(describe(text).fingerprint), normalised(text).rstrip("; ")) for text in texts["query"]]
+    of_texts = pl.DataFrame(known, dict.fromkeys(("query", "hash", "text"), pl.String), orient="row")
     named = (
-        plans.join(texts.with_columns(hash=pl.Series(hashes, dtype=pl.String)), on="query", how="left")
+        plans.join(of_texts, on="query", how="left")
         .join(files, on="source_id", how="left")
         .with_columns(own=pl.format("plan {} of {}", pl.col("plan") + 1, pl.col("file").str.extract(r"([^/]+)$")))
         .select(
@@ -95,7 +97,7 @@ def _nodes(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
             run=pl.coalesce("run_id", "resource"),
             fingerprint=pl.coalesce("hash", "own"),
             tasks="task_count",
-            statement=pl.coalesce(pl.col("query").str.replace_all(r"\s+", " ").str.strip_chars(" ;"), "own"),
+            statement=pl.coalesce("text", "own"),
         )
     )
     nodes = measure_nodes(as_polars(source.table("plan_nodes")).join(named.select(KEY), on=KEY, how="semi"))
