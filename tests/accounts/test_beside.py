@@ -21,7 +21,7 @@ from tests.documentation.test_as_typed import newcomers, run_block
 PROFILED = Path(__file__).parents[1] / "data" / "faults" / "profiled"
 #: Functions of a sequential scan, which an index made unnecessary.
 OF_SCAN = {"heapgetpage", "heap_getnextslot", "HeapTupleSatisfiesVisibility", "ExecStoreBufferHeapTuple"}
-COUNT = "SELECT count(*), sum(v) FROM items WHERE part = $1"
+COUNT = "SELECT count(*), sum(v) FROM items WHERE part = ?"
 
 
 @pytest.fixture(scope="module")
