@@ -17,7 +17,6 @@ from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.stats import Comparison
 from citus_analysis.stats.run_means import in_stratum
-from citus_analysis.texts.counted_words import listed
 from citus_analysis.texts.number_text import with_interval
 
 _MOST_PARTS: Final = 3
@@ -54,7 +53,7 @@ def accounts_of(
         except InsufficientDataError:
             unexplained.setdefault(_UNTRACED, []).append(one.label_a)
     return found, [
-        f"No account of where the difference of {listed(list(dict.fromkeys(labels)))} comes from: {reason}."
+        f"No account of where the difference of {'; '.join(dict.fromkeys(labels))} comes from: {reason}."
         for reason, labels in unexplained.items()
     ]
 
