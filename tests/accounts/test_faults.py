@@ -143,11 +143,12 @@ def test_a_part_leads_to_the_statements_that_carry_it(usual: Dataset, fault: str
     selected = Exploration(usual).selected(Selection.of(found.selection))
     assert found.statements <= selected.height <= found.statements * 1.05
     assert 0.8 <= found.share < 0.9
-    assert selected["total_us"].min() >= found.selection["fastest_us"]
+    assert selected.filter(pl.col("total_us") < float(str(found.selection["fastest_us"]))).is_empty()
 
 
 def test_statements_that_took_longer_before_are_those_of_the_base(delayed: Dataset) -> None:
     carriers = ca.why(delayed, BASE, "set_up=async-commit").named[0].carriers
+    assert carriers is not None
     assert (carriers.side, carriers.selection["kind"]) == ("base", "update")
 
 

@@ -121,16 +121,15 @@ def test_a_difference_without_an_account_is_told_with_the_reason() -> None:
     selection = selection_of(text=[100, 101, 99], binary=[150, 151, 149])
     study = comparison_panels(selection)
     sizes = study.found.runs.with_columns(records=pl.Series([1000, 2000, 1000, 1000, 1000, 1000]))
-    accounts, told = accounts_of(study.comparisons, sizes, Tables())
+    accounts, unexplained = accounts_of(study.comparisons, sizes, Tables())
     assert accounts == []
-    assert told == [
+    assert unexplained == [
         "No account of where the difference of binary comes from: the runs of usual set-up differ in records (1000 and "
         "2000)."
     ]
     with_tables = Tables(runs=selection.runs)
-    with_tables.scan = lambda name: with_tables.table(name).lazy()
-    _, told = accounts_of(study.comparisons, study.found.runs, with_tables)
-    assert told == [
+    _, unexplained = accounts_of(study.comparisons, study.found.runs, with_tables)
+    assert unexplained == [
         "No account of where the difference of binary comes from: statements were not traced in two or more runs of "
         "each side."
     ]

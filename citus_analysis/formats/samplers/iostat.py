@@ -30,7 +30,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE
+from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import accounted, beginning, chunks, line_frame, parse_each
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, may_be_stamped
 from citus_analysis.formats.reading.text_fields import read_fields
@@ -61,7 +61,7 @@ class Iostat(Format):
     version: ClassVar[int] = 4
     tables = ("cpu_samples", "device_samples")
     noise = "banners and empty lines"
-    options = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
+    options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
     openings = (
         SYSSTAT_BANNER,
         Opening(b"avg-cpu:", rb"\s+%user\s", repeats=True, continues=True),
