@@ -14,6 +14,7 @@ from citus_analysis.accounts.observed import observed_runs
 from citus_analysis.accounts.plan_changes import plan_changes
 from citus_analysis.accounts.stack_changes import ALL_FUNCTIONS, changed_rates, stack_changes
 from citus_analysis.dataset import Dataset
+from citus_analysis.plots.perf_figures import plot_stack_changes
 from citus_analysis.runs.run_selection import select_runs
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
@@ -54,6 +55,19 @@ def test_widths_of_a_tree_are_the_time_of_the_other_side(profiled: Dataset) -> N
     )
     assert (inside["other"] <= inside["above"] + 1e-9).all()
     assert {"heap_hot_search_buffer", "heap_page_prune_opt"} & set(stacks.gone["frame"])
+
+
+def test_the_figure_is_as_wide_as_the_other_side_and_red_for_more(profiled: Dataset) -> None:
+    stacks = ca.why(profiled, "set_up=base|again", "set_up=no-index").stacks
+    assert stacks is not None
+    (icicle,) = plot_stack_changes(stacks.tree, unit=stacks.unit, base="A", other="B").data
+    assert sum(icicle.values) == pytest.approx(stacks.tree.filter(depth=0)["other"].sum(), rel=1e-3)
+    assert icicle.labels[0].startswith("all: A 1,389, B 1,702 µs of CPU time per operation")
+    scale = icicle.marker
+    assert (scale.cmin, scale.colorscale[0][1]) == (-scale.cmax, "#2166ac")
+    assert "µs of CPU time per operation" in scale.colorbar.title.text
+    colours = dict(zip(icicle.labels, scale.colors, strict=True))
+    assert colours["heapgetpage"] > 10 > 0 > colours["recently_deleted"]
 
 
 def test_the_plan_of_the_statement_changed(profiled: Dataset) -> None:
