@@ -162,7 +162,9 @@ def _add_frames(figure: go.Figure, frame: pl.DataFrame, whole: str, **looks: obj
     """Add frames as an icicle from the bottom up, each as wide as its `width`."""
     if frame.is_empty():
         return figure
-    below = frame.group_by(pl.col("caller_id").alias("frame_id")).agg(callees=pl.col("width").sum())
+    below = frame.group_by(pl.col("caller_id").cast(frame.schema["frame_id"]).alias("frame_id")).agg(
+        callees=pl.col("width").sum()
+    )
     rest = (pl.col("width") - pl.col("callees").fill_null(0.0)).clip(lower_bound=0.0).round(4).alias("rest")
     frame = frame.join(below, on="frame_id", how="left", maintain_order="left").with_columns(rest)
     figure.add_icicle(

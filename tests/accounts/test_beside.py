@@ -14,6 +14,7 @@ from citus_analysis.accounts.beside.stack_changes import ALL_FUNCTIONS, changed_
 from citus_analysis.accounts.explanation import explain
 from citus_analysis.accounts.observed import observed_runs
 from citus_analysis.dataset import Dataset
+from citus_analysis.plots.perf_figures import plot_stack_changes
 from citus_analysis.runs.run_selection import select_runs
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
@@ -54,6 +55,19 @@ def test_widths_of_a_tree_are_the_time_of_the_other_side(profiled: Dataset) -> N
     )
     assert (inside["other"] <= inside["above"] + 1e-9).all()
     assert {"heap_hot_search_buffer", "heap_page_prune_opt"} & set(stacks.gone["frame"])
+
+
+def test_the_figure_is_as_wide_as_the_other_side_and_red_for_more(profiled: Dataset) -> None:
+    stacks = ca.why(profiled, "set_up=base|again", "set_up=no-index").stacks
+    assert stacks is not None
+    (icicle,) = plot_stack_changes(stacks.tree, unit=stacks.unit, base="A", other="B").data
+    assert sum(icicle.values) == pytest.approx(stacks.tree.filter(depth=0)["other"].sum(), rel=1e-3)
+    assert icicle.labels[0].startswith("all: A 1,389, B 1,702 µs of CPU time per operation")
+    scale = icicle.marker
+    assert (scale.cmin, scale.colorscale[0][1]) == (-scale.cmax, "#2166ac")
+    assert "µs of CPU time per operation" in scale.colorbar.title.text
+    colours = dict(zip(icicle.labels, scale.colors, strict=True))
+    assert colours["heapgetpage"] > 10 > 0 > colours["recently_deleted"]
 
 
 def test_the_plan_of_the_statement_changed(profiled: Dataset) -> None:
@@ -105,6 +119,30 @@ def test_shares_are_compared_where_nothing_says_that_whole_runs_were_recorded(pr
     assert any("points of percent more of them" in text and "by their share" in text for text in found.sentences)
 
 
+def test_only_nodes_that_perf_recorded_in_all_runs_are_compared(profiled: Dataset) -> None:
+    """As if each run had been on two nodes, and one of them had been recorded in one run less."""
+    stacks = profiled.table("perf_stacks")
+    less = stacks.filter(~pl.col("run_id").str.ends_with("-i1") | pl.col("resource").str.starts_with("base"))
+    two = pl.concat([stacks.with_columns(node=pl.lit("0")), less.with_columns(node=pl.lit("1"))])
+
+    class Two:
+        def table(self, name: str) -> pl.DataFrame:
+            return two if name == "perf_stacks" else profiled.table(name)
+
+    runs = select_runs(profiled).runs
+    base, other = (runs.filter(set_up=name) for name in ("base", "no-index"))
+    found = stack_changes(observed_runs((Two(), Two()), (base, other), ("base", "no-index")), level=0.95)
+    whole = stack_changes(observed_runs((profiled, profiled), (base, other), ("base", "no-index")), level=0.95)
+    assert found is not None
+    assert whole is not None
+    assert found.notes == (
+        "perf recorded these nodes in all runs: 0 and 1 of base; 0 of no-index; what others took is not compared",
+    )
+    mine, all_of_it = (one.functions.filter(function=ALL_FUNCTIONS).row(0, named=True) for one in (found, whole))
+    assert mine["base"] == pytest.approx(2 * all_of_it["base"])
+    assert mine["other"] == pytest.approx(all_of_it["other"])
+
+
 def test_one_recording_on_each_side_decides_nothing(profiled: Dataset) -> None:
     """Both sides need two traced runs; the stacks of all but one are taken away."""
     first = profiled.table("perf_stacks").filter(pl.col("run_id").str.ends_with("-i1"))
@@ -120,6 +158,21 @@ def test_one_recording_on_each_side_decides_nothing(profiled: Dataset) -> None:
     assert found.stacks.recordings == (1, 1)
     assert not found.stacks.functions["decided"].any()
     assert any("do not contain how runs of a set-up differ" in text for text in found.sentences)
+
+
+def test_runs_that_were_recorded_on_different_nodes_are_not_compared(profiled: Dataset) -> None:
+    apart = profiled.table("perf_stacks").with_columns(node="run_id")
+
+    class Apart:
+        def table(self, name: str) -> pl.DataFrame:
+            return apart if name == "perf_stacks" else profiled.table(name)
+
+    runs = select_runs(profiled).runs
+    base, other = (runs.filter(set_up=name) for name in ("base", "no-index"))
+    found = explain(observed_runs((Apart(), Apart()), (base, other), ("base", "no-index")))
+    assert found.stacks is not None
+    assert found.stacks.functions.is_empty()
+    assert any("none of base; none of no-index" in text for text in found.sentences)
 
 
 @pytest.mark.parametrize("kept", ["base-w0-t4-mix", "none"])

@@ -29,7 +29,7 @@ from citus_analysis.plots import (
 from citus_analysis.plots.bottleneck_figures import plot_percentages, plot_throughput_curves, plot_variance, plot_waits
 from citus_analysis.plots.comparison_figures import plot_account, plot_bars
 from citus_analysis.plots.node_figures import plot_node_heat_map
-from citus_analysis.plots.perf_figures import plot_symbols
+from citus_analysis.plots.perf_figures import plot_stack_changes, plot_symbols
 from citus_analysis.plots.profile_figures import plot_distribution, plot_plan, plot_tasks
 from citus_analysis.plots.published_figures import plot_measured_rates, plot_stated_intervals
 from citus_analysis.plots.resource_figures import plot_cpu
@@ -65,6 +65,9 @@ SYMBOLS = pl.DataFrame(
 FRAMES = pl.DataFrame(
     {"frame_id": [0, 1], "caller_id": [None, 0], "depth": [0, 1], "frame": ["main", "f"]}
     | {"module": ["postgres", "kernel"], "percent": [100.0, 40.0], "self_percent": [60.0, 40.0]}
+)
+CHANGES = FRAMES.select("frame_id", "caller_id", "depth", "frame", base="percent", other="percent").with_columns(
+    base_self=pl.col("base"), other_self=pl.col("other")
 )
 NODES = pl.DataFrame({"elapsed_s": [1.0, 2.0], "node": ["1", "2"], "busy_percent": [10.0, 20.0]})
 CONNECTIONS = NODES.select("elapsed_s", "node", client=1, internal=2)
@@ -134,6 +137,7 @@ CASES: dict[str, dict[str, tuple[Draw, Callable[[], pl.DataFrame]]]] = {
     "plot_connections": {"samples": (plot_connections, lambda: CONNECTIONS)},
     "plot_histograms": {"histograms": (plot_histograms, lambda: time_histogram(TIMES))},
     "plot_flame_graph": {"tree": (plot_flame_graph, lambda: FRAMES)},
+    "plot_stack_changes": {"tree": (plot_stack_changes, lambda: CHANGES)},
     "plot_symbols": {"symbols": (plot_symbols, lambda: SYMBOLS)},
     "plot_stated_intervals": {"summaries": (plot_stated_intervals, lambda: STATED)},
     "plot_fits": {"summaries": (lambda t: plot_fits(t, FIT), lambda: STATED)},

@@ -23,6 +23,7 @@ import polars as pl
 from citus_analysis.bottleneck.profiles import part_of
 from citus_analysis.bottleneck.stacks import frames_of, numbered_frames, one_output
 from citus_analysis.core.frames import TableSource, as_polars
+from citus_analysis.texts.counted_words import listed
 
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed
@@ -91,14 +92,14 @@ def stack_changes(sides: Observed, *, level: float) -> StackChanges | None:
     if not events:
         missing = [name for name, one in zip(names, found, strict=True) if one.is_empty()]
         words = f"perf recorded no stacks of {missing[0]}" if missing else "perf sampled other events on each side"
-        empty = pl.DataFrame()
-        return StackChanges("", "", (0, 0), empty, empty, empty, (f"{words}: stacks are not compared",))
-    chosen = [one.filter(event=events[0]) for one in found]
+        return _not_compared([f"{words}: stacks are not compared"])
+    chosen, notes = _same_nodes([one.filter(event=events[0]) for one in found], names)
+    if any(one.is_empty() for one in chosen):
+        return _not_compared(notes)
     per_operation = events[0] in _CLOCKS and all(bool(one["us_per_operation"].is_not_null().all()) for one in chosen)
     unit = "µs" if per_operation else "%"
     stacks = [_valued(one, "us_per_operation" if per_operation else "share") for one in chosen]
     recordings = (_runs_of(stacks[0]), _runs_of(stacks[1]))
-    notes = []
     if not per_operation:
         notes.append(
             "stacks are compared by their share of perf's samples, because it is not known that perf recorded the "
@@ -108,6 +109,27 @@ def stack_changes(sides: Observed, *, level: float) -> StackChanges | None:
         notes.append("one recording of perf on each side: its intervals do not contain how runs of a set-up differ")
     functions = _functions(stacks, level=level, with_total=per_operation)
     return StackChanges(unit, events[0], recordings, functions, *_trees(stacks), tuple(notes))
+
+
+def _not_compared(notes: Sequence[str]) -> StackChanges:
+    empty = pl.DataFrame()
+    return StackChanges("", "", (0, 0), empty, empty, empty, tuple(notes))
+
+
+def _same_nodes(stacks: Sequence[pl.DataFrame], names: Sequence[str]) -> tuple[list[pl.DataFrame], list[str]]:
+    """Stacks of the nodes that perf recorded in all runs of a side, and a note if these differ between the sides."""
+    kept = []
+    for one in stacks:
+        node = pl.col("node").fill_null("")
+        runs = pl.struct(_RUN)
+        in_runs = one.group_by(node).agg(runs.n_unique().alias("runs"))
+        everywhere = in_runs.filter(pl.col("runs") == one.select(runs.n_unique()).item())["node"]
+        kept.append(one.filter(node.is_in(everywhere.implode())))
+    nodes = [sorted(one["node"].fill_null("all").unique()) for one in kept]
+    if nodes[0] and nodes[0] == nodes[1]:
+        return kept, []
+    words = [f"{listed(one) or 'none'} of {name}" for one, name in zip(nodes, names, strict=True)]
+    return kept, [f"perf recorded these nodes in all runs: {'; '.join(words)}; what others took is not compared"]
 
 
 def _recorded(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
