@@ -103,7 +103,9 @@ def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None
     places = next(cause for cause in found.causes if cause.effect == "place")
     assert places.carriers is not None
     assert places.carriers.selection["executed"] == "remote"
-    assert found.to_dict()["throughput"]["difference_ops_s"] == account.difference_ops_s
+    throughput = found.to_dict()["throughput"]
+    assert isinstance(throughput, dict)
+    assert throughput["difference_ops_s"] == account.difference_ops_s
 
 
 @pytest.mark.parametrize(
