@@ -139,6 +139,11 @@ def test_only_means_of_counts_are_tested(header: str, severity: str | None) -> N
     assert found["severity"].to_list() == ([severity] if severity else [])
 
 
+def test_approximations_are_not_tested() -> None:
+    table = pl.DataFrame({"mean errors": ["~12.37"], "n": [5]})
+    assert audit(table).details.filter(check="whole_numbers").is_empty()
+
+
 def test_digits_that_were_cut_off_are_amber() -> None:
     """5 / 3 = 1.666..., printed as 1.66."""
     table = pl.DataFrame({"mean errors": ["1.66"], "n": [3]})

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from citus_analysis.published._numbers import APPROXIMATE
 from citus_analysis.published._rows import Number, Row
 
 #: Things that are only ever counted.
@@ -105,5 +106,6 @@ def means_of_counts(row: Row) -> Iterator[CountMean]:
         if sigma is None and bare is not None and not bare.metric.dimension and len(found) == 1:
             sigma = bare if row.mean_for(bare) in (None, mean) else None
         mean = mean or (numbers.get("") if sigma is not None else None)
-        if mean is not None and mean.value >= 0:
+        # What a publication calls an approximation has no certain digits.
+        if mean is not None and mean.value >= 0 and APPROXIMATE not in mean.stated:
             yield CountMean(quantity, mean, sigma, numbers.get("min"), numbers.get("max"))

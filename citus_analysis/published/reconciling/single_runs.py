@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -43,6 +43,9 @@ class Run:
     parts: Mapping[str, Decimal]
 
 
+Line: TypeAlias = tuple[Mapping[str, float], Mapping[str, Run]]
+
+
 @dataclass(frozen=True)
 class RunTable:
     """Single runs, by the settings that they were made with.
@@ -59,37 +62,37 @@ class RunTable:
     source: str
     keys: tuple[str, ...]
     metrics: tuple[str, ...]
-    lines: tuple[tuple[Mapping[str, Fraction], Mapping[str, Run]], ...]
+    lines: tuple[Line, ...]
     whole: Mapping[str, Fraction]
     empty: Mapping[str, tuple[int, ...]]
+    #: Settings -> their values -> lines, filled when asked for.
+    _found: dict[tuple[str, ...], dict[tuple[float, ...], list[Line]]] = field(default_factory=dict)
 
     def of(self, row: Row, stem: str) -> list[Run]:
         """The runs of a row of a published table: those whose settings the row states, and no other."""
-        shared = [key for key in self.keys if row.states(key)]
-        if not shared and self.keys:
+        if self.keys and not any(row.states(key) for key in self.keys):
             return []
-        stated = {key: row[key].value for key in shared}
-        return [
-            runs[stem]
-            for settings, runs in self.lines
-            if stem in runs and all(float(settings[key]) == value for key, value in stated.items())
-        ]
+        return [runs[stem] for _, runs in self._lines_of(row) if stem in runs]
 
     def unsaid(self, row: Row) -> list[str]:
         """Settings in which the runs of a row differ although the row does not state them."""
-        shared = {key: row[key].value for key in self.keys if row.states(key)}
-        mine = [
-            settings
-            for settings, _ in self.lines
-            if all(float(settings[key]) == value for key, value in shared.items())
-        ]
-        return [key for key in self.keys if key not in shared and len({settings[key] for settings in mine}) > 1]
+        mine = self._lines_of(row)
+        return [key for key in self.keys if not row.states(key) and len({settings[key] for settings, _ in mine}) > 1]
+
+    def _lines_of(self, row: Row) -> Sequence[Line]:
+        """The lines with the settings that a row states."""
+        shared = tuple(key for key in self.keys if row.states(key))
+        if shared not in self._found:
+            grouped = self._found.setdefault(shared, defaultdict(list))
+            for line in self.lines:
+                grouped[tuple(line[0][key] for key in shared)].append(line)
+        return self._found[shared].get(tuple(row[key].value for key in shared), ())
 
     def copies(self, most: int = 5) -> Iterator[tuple[Decimal, list[str]]]:
         """Values with many digits that occur more than once, and where."""
         places: dict[Decimal, list[str]] = defaultdict(list)
         for settings, runs in self.lines:
-            where = ", ".join(f"{key} {float(value):g}" for key, value in settings.items())
+            where = ", ".join(f"{key} {value:g}" for key, value in settings.items())
             for run in runs.values():
                 for column, value in run.parts.items():
                     places[value].append(f"{where}, run {run.name}, {column}" if where else f"run {run.name}, {column}")
@@ -125,10 +128,10 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
             "no column has measured values", path=name, way_out="name one throughput_ops_s, latency_ms or tps"
         )
     lines = []
-    seen: dict[tuple[Fraction, ...], int] = defaultdict(int)
+    seen: dict[tuple[float, ...], int] = defaultdict(int)
     for cells in table.iter_rows(named=True):
         settings = {
-            stem: Fraction(number) for stem, column in keys.items() if (number := _number(cells[column])) is not None
+            stem: float(number) for stem, column in keys.items() if (number := _number(cells[column])) is not None
         }
         if len(settings) < len(keys):
             continue
