@@ -12,7 +12,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, reject_oversized, reject_runs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.texts.number_text import readable
 
@@ -72,12 +72,13 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact
     """
     found = kinds_of(lines["text"], kinds)
     return lines.with_columns(found).with_columns(
-        reason=pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(too_long(lines["text"], found, kinds, exact))
-        .then(pl.lit(TOO_LONG))
-        .when(pl.col("kind").is_null())
-        .then(pl.lit(unknown))
+        reason=first_true(
+            {
+                UNTERMINATED: ~pl.col("terminated"),
+                TOO_LONG: too_long(lines["text"], found, kinds, exact),
+                unknown: pl.col("kind").is_null(),
+            }
+        )
     )
 
 
