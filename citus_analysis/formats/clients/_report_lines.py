@@ -12,7 +12,8 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, reject_oversized
+from citus_analysis.formats.reading.lines import accounted as counted
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.texts.number_text import readable
 
@@ -120,9 +121,7 @@ def accounted(lines: pl.DataFrame, tables: Mapping[str, pl.DataFrame], noise: Se
         tables: the rows.
         noise: kinds of lines without data.
     """
-    good = lines.filter(pl.col("reason").is_null())
-    noise_bytes = int(good.filter(pl.col("kind").is_in(noise))["length"].sum())
-    return Parsed(tables, int(good["length"].sum()) - noise_bytes, noise_bytes, reject_runs(lines))
+    return counted(tables, lines, pl.col("kind").is_in(noise))
 
 
 def whole_of(text: object, most: int) -> int | None:

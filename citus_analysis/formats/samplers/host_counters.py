@@ -61,14 +61,11 @@ _REASONS: Final = {
 }
 #: Column of net_samples -> number of the field in /proc/net/dev, from 1, and the factor from its unit.
 _NET_FIELDS: Final = {
-    "receive_kb_s": (1, 1024),
-    "receive_packets_per_s": (2, 1),
-    "receive_errors_per_s": (3, 1),
-    "receive_drops_per_s": (4, 1),
-    "transmit_kb_s": (9, 1024),
-    "transmit_packets_per_s": (10, 1),
-    "transmit_errors_per_s": (11, 1),
-    "transmit_drops_per_s": (12, 1),
+    f"{way}_{what}": (first + place, unit)
+    for way, first in (("receive", 1), ("transmit", 9))
+    for place, (what, unit) in enumerate(
+        (("kb_s", 1024), ("packets_per_s", 1), ("errors_per_s", 1), ("drops_per_s", 1)),
+    )
 }
 _SHARED: Final = ["sample", "sample_time"]
 

@@ -94,26 +94,17 @@ ADDRESS_PATTERN: Final = (
 #: One small pattern per escape. Patterns of text are lazy: they match the shortest text with which the rest fits.
 #: `?` and `#` are inferred fields of which it is not known what they are: a text, and a number.
 _PATTERNS: Final = {
-    "?": _TEXT,
+    **dict.fromkeys("?abdhiLru", _TEXT),
+    **dict.fromkeys("st", rf"{SECOND_PATTERN} {ZONE_PATTERN}"),
     "#": r"-?[0-9]{1,20}",
-    "a": _TEXT,
-    "b": _TEXT,
     "c": r"[0-9a-f]{1,16}\.[0-9a-f]{1,7}",
-    "d": _TEXT,
     "e": r"[0-9A-Z]{5}",
-    "h": _TEXT,
-    "i": _TEXT,
     "l": r"[0-9]{1,18}",
-    "L": _TEXT,
     "m": STAMP_PATTERN,
     "n": r"[0-9]{1,12}\.[0-9]{3}",
     "p": r"[0-9]{1,9}",
     "P": r"[0-9]{0,9}",
     "Q": r"-?[0-9]{0,20}",
-    "r": _TEXT,
-    "s": rf"{SECOND_PATTERN} {ZONE_PATTERN}",
-    "t": rf"{SECOND_PATTERN} {ZONE_PATTERN}",
-    "u": _TEXT,
     "v": r"(?:-?[0-9]{1,9}/[0-9]{1,18})?",
     "x": r"[0-9]{0,18}",
 }
