@@ -190,7 +190,7 @@ def _read(
     rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, split: Fields | None
 ) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
     """Rows of the tables, indexes of the headers that have a place, and `offset` and `reason` of misread rows."""
-    reports = {number: (name, report_of(name.split(" "))) for number, name in enumerate(headers)}
+    reports = {str(number): (name, report_of(name.split(" "))) for number, name in enumerate(headers)}
     read = {number: (name, one) for number, (name, one) in reports.items() if one and one.table in style.tables}
     usable = rows.filter(pl.col("sample").is_not_null() & pl.col("terminated"))
 
@@ -201,4 +201,4 @@ def _read(
         return read_rows(header, with_texts(group, block.data, block.offset), comma=style.comma)
 
     tables, misread = tables_under_headers(usable, read, fields_of, style.sampler)
-    return tables, list(read), misread
+    return tables, [int(number) for number in read], misread
