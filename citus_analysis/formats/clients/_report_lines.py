@@ -202,3 +202,9 @@ MEASURES: Final = {
     **measures_named("Average|Min|Max", "p{}", "50 90 95 99 99.9"),
     "99.9PercentileLatency": "p999_us",
 }
+
+
+def metric_frame(rows: Sequence[tuple[str, str, str | None, float | None]]) -> pl.DataFrame:
+    """Rows of `client_metrics`: section, metric, unit and value."""
+    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
