@@ -98,11 +98,8 @@ _LONGEST_RUN_S: Final = 1e9
 _MAX_SCRIPTS: Final = 128
 #: Names of the throughput, in ascending order of the share of connection time that it includes.
 _THROUGHPUT: Final = (
-    "tps (without initial connection time)",
-    "tps (excluding connections establishing)",
-    "tps (including reconnection times)",
-    "tps (including connections establishing)",
-    "tps",
+    *("tps (without initial connection time)", "tps (excluding connections establishing)"),
+    *("tps (including reconnection times)", "tps (including connections establishing)", "tps"),
 )
 
 
