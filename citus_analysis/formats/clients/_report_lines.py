@@ -12,7 +12,8 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.reading.lines import UNTERMINATED, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, reject_oversized
+from citus_analysis.formats.reading.lines import accounted as counted
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.texts.number_text import readable
 
@@ -72,12 +73,13 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact
     """
     found = kinds_of(lines["text"], kinds)
     return lines.with_columns(found).with_columns(
-        reason=pl.when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(too_long(lines["text"], found, kinds, exact))
-        .then(pl.lit(TOO_LONG))
-        .when(pl.col("kind").is_null())
-        .then(pl.lit(unknown))
+        reason=first_true(
+            {
+                UNTERMINATED: ~pl.col("terminated"),
+                TOO_LONG: too_long(lines["text"], found, kinds, exact),
+                unknown: pl.col("kind").is_null(),
+            }
+        )
     )
 
 
@@ -119,9 +121,7 @@ def accounted(lines: pl.DataFrame, tables: Mapping[str, pl.DataFrame], noise: Se
         tables: the rows.
         noise: kinds of lines without data.
     """
-    good = lines.filter(pl.col("reason").is_null())
-    noise_bytes = int(good.filter(pl.col("kind").is_in(noise))["length"].sum())
-    return Parsed(tables, int(good["length"].sum()) - noise_bytes, noise_bytes, reject_runs(lines))
+    return counted(tables, lines, pl.col("kind").is_in(noise))
 
 
 def whole_of(text: object, most: int) -> int | None:
@@ -202,3 +202,9 @@ MEASURES: Final = {
     **measures_named("Average|Min|Max", "p{}", "50 90 95 99 99.9"),
     "99.9PercentileLatency": "p999_us",
 }
+
+
+def metric_frame(rows: Sequence[tuple[str, str, str | None, float | None]]) -> pl.DataFrame:
+    """Rows of `client_metrics`: section, metric, unit and value."""
+    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")

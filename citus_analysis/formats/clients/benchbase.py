@@ -53,6 +53,7 @@ from citus_analysis.formats.clients._report_lines import (
     contradictions,
     count_of,
     measures_named,
+    metric_frame,
     whole_of,
 )
 from citus_analysis.formats.reading.latency_counts import LatencyCounts
@@ -241,9 +242,7 @@ def _summary(content: Content) -> Parsed:
         *([(_ALL, "Measured Requests", None, requests)] if requests is not None else []),
     ]
     finite = [row for row in rows if math.isfinite(row[3])]
-    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
-    metrics = pl.DataFrame(finite, schema=schema, orient="row")
-    return Parsed({"clients": _client(summary, numbers, requests), "client_metrics": metrics}, len(data))
+    return Parsed({"clients": _client(summary, numbers, requests), "client_metrics": metric_frame(finite)}, len(data))
 
 
 def _client(summary: Mapping[str, object], numbers: Mapping[str, float], requests: float | None) -> pl.DataFrame:

@@ -55,7 +55,7 @@ from citus_analysis.formats.clients._report_lines import (
     whole_of,
 )
 from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
@@ -182,14 +182,8 @@ class _Report:
         judged = lines.with_columns(kinds_of(lines["text"], _KINDS)).with_columns(
             titles=times_seen("title", self._titles), finished=times_seen("finished", self._finished)
         )
-        reason = (
-            pl.when((pl.col("titles") > 1) | (pl.col("finished") > 1))
-            .then(pl.lit(_OTHER_CLIENT))
-            .when(~pl.col("terminated"))
-            .then(pl.lit(UNTERMINATED))
-            .when(pl.col("kind").is_null())
-            .then(pl.lit(_UNKNOWN))
-        )
+        again, cut = (pl.col("titles") > 1) | (pl.col("finished") > 1), ~pl.col("terminated")
+        reason = first_true({_OTHER_CLIENT: again, UNTERMINATED: cut, _UNKNOWN: pl.col("kind").is_null()})
         if judged.height:
             self._titles, self._finished = judged.select("titles", "finished").row(-1)
         return judged.with_columns(reason=reason, ended=pl.col("finished") > 0)

@@ -68,7 +68,7 @@ from citus_analysis.formats.clients._report_lines import (
     pieces_of,
     too_long,
 )
-from citus_analysis.formats.reading.lines import line_frame
+from citus_analysis.formats.reading.lines import first_true, line_frame
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 
@@ -98,11 +98,8 @@ _LONGEST_RUN_S: Final = 1e9
 _MAX_SCRIPTS: Final = 128
 #: Names of the throughput, in ascending order of the share of connection time that it includes.
 _THROUGHPUT: Final = (
-    "tps (without initial connection time)",
-    "tps (excluding connections establishing)",
-    "tps (including reconnection times)",
-    "tps (including connections establishing)",
-    "tps",
+    *("tps (without initial connection time)", "tps (excluding connections establishing)"),
+    *("tps (including reconnection times)", "tps (including connections establishing)", "tps"),
 )
 
 
@@ -190,14 +187,9 @@ class _Report:
         lines = lines.with_columns(kinds_of(lines["text"], KINDS))
         failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | ("error" in self._kinds)
         stray = (pl.col("kind") == CONTINUED) & ~failing
-        reason = (
-            pl.when(self._from_second_run(lines))
-            .then(pl.lit(_OTHER_RUN))
-            .when(too_long(lines["text"], lines["kind"], KINDS, EXACT))
-            .then(pl.lit(TOO_LONG))
-            .when(pl.col("kind").is_null() | stray.fill_null(value=False))
-            .then(pl.lit(_UNKNOWN))
-        )
+        unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
+        long = too_long(lines["text"], lines["kind"], KINDS, EXACT)
+        reason = first_true({_OTHER_RUN: self._from_second_run(lines), TOO_LONG: long, _UNKNOWN: unknown})
         kind = pl.when(reason.is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind")
         return lines.with_columns(reason=reason, kind=kind)
 

@@ -21,14 +21,7 @@ from citus_analysis.formats.sources.content import Content
 _ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 #: Members of zip archives that are documents of an office program, not folders of files.
 _DOCUMENTS: Final = (b"[Content_Types].xml", b"mimetype")
-_COMPRESSIONS: Final = {
-    "none": "tar",
-    "gzip": "tar.gz",
-    "bzip2": "tar.bz2",
-    "zstd": "tar.zst",
-    "xz": "tar.xz",
-    "lz4": "tar.lz4",
-}
+_SUFFIXES: Final = {"none": "", "gzip": ".gz", "bzip2": ".bz2", "zstd": ".zst", "xz": ".xz", "lz4": ".lz4"}
 #: An archive may unpack to this many bytes, and beyond them to this many times its own size.
 _ALWAYS_BYTES: Final = 256 * 2**20
 _TIMES: Final = 250
@@ -49,7 +42,7 @@ def archive_kind(content: Content) -> str | None:
     if content.compression == "none" and content.start.startswith(_ZIP_MAGIC):
         return None if content.start[30:].startswith(_DOCUMENTS) else "zip"
     block = content.start if content.compression == "none" else content.head
-    return _COMPRESSIONS[content.compression] if _begins_tar(block[: tarfile.BLOCKSIZE]) else None
+    return f"tar{_SUFFIXES[content.compression]}" if _begins_tar(block[: tarfile.BLOCKSIZE]) else None
 
 
 def _begins_tar(block: bytes) -> bool:

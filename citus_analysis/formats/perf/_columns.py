@@ -7,7 +7,6 @@ have no ruler; their titles show the separator.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -28,15 +27,12 @@ MOST_SAMPLES: Final = 2**63 - 1
 FACTOR: Final = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 #: Title -> column; other titles are skipped.
-_TITLES: Final[Mapping[str, str]] = {
+_TITLES: Final = {
+    **{title: title.lower().replace(" ", "_") for title in ("Samples", "Command", "Shared Object", "Symbol")},
     "Overhead": "self_percent",
     "Self": "self_percent",
     "Children": "children_percent",
-    "Samples": "samples",
-    "Command": "command",
     "Pid:Command": "pid_command",
-    "Shared Object": "shared_object",
-    "Symbol": "symbol",
     "Parent symbol": "parent",
 }
 _TEXTS: Final = ("command", "shared_object", "symbol", "parent")

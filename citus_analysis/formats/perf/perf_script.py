@@ -65,10 +65,6 @@ _HEADER: Final = (
 _HEADER_MARK: Final = r"[0-9\]:] +[A-Za-z][^ ]*:(?: |$)"
 #: The same for bytes, and less strict: data without a match are not decoded.
 _MAY_BE_MARKED: Final = re.compile(rb"[0-9\]:] +[A-Za-z][^ \n]*:")
-#: What follows the command of a header, in ASCII; texts of other tools, such as server logs, have marks without it.
-_AFTER_COMMAND: Final = re.compile(
-    rb"\s[0-9]{1,9}(?:/[0-9]+)?\s+(?:\[[0-9]+\]\s+)?(?:[0-9]+\.[0-9]+:\s+)?(?:[0-9]{1,15}\s+)?[A-Za-z][^\s:]*:"
-)
 _FRAME: Final = r"^\s*(?P<address>[0-9a-f]+)\s+(?P<symbol>\S.*?)\s+\((?P<object>[^()]*(?:\(deleted\))?)\)$"
 _OFFSET: Final = r"\+0x[0-9a-f]+$"
 _STRAY: Final = "neither a sample nor a frame of perf script"
@@ -87,7 +83,7 @@ class PerfScript(Format):
     def detect(self, name: str, head: bytes) -> float:
         """Detects a first sample: its header, followed by a frame on the same or the next line."""
         first = beginning(head, 2, ("#",))
-        if not _MAY_BE_MARKED.search(first) or (first.isascii() and not _AFTER_COMMAND.search(first)):
+        if not _MAY_BE_MARKED.search(first):
             return 0.0
         lines = _classified(line_frame(first)).filter(~pl.col("noise") | pl.col("is_header")).head(2)
         if not lines.height or not lines["is_header"][0]:

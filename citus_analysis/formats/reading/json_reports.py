@@ -42,26 +42,24 @@ _TAIL: Final = 64
 
 
 class SysstatJson(Format):
-    """A JSON document of a tool of sysstat."""
+    """A JSON document of a tool of sysstat.
+
+    Attributes:
+        of_sadf: only sadf prints the date of a file of sadc.
+        signs: sets of keys, of each of which the document of no other tool has one.
+    """
 
     noise = "the text around the reports"
     options: ClassVar[tuple[Option, ...]] = (TIMEZONE, DATE_ORDER, FIRST_REPORT)
     openings = (SYSSTAT_DOCUMENT,)
+    of_sadf: ClassVar[bool] = False
+    signs: ClassVar[tuple[tuple[bytes, ...], ...]] = ()
 
-
-def is_sysstat_json(head: bytes, *, of_sadf: bool = False) -> bool:
-    """Whether a file begins like the JSON of one of sysstat's tools.
-
-    Args:
-        head: its first bytes.
-        of_sadf: look for sadf, the only tool that prints the date of a file of sadc; otherwise for the other tools.
-
-    Example:
-        >>> is_sysstat_json(b'{"sysstat": {"hosts": [')
-        True
-    """
-    start = head[:_HEAD_BYTES].lstrip()
-    return start.startswith(b"{") and b'"sysstat"' in start and (b'"file-date"' in start) == of_sadf
+    def detect(self, name: str, head: bytes) -> float:
+        """By the beginning of the document, and keys that no other tool writes."""
+        start = head[:_HEAD_BYTES].lstrip()
+        own = start.startswith(b"{") and b'"sysstat"' in start and (b'"file-date"' in start) == self.of_sadf
+        return 0.95 if own and all(any(key in head for key in keys) for keys in self.signs) else 0.0
 
 
 def in_utf8(text: str) -> str:

@@ -10,7 +10,7 @@ Example:
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Final
 
@@ -20,6 +20,8 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import FIRST_REPORT
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import LineBegin
+from citus_analysis.formats.times.sampler_clock import date_order
+from citus_analysis.formats.times.zones import timezone_of
 
 #: A time and a tab that a logging wrapper wrote before each line (pgbench-tools, `ts '%F %.T'`).
 STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)\t"
@@ -38,6 +40,13 @@ def first_report_option(options: Mapping[str, str]) -> bool | None:
     """
     choice = FIRST_REPORT.value(options)
     return None if choice is None else choice == "since_boot"
+
+
+def clock_options(
+    dates: Iterable[str], options: Mapping[str, str], *, decimal_comma: bool = False
+) -> tuple[str, str, bool | None]:
+    """Order of the parts of dates, time zone, and :func:`first_report_option`, stated or as dates and numbers tell."""
+    return date_order(dates, options, decimal_comma=decimal_comma), timezone_of(options), first_report_option(options)
 
 
 def may_be_stamped(data: bytes) -> bool:

@@ -8,13 +8,7 @@ expression that begins with a fixed byte is searched for faster than one that be
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
-
-import polars as pl
-
-_SHORT: Final = 400
 
 
 @dataclass(frozen=True)
@@ -62,19 +56,3 @@ class LineBegin:
     def count(self, head: bytes) -> int:
         """Number of lines of a text that begin with it."""
         return (self._first.match(head) is not None) + sum(1 for _ in self._later.finditer(head))
-
-
-def contains(texts: Sequence[str], pattern: str) -> list[bool]:
-    """Whether each of a few lines contains a match of a pattern, as `polars.Series.str.contains` tells.
-
-    polars starts a query for each comparison, and compiles the pattern again if it compared others meanwhile, which
-    takes a millisecond. Python's regular expressions tell the same of short ASCII texts: both have the same classes of
-    characters there, and no pattern takes long.
-
-    Example:
-        >>> contains(["a1", "b"], r"[0-9]$")
-        [True, False]
-    """
-    if all(len(text) <= _SHORT and text.isascii() for text in texts):
-        return [re.search(pattern, text, re.ASCII) is not None for text in texts]
-    return pl.Series(texts, dtype=pl.String).str.contains(pattern).to_list()

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.deliveries.placed_lines import starts_of
 
 
 def lines_of(data: bytes) -> tuple[Integers, Integers]:
@@ -17,9 +18,7 @@ def lines_of(data: bytes) -> tuple[Integers, Integers]:
         >>> [numbers.tolist() for numbers in lines_of(b"ab\n\nc")]
         [[0, 3, 4], [3, 1, 1]]
     """
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
-    last = [] if not data or data.endswith(b"\n") else [len(data)]
-    bounds = np.concatenate([[0], ends, last]).astype(np.int64)
+    bounds = starts_of(data)
     return bounds[:-1], np.diff(bounds)
 
 

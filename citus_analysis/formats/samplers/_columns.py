@@ -6,7 +6,7 @@ A printed column maps to a schema column and a factor that converts its unit to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -63,14 +63,7 @@ VM: Final = places(
 )
 
 #: Suffixes that `iostat --human` appends to sizes, in kB.
-_HUMAN: Final[Mapping[str, float]] = {
-    "B": 1 / 1024,
-    "k": 1.0,
-    "M": 1024.0,
-    "G": 1024.0**2,
-    "T": 1024.0**3,
-    "P": 1024.0**4,
-}
+_HUMAN: Final = {suffix: 1024.0**power for power, suffix in enumerate("BkMGTP", -1)}
 
 
 #: A line in which a word ends with a suffix of `iostat --human`.
@@ -113,12 +106,8 @@ def with_derived_await(devices: pl.DataFrame) -> pl.DataFrame:
 
     Flush requests are left out, as in sysstat's own combined figure. Without requests the result is null.
     """
-    kinds: Sequence[tuple[str, str]] = (
-        ("reads_per_s", "read_await_ms"),
-        ("writes_per_s", "write_await_ms"),
-        ("discards_per_s", "discard_await_ms"),
-    )
-    present = [(rate, wait) for rate, wait in kinds if rate in devices.columns and wait in devices.columns]
+    pairs = ((f"{kind}s_per_s", f"{kind}_await_ms") for kind in ("read", "write", "discard"))
+    present = [pair for pair in pairs if pair[0] in devices.columns and pair[1] in devices.columns]
     if not present:
         return devices
     requests = pl.sum_horizontal(rate for rate, _ in present)

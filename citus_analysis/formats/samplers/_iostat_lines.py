@@ -11,9 +11,8 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.reading.lines import first_true, line_frame
-from citus_analysis.formats.reading.sampler_lines import first_report_option, is_stamped, split_stamp
-from citus_analysis.formats.times.sampler_clock import DATE, TIME, date_order
-from citus_analysis.formats.times.zones import timezone_of
+from citus_analysis.formats.reading.sampler_lines import clock_options, is_stamped, split_stamp
+from citus_analysis.formats.times.sampler_clock import DATE, TIME
 
 #: Kinds of lines that can begin a sample.
 MARKERS: Final = ("time", "cpu_header", "device_header")
@@ -56,12 +55,7 @@ class Style:
         comma = bool(values.str.contains(r"[0-9],[0-9]").any())
         # A banner's kernel version looks like a date.
         dates = [re.sub(r"^.*\)", "", text) for text in dated]
-        return cls(
-            stamped="stamp" in lines.columns,
-            order=date_order(dates, hints.options, decimal_comma=comma),
-            timezone=timezone_of(hints.options),
-            first_report=first_report_option(hints.options),
-        )
+        return cls("stamp" in lines.columns, *clock_options(dates, hints.options, decimal_comma=comma))
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.reading.sampler_lines import split_columns
+from citus_analysis.schema import TABLES
 
 #: Lines as the kernel writes them, without groups: searching for such a pattern is several times as fast.
 PRESSURE_VALUES: Final = (
@@ -43,3 +44,9 @@ def seconds_passed(series: list[str]) -> pl.Expr:
     """Seconds since the previous sample of the same series; null if no time passed."""
     passed = pl.col("sample_time").diff().over(series).dt.total_microseconds() / US
     return pl.when(passed > 0).then(passed)
+
+
+def fresh_rows(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that are `fresh` in the columns of their table."""
+    fresh = rows.filter("fresh").with_columns(since_boot=pl.lit(value=False))
+    return fresh.select(column for column in TABLES[name].parsed().names() if column in fresh.columns)

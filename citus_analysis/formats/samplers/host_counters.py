@@ -31,13 +31,14 @@ from citus_analysis.formats.reading.sampler_lines import compact_lines, split_co
 from citus_analysis.formats.samplers._pressure_lines import (
     PERCENT_OF_US,
     PRESSURE_VALUES,
+    fresh_rows,
     growth,
     pressure_fields,
     seconds_passed,
 )
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.snapshot_times import time_expr
-from citus_analysis.schema import PRESSURES, TABLES
+from citus_analysis.schema import PRESSURES
 
 _BEGINS: Final = re.compile(rb"^(?:absent: [^\n]*\n)*sampled [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}")
 #: Counters of an interface in /proc/net/dev.
@@ -61,14 +62,11 @@ _REASONS: Final = {
 }
 #: Column of net_samples -> number of the field in /proc/net/dev, from 1, and the factor from its unit.
 _NET_FIELDS: Final = {
-    "receive_kb_s": (1, 1024),
-    "receive_packets_per_s": (2, 1),
-    "receive_errors_per_s": (3, 1),
-    "receive_drops_per_s": (4, 1),
-    "transmit_kb_s": (9, 1024),
-    "transmit_packets_per_s": (10, 1),
-    "transmit_errors_per_s": (11, 1),
-    "transmit_drops_per_s": (12, 1),
+    f"{way}_{what}": (first + place, unit)
+    for way, first in (("receive", 1), ("transmit", 9))
+    for place, (what, unit) in enumerate(
+        (("kb_s", 1024), ("packets_per_s", 1), ("errors_per_s", 1), ("drops_per_s", 1)),
+    )
 }
 _SHARED: Final = ["sample", "sample_time"]
 
@@ -133,13 +131,6 @@ def _of_kind(lines: pl.DataFrame, kind: str) -> pl.DataFrame:
     )
 
 
-def _finished(name: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Fresh rows in the columns of their table."""
-    table = TABLES[name].parsed()
-    fresh = rows.filter("fresh").with_columns(since_boot=pl.lit(value=False))
-    return fresh.select(column for column in table.names() if column in fresh.columns)
-
-
 def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
     series = ["pressure", "scope"]
     rows = _of_kind(lines, "pressure")
@@ -147,7 +138,7 @@ def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
     fields = pressure_fields(parts.field("field_1"))
     rows = rows.drop("text").with_columns(parts.field("field_0").alias("pressure")).hstack(fields)
     stalled = growth("total", series) / seconds_passed(series) * PERCENT_OF_US
-    return _finished("pressure_samples", rows.with_columns(stalled_percent=stalled))
+    return fresh_rows("pressure_samples", rows.with_columns(stalled_percent=stalled))
 
 
 def _net(lines: pl.DataFrame) -> pl.DataFrame:
@@ -158,7 +149,7 @@ def _net(lines: pl.DataFrame) -> pl.DataFrame:
         *_SHARED, "fresh", "byte_offset", interface=pl.col("text").str.extract("^/proc/net/dev: ?(.*):")
     ).hstack(counters.select(**{name: pl.col(str(field - 1)) for name, (field, _) in _NET_FIELDS.items()}))
     rates = {name: growth(name, series) / seconds_passed(series) / unit for name, (_, unit) in _NET_FIELDS.items()}
-    return _finished("net_samples", rows.with_columns(**rates))
+    return fresh_rows("net_samples", rows.with_columns(**rates))
 
 
 def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
@@ -179,7 +170,7 @@ def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
     )
     rows = rows.with_columns(throttled=pl.coalesce("throttled_usec", pl.col("throttled_time") / 1000))
     series = ["control_group"]
-    return _finished(
+    return fresh_rows(
         "throttle_samples",
         rows.with_columns(
             used_percent=growth("usage_usec", series) / seconds_passed(series) * PERCENT_OF_US,

@@ -21,12 +21,11 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, in_utf8, is_sysstat_json, read_reports
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, in_utf8, read_reports
+from citus_analysis.formats.reading.sampler_lines import clock_options
 from citus_analysis.formats.samplers._columns import CPU, DEVICE, Places, with_derived_await
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.times.sampler_clock import date_order, parse_times
-from citus_analysis.formats.times.zones import timezone_of
+from citus_analysis.formats.times.sampler_clock import parse_times
 
 _DATES: Final = re.compile(r'"(?:date|timestamp)"\s*:\s*"([^"]*)"')
 
@@ -37,19 +36,12 @@ class IostatJson(SysstatJson):
     name: ClassVar[str] = "iostat_json"
     version: ClassVar[int] = 3
     tables = ("cpu_samples", "device_samples")
-
-    def detect(self, name: str, head: bytes) -> float:
-        """Detects the keys that only iostat writes under `sysstat` (mpstat and sadf write others)."""
-        if not is_sysstat_json(head):
-            return 0.0
-        return 0.95 if b'"avg-cpu"' in head or b'"disk_device"' in head else 0.0
+    signs = ((b'"avg-cpu"', b'"disk_device"'),)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in order; the text from a report that cannot be decoded is rejected."""
         dates = _DATES.findall(content.head.decode("latin-1"))
-        order = date_order(dates, hints.options)
-        zone = timezone_of(hints.options)
-        first_report = first_report_option(hints.options)
+        order, zone, first_report = clock_options(dates, hints.options)
         yield from read_reports(content, first_report, lambda reports: _tables(reports, order, zone))
 
 

@@ -47,13 +47,14 @@ from citus_analysis.formats.samplers._dump_times import TIME, times_of
 from citus_analysis.formats.samplers._pressure_lines import (
     PERCENT_OF_US,
     PRESSURE_VALUES,
+    fresh_rows,
     growth,
     pressure_fields,
     seconds_passed,
 )
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
-from citus_analysis.schema import PRESSURES, TABLES
+from citus_analysis.schema import PRESSURES
 
 _WORDS: Final = "|".join(PRESSURES)
 #: What follows the name of a file and a time, if they stand before the values; these texts are cheap to search for.
@@ -68,7 +69,6 @@ _FIRST_LINES: Final = 8
 _PLACES: Final = {name: place for place, name in enumerate(sorted(PRESSURES))}
 _UNNAMED: Final = ("cpu", "io", "memory")
 _LAST_PLACE: Final = 2 * len(PRESSURES)
-_TABLE: Final = TABLES["pressure_samples"].parsed()
 _SERIES: Final = ("pressure", "scope")
 _KEPT: Final = ("sample", "sample_time", *_SERIES, "total")
 
@@ -233,10 +233,8 @@ def _with_growth(rows: pl.DataFrame, before: pl.DataFrame | None) -> tuple[pl.Da
         fresh if before is None else pl.concat([before.with_columns(fresh=pl.lit(value=False)), fresh], how="diagonal")
     )
     stalled = growth("total", list(_SERIES)) / seconds_passed(list(_SERIES)) * PERCENT_OF_US
-    found = whole.with_columns(stalled_percent=stalled).filter("fresh").with_columns(since_boot=pl.lit(value=False))
-    return found.select(name for name in _TABLE.names() if name in found.columns), whole.select(_KEPT).unique(
-        _SERIES, keep="last", maintain_order=True
-    )
+    newest = whole.select(_KEPT).unique(_SERIES, keep="last", maintain_order=True)
+    return fresh_rows("pressure_samples", whole.with_columns(stalled_percent=stalled)), newest
 
 
 FORMAT: Final = Pressure()

@@ -47,7 +47,6 @@ from citus_analysis.formats.reading.lines import (
     with_reasons,
 )
 from citus_analysis.formats.reading.sampler_lines import compact_lines, is_stamped, may_be_stamped, split_stamp
-from citus_analysis.formats.reading.signs import contains
 from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
 from citus_analysis.formats.sources.content import Block, Content
 
@@ -92,7 +91,7 @@ class Vmstat(Format):
         whole = may_be_stamped(head) or _CLOCKED.search(head) is not None
         lines = _lines(head, 0, stamped=None) if whole else compact_lines(beginning(head, 2))
         first = [text for text in lines["text"] if text and not text.startswith("#")][:2]
-        return 0.95 if any(contains(first, _HEADER)) else 0.0
+        return 0.95 if pl.Series(first, dtype=pl.String).str.contains(_HEADER).any() else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in order.

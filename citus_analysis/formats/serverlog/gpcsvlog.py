@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from citus_analysis.formats.serverlog.pgcsvlog import FIELD, ROW_END, SAID, SEVERITY_FIELD, PgCsvLog, RowHeads
-from citus_analysis.formats.serverlog.pglog._prefix import STAMP_PATTERN
+from citus_analysis.formats.serverlog.pgcsvlog import FIELD, ROW_END, SAID, SEVERITY_FIELD, PgCsvLog
+from citus_analysis.formats.serverlog.pglog._prefix import STAMP_PATTERN, RowHeads
 
 #: PostgreSQL prints milliseconds, Greenplum microseconds.
 _STAMP: Final = STAMP_PATTERN.replace("{3}", "{3,6}")

@@ -22,7 +22,7 @@ from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.api.redacted_columns import redact_expr
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized, reject_runs
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, line_frame, reject_oversized, reject_runs
 from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.serverlog.pglog._times import parse_clock, to_utc
 from citus_analysis.formats.sources.content import Block, Content
@@ -94,12 +94,9 @@ def _piece(block: Block, local: LocalTime, samples: int) -> Parsed:
     empty = lines["text"] == ""
     heads = heads.with_columns(clock=parse_clock(pl.col("m")))
     lines = lines.with_columns(
-        reason=pl.when(empty)
-        .then(None)
-        .when(~pl.col("terminated"))
-        .then(pl.lit(UNTERMINATED))
-        .when(heads["clock"].is_null())
-        .then(pl.lit("not a line of PgBouncer's log"))
+        reason=pl.when(~empty).then(
+            first_true({UNTERMINATED: ~pl.col("terminated"), "not a line of PgBouncer's log": heads["clock"].is_null()})
+        )
     )
     good = lines["reason"].is_null() & ~empty
     kept = lines.filter(good).hstack(heads.filter(good))
@@ -139,10 +136,7 @@ def _events(lines: pl.DataFrame) -> pl.DataFrame:
         port=pl.col("port").cast(pl.Int32, strict=False),
         age_s=pl.col("said").str.extract(_AGE).cast(pl.Float64),
         message=redact_expr(said).str.head(_LONGEST),
-        event=pl.coalesce(
-            *(pl.when(case).then(pl.lit(event)) for event, case in cases.items()),
-            pl.lit("other"),
-        ),
+        event=first_true(cases).fill_null("other"),
     )
 
 

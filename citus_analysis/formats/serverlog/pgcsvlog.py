@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
@@ -31,7 +31,7 @@ from citus_analysis.formats.serverlog._details import DETAILS, with_details
 from citus_analysis.formats.serverlog.pglog._chunks import chunks
 from citus_analysis.formats.serverlog.pglog._ordered_tables import ChunkTables, tables_of_chunk
 from citus_analysis.formats.serverlog.pglog._plans import said_in_csv
-from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads
+from citus_analysis.formats.serverlog.pglog._prefix import SEVERITY_WORDS, STAMP_PATTERN, Heads, RowHeads
 from citus_analysis.formats.serverlog.pglog._records import RECORD, Chunk
 from citus_analysis.formats.serverlog.pglog._scan import find_openers, prefix_columns, record_texts, scan_with
 from citus_analysis.formats.serverlog.pglog._stretches import ServerLog
@@ -57,30 +57,6 @@ _TRANSACTION: Final = r'"?(?:-?[0-9]{1,9}/[0-9]{1,18})?"?'
 _SAID_FIELDS: Final = (
     *("state", "said", "detail", "hint", "internal_query", "internal_position", "context", "statement", "position"),
 )
-
-
-@dataclass(frozen=True)
-class RowHeads:
-    """The beginning of a row: its columns up to the severity.
-
-    Attributes:
-        pattern: regular expression of it.
-        language: of the severities beside the English ones; empty: none.
-    """
-
-    #: A line may be any part of a row: damaged rows are detected when rows are read.
-    continuation_pattern: ClassVar[str | None] = None
-    stray_pattern: ClassVar[str | None] = None
-    timed: ClassVar[bool] = False
-    pattern: str
-    language: str = ""
-
-    def in_language(self, language: str) -> RowHeads:
-        """The same with the severities of a language; empty: English."""
-        if not language:
-            return self
-        english, known = ("|".join(map(re.escape, words)) for words in (SEVERITY_WORDS, severities_in(language)))
-        return RowHeads(self.pattern.replace(f"(?P<severity>{english})", f"(?P<severity>{known})"), language)
 
 
 SEVERITY_FIELD: Final = rf'"?(?P<severity>{"|".join(SEVERITY_WORDS)})[1-5]?"?,'
@@ -120,11 +96,11 @@ class PgCsvLog(ServerLog):
 
     def detect(self, name: str, head: bytes) -> float:
         """High if a line begins like a csvlog row."""
-        return 0.97 if _has_rows(head, self.rows.in_language(_language(head))) else 0.0
+        return 0.97 if _has_rows(head, _rows_of(self.rows, head)) else 0.0
 
     def heads(self, content: Content, hints: Hints) -> Heads:
         """The beginning of a row."""
-        return self.rows.in_language(_language(content.head))
+        return _rows_of(self.rows, content.head)
 
     def is_cuttable(self, content: Content, hints: Hints) -> bool:
         """Not in another language than English: only the beginning of the log may tell it."""
@@ -137,7 +113,7 @@ class PgCsvLog(ServerLog):
             FormatError: no line at the beginning is a csvlog row.
             UsageError: the option `timezone` is not a time zone.
         """
-        rows = self.rows.in_language(_language(content.head))
+        rows = _rows_of(self.rows, content.head)
         if content.head.strip() and not _has_rows(content.head, rows):
             raise FormatError(
                 "no line begins like a csvlog row", path=content.path, place="line 1", way_out="pass --format pglog"
@@ -161,6 +137,15 @@ class PgCsvLog(ServerLog):
             if scan_with(Chunk(0, head), rows, partial(_frame, tail_pattern=tail, language=rows.language)).parsed_bytes:
                 return tail, form
         return self.tails[-1]
+
+
+def _rows_of(rows: RowHeads, head: bytes) -> RowHeads:
+    """The rows with the severities of the language of a log's head."""
+    language = _language(head)
+    if not language:
+        return rows
+    english, known = ("|".join(map(re.escape, words)) for words in (SEVERITY_WORDS, severities_in(language)))
+    return RowHeads(rows.pattern.replace(f"(?P<severity>{english})", f"(?P<severity>{known})"), language)
 
 
 def _language(head: bytes) -> str:

@@ -11,11 +11,17 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 if TYPE_CHECKING:
+    import bz2
+    import lzma
+
     import zstandard
     from isal import isal_zlib
+    from lz4.frame import LZ4FrameDecompressor
+
+    Decompressor: TypeAlias = bz2.BZ2Decompressor | lzma.LZMADecompressor | LZ4FrameDecompressor
 
 #: Compressed bytes that are read at once.
 _READ_BYTES: Final = 256 * 2**10
@@ -196,25 +202,6 @@ class ZstdStream(PackedStream):
         self._fed += len(fed) - len(self._frame.unused_data)
         self._frame = None if self._frame.eof else self._frame
         return data
-
-
-class Decompressor(Protocol):
-    """What the modules `bz2`, `lzma` and `lz4.frame` call a decompressor: it reads one stream of a file."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the end of the stream was reached."""
-
-    @property
-    def unused_data(self) -> bytes | None:
-        """Bytes after the end of the stream."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether no more can be produced of the bytes fed so far."""
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        """The next bytes, at most `max_length`."""
 
 
 class FramedStream(PackedStream):

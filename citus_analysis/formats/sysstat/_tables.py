@@ -8,7 +8,7 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -134,7 +134,7 @@ def _processes(fields: pl.DataFrame) -> pl.DataFrame:
 
 def tables_under_headers(
     rows: pl.DataFrame,
-    headers: Mapping[Any, tuple[str, Report]],
+    headers: Mapping[str, tuple[str, Report]],
     read: Callable[[str, pl.DataFrame], pl.DataFrame],
     sampler: str,
 ) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
@@ -142,15 +142,15 @@ def tables_under_headers(
 
     Args:
         rows: rows with the key of their `header`.
-        headers: text and report of each key; rows under others are left out.
+        headers: text and report of each key, as text; rows under others are left out.
         read: reads the fields of rows under a header.
         sampler: the tool.
     """
     found: dict[str, list[pl.DataFrame]] = {}
     reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
     for (key,), group in rows.group_by("header", maintain_order=True):
-        if key in headers:
-            header, report = headers[key]
+        if str(key) in headers:
+            header, report = headers[str(key)]
             fields = read(header, group)
             reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
             for table, some in rows_of(readable(fields), report, sampler).items():

@@ -104,22 +104,18 @@ class SysstatText(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the text, in pieces of whole lines."""
-        yield from _parse_text(content, hints, self.name, self.tables)
-
-
-def _parse_text(content: Content, hints: Hints, sampler: str, tables: tuple[str, ...]) -> Iterator[Parsed]:
-    head = classified(content.head)
-    comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
-    style = _Style(
-        sampler=sampler,
-        order=date_order(banner_dates(head), hints.options, decimal_comma=comma),
-        timezone=timezone_of(hints.options),
-        comma=comma,
-        # sar prints intervals only.
-        first_report=None if sampler == "sar" else first_report_option(hints.options),
-        tables=tables,
-    )
-    yield from parse_each(chunks(content), partial(_parse_block, style), None)
+        head = classified(content.head)
+        comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
+        style = _Style(
+            sampler=self.name,
+            order=date_order(banner_dates(head), hints.options, decimal_comma=comma),
+            timezone=timezone_of(hints.options),
+            comma=comma,
+            # sar prints intervals only.
+            first_report=None if self.name == "sar" else first_report_option(hints.options),
+            tables=self.tables,
+        )
+        yield from parse_each(chunks(content), partial(_parse_block, style), None)
 
 
 def _parse_block(style: _Style, block: Block, state: _State | None) -> tuple[Parsed, _State]:
@@ -190,7 +186,7 @@ def _read(
     rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, split: Fields | None
 ) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
     """Rows of the tables, indexes of the headers that have a place, and `offset` and `reason` of misread rows."""
-    reports = {number: (name, report_of(name.split(" "))) for number, name in enumerate(headers)}
+    reports = {str(number): (name, report_of(name.split(" "))) for number, name in enumerate(headers)}
     read = {number: (name, one) for number, (name, one) in reports.items() if one and one.table in style.tables}
     usable = rows.filter(pl.col("sample").is_not_null() & pl.col("terminated"))
 
@@ -201,4 +197,4 @@ def _read(
         return read_rows(header, with_texts(group, block.data, block.offset), comma=style.comma)
 
     tables, misread = tables_under_headers(usable, read, fields_of, style.sampler)
-    return tables, list(read), misread
+    return tables, [int(number) for number in read], misread

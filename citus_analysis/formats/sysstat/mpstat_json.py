@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.reading.json_reports import SysstatJson, is_sysstat_json, read_reports
+from citus_analysis.formats.reading.json_reports import SysstatJson, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import tables_of
@@ -26,12 +26,7 @@ class MpstatJson(SysstatJson):
     name: ClassVar[str] = "mpstat_json"
     version: ClassVar[int] = 2
     tables = ("cpu_samples", "core_samples", "vm_samples")
-
-    def detect(self, name: str, head: bytes) -> float:
-        """By the keys under `sysstat` that neither iostat nor sadf writes there."""
-        if not is_sysstat_json(head):
-            return 0.0
-        return 0.95 if any(key in head for key in _KEYS) else 0.0
+    signs = (_KEYS,)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in the order of the file."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
-from citus_analysis.formats.reading.json_reports import SysstatJson, in_utf8, is_sysstat_json, read_reports
+from citus_analysis.formats.reading.json_reports import SysstatJson, in_utf8, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
 from citus_analysis.formats.sysstat._json._reports import Moment
@@ -42,13 +42,7 @@ class PidstatJson(SysstatJson):
     name: ClassVar[str] = "pidstat_json"
     version: ClassVar[int] = 2
     tables = ("process_samples",)
-
-    def detect(self, name: str, head: bytes) -> float:
-        """By the keys under `sysstat` that no other tool writes there."""
-        if not is_sysstat_json(head):
-            return 0.0
-        of_processes = b'"PID": "' in head or b'"TGID": "' in head
-        return 0.95 if of_processes and any(sign in head for sign in _SIGNS) else 0.0
+    signs = ((b'"PID": "', b'"TGID": "'), _SIGNS)
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Reports in the order of the file."""

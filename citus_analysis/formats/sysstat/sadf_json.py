@@ -14,7 +14,7 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE
-from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, is_sysstat_json, read_reports
+from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
 from citus_analysis.formats.times.sampler_clock import parse_times
@@ -29,10 +29,7 @@ class SadfJson(SysstatJson):
     tables = ("cpu_samples", "core_samples", "device_samples", "vm_samples", "net_samples", "pressure_samples")
     noise = "the text around the samples"
     options = (TIMEZONE,)
-
-    def detect(self, name: str, head: bytes) -> float:
-        """By the date of sadc's file, which only sadf writes."""
-        return 0.95 if is_sysstat_json(head, of_sadf=True) else 0.0
+    of_sadf = True
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Samples in the order of the file."""

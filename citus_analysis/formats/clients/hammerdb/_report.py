@@ -11,7 +11,7 @@ import polars as pl
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, NUMBER, accounted, count_of, judged
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, NUMBER, accounted, count_of, judged, metric_frame
 from citus_analysis.formats.clients.hammerdb._lines import (
     FAILED_USER,
     KINDS,
@@ -29,7 +29,6 @@ from citus_analysis.operations import OVERALL
 _MS_PER_MIN: Final = 60_000
 _S_PER_MIN: Final = 60
 _MS_PER_S: Final = 1_000
-_METRIC_SCHEMA: Final = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
 #: A name begins where no letter or digit precedes it: a search from each of thousands of digits would take seconds.
 _VALUE: Final = re.compile(rf"(?<![A-Z0-9])([A-Z0-9]+): ({NUMBER})(?:ms|%)?")
 _RAMP_UP: Final = "Beginning rampup time of"
@@ -118,7 +117,7 @@ class Facts:
 
 def metrics_of(facts: Facts, timings: Timings) -> pl.DataFrame:
     """The table `client_metrics` (as parsed)."""
-    return pl.DataFrame([*facts.rows(), *timings.rows(facts.users)], schema=_METRIC_SCHEMA, orient="row")
+    return metric_frame([*facts.rows(), *timings.rows(facts.users)])
 
 
 def counted(points: pl.DataFrame, timezone: str) -> pl.DataFrame:

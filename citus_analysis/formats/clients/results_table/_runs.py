@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import FormatError
+from citus_analysis.formats.clients._report_lines import metric_frame
 from citus_analysis.formats.clients.results_table._columns import Named
 from citus_analysis.formats.clients.results_table._roles import Roles, repetitions
 from citus_analysis.operations import OVERALL
@@ -48,11 +49,10 @@ def tables_of(roles: Roles) -> tuple[dict[str, pl.DataFrame], list[int]]:
     metrics = [list(row) for row in zip(*_metric_columns(roles), strict=True)]
     counts = [sum(value is not None for *_, value in row) for row in metrics]
     rows = [one for row in metrics for one in row if one[-1] is not None]
-    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
     return {
         "stated_runs": _stated(roles),
         "clients": _clients(roles),
-        "client_metrics": pl.DataFrame(rows, schema=schema, orient="row"),
+        "client_metrics": metric_frame(rows),
     }, counts
 
 

@@ -54,15 +54,8 @@ _SIGNS: Final = Signs(
         re.MULTILINE,
     ),
     (
-        b"YCSB Client ",
-        b"[OVERALL],",
-        b"], Operations, ",
-        b"], AverageLatency(us), ",
-        b"], Return=",
-        b" operations; ",
-        b" latency raw data: op, timestamp(ms), latency(us)",
-        b'"metric"',
-        b".ycsb.",
+        *(b"YCSB Client ", b"[OVERALL],", b"], Operations, ", b"], AverageLatency(us), ", b"], Return="),
+        *(b" operations; ", b" latency raw data: op, timestamp(ms), latency(us)", b'"metric"', b".ycsb."),
     ),
 )
 #: The launcher's line before the client's own; it may also come late, on standard error.
@@ -79,14 +72,7 @@ class Ycsb(Format):
 
     name: ClassVar[str] = "ycsb"
     version: ClassVar[int] = 6
-    tables = (
-        "clients",
-        "client_metrics",
-        "client_series",
-        "client_histogram",
-        "client_latencies",
-        "client_errors",
-    )
+    tables = ("clients", "client_metrics", "client_series", "client_histogram", "client_latencies", "client_errors")
     noise = (
         "blank lines, `Loading workload...`, `Starting test.`, `Adding shard node URL`, `Using shards`, "
         "`DBWrapper: report latency ...`, announcements of stops, headings of raw data, and messages of the bindings' "

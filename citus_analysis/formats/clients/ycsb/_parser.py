@@ -15,7 +15,7 @@ from citus_analysis.formats.clients.ycsb._client import TOTALS, Client
 from citus_analysis.formats.clients.ycsb._json import json_values
 from citus_analysis.formats.clients.ycsb._lines import ONCE, TELLING, classified_lines, telling_lines
 from citus_analysis.formats.clients.ycsb._raw import latency_rows, raw_fields, uniform_fields
-from citus_analysis.formats.reading.lines import reject_runs
+from citus_analysis.formats.reading.lines import first_true, reject_runs
 from citus_analysis.formats.sources.content import Block
 
 #: Kinds of lines that become rows.
@@ -89,12 +89,8 @@ class Parser:
         # The label (-l) directly precedes the time of each status line.
         label = pl.col("glued") & (pl.col("text") == pl.lit(self.client.label, pl.String))
         unknown = pl.col("kind").is_null() & ~label.fill_null(value=False)
-        reason = (
-            pl.when(pl.lit(value=False) if foreign is None else pl.col("offset") >= foreign)
-            .then(pl.lit(_OTHER_CLIENT))
-            .when(unknown | stray.fill_null(value=False))
-            .then(pl.lit(_UNKNOWN))
-        )
+        again = pl.lit(value=False) if foreign is None else pl.col("offset") >= foreign
+        reason = first_true({_OTHER_CLIENT: again, _UNKNOWN: unknown | stray.fill_null(value=False)})
         judged = lines.with_columns(reason=reason)
         return judged.with_columns(
             kind=pl.when(pl.col("reason").is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind").fill_null("label")

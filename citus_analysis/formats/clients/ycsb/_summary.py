@@ -17,6 +17,7 @@ import polars as pl
 
 from citus_analysis.formats.api.redacted_columns import redact_series
 from citus_analysis.formats.clients.ycsb._lines import SUMMARY
+from citus_analysis.formats.reading.lines import first_true
 from citus_analysis.operations import INTENDED
 from citus_analysis.units import US_PER_MS
 
@@ -74,19 +75,10 @@ def with_kinds(points: pl.DataFrame, with_percentiles: set[str]) -> pl.DataFrame
     width = _hdr_width(highest)
     percentiles = pl.col("section").is_in(list(with_percentiles))
     overflow = pl.col("name").str.starts_with(">")
-    kind = (
-        pl.when(~percentiles & ~overflow)
-        .then(pl.lit("timeseries"))
-        .when(~is_count)
-        .then(None)
-        .when(overflow)
-        .then(pl.lit("histogram"))
-        .when(~pl.col("value").str.contains(".", literal=True))
-        .then(pl.lit("histogram"))
-        .when((highest + 1) % width == 0)
-        .then(pl.lit("hdrhistogram"))
-    )
-    return points.with_columns(kind=kind)
+    whole = overflow | ~pl.col("value").str.contains(".", literal=True)
+    bucket = first_true({"histogram": whole, "hdrhistogram": (highest + 1) % width == 0})
+    timed = pl.when(~percentiles & ~overflow).then(pl.lit("timeseries"))
+    return points.with_columns(kind=timed.when(is_count).then(bucket))
 
 
 def _hdr_width(value: pl.Expr) -> pl.Expr:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final, Protocol
+from typing import ClassVar, Final, TypeAlias
 
 from citus_analysis.errors import UsageError
 from citus_analysis.schema import SEVERITIES
@@ -94,26 +94,17 @@ ADDRESS_PATTERN: Final = (
 #: One small pattern per escape. Patterns of text are lazy: they match the shortest text with which the rest fits.
 #: `?` and `#` are inferred fields of which it is not known what they are: a text, and a number.
 _PATTERNS: Final = {
-    "?": _TEXT,
+    **dict.fromkeys("?abdhiLru", _TEXT),
+    **dict.fromkeys("st", rf"{SECOND_PATTERN} {ZONE_PATTERN}"),
     "#": r"-?[0-9]{1,20}",
-    "a": _TEXT,
-    "b": _TEXT,
     "c": r"[0-9a-f]{1,16}\.[0-9a-f]{1,7}",
-    "d": _TEXT,
     "e": r"[0-9A-Z]{5}",
-    "h": _TEXT,
-    "i": _TEXT,
     "l": r"[0-9]{1,18}",
-    "L": _TEXT,
     "m": STAMP_PATTERN,
     "n": r"[0-9]{1,12}\.[0-9]{3}",
     "p": r"[0-9]{1,9}",
     "P": r"[0-9]{0,9}",
     "Q": r"-?[0-9]{0,20}",
-    "r": _TEXT,
-    "s": rf"{SECOND_PATTERN} {ZONE_PATTERN}",
-    "t": rf"{SECOND_PATTERN} {ZONE_PATTERN}",
-    "u": _TEXT,
     "v": r"(?:-?[0-9]{1,9}/[0-9]{1,18})?",
     "x": r"[0-9]{0,18}",
 }
@@ -159,24 +150,21 @@ SYSLOG_HEADER: Final = rf"^(?P<head>{_SYSLOG})"
 _SYSLOG_CONTINUATION: Final = rf"^{_SYSLOG_SENDER}[0-9]+{_SYSLOG_END}\[[0-9]+(?:-[0-9]+)?\] "
 
 
-class Heads(Protocol):
-    """Patterns of the beginning of records."""
+@dataclass(frozen=True)
+class RowHeads:
+    """The beginning of a row of csvlog: its columns up to the severity, with what a :class:`Prefix` says of lines.
 
-    @property
-    def pattern(self) -> str:
-        """Regular expression of a record's beginning, with the groups `head`, the whole, and `severity`."""
+    Attributes:
+        pattern: regular expression of it.
+        language: of the severities beside the English ones; empty: none.
+    """
 
-    @property
-    def continuation_pattern(self) -> str | None:
-        """Regular expression of lines that may continue a record; None if all lines may."""
-
-    @property
-    def stray_pattern(self) -> str | None:
-        """Regular expression of exceptions among these lines, which continue no record; None without exceptions."""
-
-    @property
-    def timed(self) -> bool:
-        """Whether records begin with a time, which hardly any other text resembles."""
+    #: A line may be any part of a row: damaged rows are detected when rows are read.
+    continuation_pattern: ClassVar[str | None] = None
+    stray_pattern: ClassVar[str | None] = None
+    timed: ClassVar[bool] = False
+    pattern: str
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -277,7 +265,7 @@ class Prefix:
 
     @cached_property
     def pattern(self) -> str:
-        """Regular expression of a record's beginning up to its text: prefix, severity, colon and spaces."""
+        """Regular expression of a record's beginning, with the groups `head`, the whole, and `severity`."""
         return self._pattern(greedy=False)
 
     @cached_property
@@ -312,6 +300,9 @@ class Prefix:
         always, optional = pieces[:always_count], pieces[always_count:]
         tail = f"(?:{''.join(optional)})?" if optional else ""
         return f"^(?P<head>{''.join(always)}{tail}{SEVERITY_PATTERN})"
+
+
+Heads: TypeAlias = Prefix | RowHeads
 
 
 @lru_cache(maxsize=256)

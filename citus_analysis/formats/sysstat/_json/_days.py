@@ -11,12 +11,11 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.reading.json_reports import JsonReport
-from citus_analysis.formats.reading.sampler_lines import first_report_option
+from citus_analysis.formats.reading.sampler_lines import clock_options
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._reports import Moment
-from citus_analysis.formats.times.sampler_clock import date_order, parse_times
+from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.snapshot_times import in_utc
-from citus_analysis.formats.times.zones import timezone_of
 
 _DATE: Final = re.compile(r'"date"\s*:\s*"([^"]*)"')
 _SET_BACK: Final = timedelta(hours=2)
@@ -37,12 +36,7 @@ class JsonDays:
     def of(cls, content: Content, hints: Hints) -> Self:
         """From the date at the beginning of a file and the options."""
         dates = _DATE.findall(content.head.decode("latin-1"))
-        return cls(
-            dates[0] if dates else "",
-            date_order(dates, hints.options),
-            timezone_of(hints.options),
-            first_report_option(hints.options),
-        )
+        return cls(dates[0] if dates else "", *clock_options(dates, hints.options))
 
     def moments(self, reports: list[JsonReport]) -> list[Moment]:
         """The reports of a block with their times."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.core.array_types import Bools, Floats, Integers
+from citus_analysis.formats.deliveries.placed_lines import starts_of
 from citus_analysis.formats.reading.text_fields import CLOCK, NUMBER, Fields, read_fields
 from citus_analysis.formats.sysstat._lines import KINDS, TIME, classified
 
@@ -40,8 +41,7 @@ def split_lines(data: bytes, offset: int) -> tuple[pl.DataFrame, Fields | None]:
     fields = read_fields(data)
     if fields is None:
         return _as_texts(classified(data, offset)), None
-    bounds = np.append(0, np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1)
-    bounds = bounds if bounds[-1] == len(data) else np.append(bounds, len(data))
+    bounds = starts_of(data)
     lines = pl.DataFrame({"offset": bounds[:-1] + offset, "length": np.diff(bounds)})
     lines = lines.with_columns(terminated=np.arange(lines.height) < data.count(b"\n"))
     timed, plain, seconds, first = _plain(fields)

@@ -6,13 +6,13 @@ found. Everything is a polars expression over the text column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from citus_analysis.core.arrow_arrays import text_array
+from citus_analysis.formats.reading.lines import first_true
 from citus_analysis.formats.serverlog._details import DETAIL_SEVERITIES
 from citus_analysis.formats.serverlog.pglog._messages import MESSAGE_SCAN, redacted
 from citus_analysis.formats.serverlog.pglog.compiled.byte_views import cut_to_characters, string_views
@@ -233,11 +233,7 @@ def _kind(word: pl.Expr) -> pl.Expr:
         "lock_wait": pl.col("lock_us").is_not_null(),
         **{kind: (severity == "LOG") & _begins(*beginnings) for kind, beginnings in _BEGINNINGS.items()},
     }
-    return pl.coalesce(_first_of(cases), word, _first_of(cases_without_phase), pl.lit("other"))
-
-
-def _first_of(cases: Mapping[str, pl.Expr]) -> pl.Expr:
-    return pl.coalesce(pl.when(case).then(pl.lit(kind)) for kind, case in cases.items())
+    return pl.coalesce(first_true(cases), word, first_true(cases_without_phase), pl.lit("other"))
 
 
 def _of_local_execution() -> pl.Expr:
