@@ -16,6 +16,7 @@ from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.estimate._student import t_quantile, t_tail
 from citus_analysis.stats.estimate.intervals import moments, welch_error
+from citus_analysis.units import US_PER_S
 
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed
@@ -27,6 +28,7 @@ MEASURE_WORDS: Final = {
     "cpu_iowait_percent": ("CPU time idle while a disk was awaited", "%"),
     "cpu_steal_percent": ("stolen CPU time", "%"),
     "group_used_percent": ("CPU time used by the node's control group", "%"),
+    "cpu_us_per_operation": ("CPU time that the node's control group used for an operation", "µs"),
     "group_throttled_percent": ("time in which the kernel throttled the node", "%"),
     "runnable": ("processes that ran or waited for a CPU", ""),
     "blocked": ("processes that waited for a disk", ""),
@@ -200,8 +202,10 @@ def _machines(read: _Tables) -> Iterator[pl.DataFrame]:
     yield from _long(read.inside("cpu_samples"), {"cpu_busy_percent": busy_percent().mean(), **shares})
     of_vm = ("runnable", "blocked", "context_switches_per_s")
     yield from _long(read.inside("vm_samples"), {name: pl.col(name).mean() for name in of_vm})
+    used_us = pl.col("used_percent").mean() / 100 * pl.col("minutes").first() * 60 * US_PER_S
     held = {f"group_{name}": pl.col(name).mean() for name in ("used_percent", "throttled_percent")}
-    yield from _long(_held(read), held)
+    of_groups = _held(read).join(read.minutes, on=_RUN, how="left", maintain_order="left")
+    yield from _long(of_groups, held | {"cpu_us_per_operation": used_us / pl.col("operations_done").first()})
     pressure = read.inside("pressure_samples", "pressure", "scope").filter(pl.col("scope").cast(pl.String) == "some")
     for kind in ("cpu", "io", "memory"):
         mine = pressure.filter(pl.col("pressure").cast(pl.String) == kind)
@@ -218,7 +222,8 @@ def _held(read: _Tables) -> pl.DataFrame:
     """Samples of the nodes' control groups; where a host has those of several nodes, their names stand for nodes."""
     held = read.inside("throttle_samples", "control_group").filter(~pl.col("control_group").str.contains("client"))
     several = pl.col("control_group").n_unique().over(_NODE) > 1
-    name = pl.col("control_group").str.extract(r"([^/]+)/[^/]*$").str.strip_prefix("postgres-")
+    folder = pl.col("control_group").str.extract(r"([^/]+)/[^/]*$")
+    name = pl.coalesce(folder.str.extract(r"(\d+)$"), folder)
     return held.with_columns(node=pl.when(several).then(name).otherwise("node"))
 
 
