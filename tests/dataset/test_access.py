@@ -85,7 +85,7 @@ def test_what_it_says_of_itself(dataset: Dataset, tmp_path: Path) -> None:
 def test_folders_that_are_no_dataset(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"is not a dataset \(make one: citus-analysis ingest SRC --out DIR\)"):
         open_dataset(tmp_path)
-    with pytest.raises(DatasetError, match="is not a dataset"):
+    with pytest.raises(DatasetError, match="nowhere: does not exist"):
         open_dataset(tmp_path / "nowhere")
 
 

@@ -57,6 +57,19 @@ def plant(root: Path) -> Path:
     return root
 
 
+def plant_collections(root: Path) -> Path:
+    """Write documents of public collections; beside outputs of load generators they would not be read."""
+    root.mkdir()
+    collections = _DATA / "collections"
+    result = _read(collections / "clickbench" / "citus-20260509.json")
+    commented = result.replace('"proprietary"', f'"comment": {json.dumps(FORMS[0])}, "proprietary"')
+    (root / "clickbench.json").write_text(commented.replace('"tuned": "no"', f'"tuned": "{NAME}"'), encoding="utf-8")
+    summary = _read(collections / "bexhoma" / "ycsb-postgresql.md")
+    planted = summary.replace("YCSB tool runs", f"{FORMS[0]} {NAME} runs").replace("postgres:16.1", NAME)
+    (root / "summary.md").write_text(planted, encoding="utf-8")
+    return root
+
+
 def _files() -> dict[str, str]:
     return {
         "config.yml": _config(),

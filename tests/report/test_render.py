@@ -212,7 +212,7 @@ def test_nothing_is_executed_for_wrong_parameters(shelf: Shelf, dataset: Path, t
 
 def test_a_missing_dataset_is_said_before_a_kernel_starts(shelf: Shelf, tmp_path: Path) -> None:
     shelf("one", "1")
-    with pytest.raises(DatasetError, match=r"nowhere: is not a dataset \(make one"):
+    with pytest.raises(DatasetError, match=r"nowhere: does not exist \(make one"):
         render_report("one", tmp_path / "nowhere", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -198,5 +198,5 @@ def test_one_dataset_is_no_history(recorded: dict[int, Path], tmp_path: Path) ->
     assert "track" in report_names(NEEDS.values())
     with pytest.raises(Exception, match="several datasets"):
         render_report("track", recorded[1], tmp_path)
-    with pytest.raises(Exception, match="is not a dataset"):
+    with pytest.raises(Exception, match="does not exist"):
         render_reports("track", recorded[1], tmp_path, {"datasets": str(tmp_path / "none")})

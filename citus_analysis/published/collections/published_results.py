@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read
 from citus_analysis.formats.collections.bexhoma import BexhomaRun, names_bexhoma, read_bexhoma
 from citus_analysis.formats.collections.clickbench import read_clickbench
 from citus_analysis.formats.sources.content import Content
+from citus_analysis.redaction import redact
 
 _LIMIT_BYTES: Final = 64 * 2**20
 #: The header of a table may begin with a bracket, too.
@@ -88,9 +89,10 @@ def read_results(path: Path) -> list[PublishedResult]:
     content = Content(path)
     reader = next((read for known, read in _READERS.items() if known(content.head)), _clickbench)
     try:
-        return reader(content)
+        found = reader(content)
     except FormatError as error:
         raise PublishedDataError(error.problem, path=path, place=error.place, way_out=_WAY_OUT) from error
+    return [replace(one, table=redact(one.table), system=redact(one.system), name=redact(one.name)) for one in found]
 
 
 def _clickbench(content: Content) -> list[PublishedResult]:
