@@ -19,13 +19,15 @@ from tests.formats.sampling import CORPUS, REALWORLD
 _SERVER_LOGS: Final = frozenset({"pglog", "pgcsvlog", "pgjsonlog"})
 #: Folder of files of other people -> formats that may claim its files.
 _OF_OTHERS: Final[Mapping[str, frozenset[str]]] = {
-    **{tool: frozenset({tool}) for tool in ("dstat", "explain", "hammerdb", "pidstat", "sysbench", "vmstat", "ycsb")},
+    **{tool: frozenset({tool}) for tool in ("dstat", "explain", "pidstat", "sysbench", "vmstat", "ycsb")},
     **{tool: frozenset({tool, f"{tool}_json"}) for tool in ("iostat", "mpstat")},
     "benchbase": frozenset(),
+    # Logs of bexhoma, in which HammerDB ran, end with its summary.
+    "hammerdb": frozenset({"hammerdb", "bexhoma"}),
     "perf": frozenset({"perf_report", "perf_script", "perf_stat"}),
     "pgbench": frozenset({"pgbench", "pgbench_log"}),
     "pglog": _SERVER_LOGS,
-    "results": frozenset(),
+    "results": frozenset({"bexhoma"}),
     "sar": frozenset({"sar", "sadf_csv", "sadf_json"}),
 }
 #: Folder of the corpus, by its end, -> formats of its files; a resource has three files, `truth` what was launched.
@@ -66,6 +68,7 @@ def matrix(root: Path, folders: Mapping[str, frozenset[str]], depth: int) -> Cou
 @pytest.mark.skipif(not REALWORLD.exists(), reason="files of other people are not here")
 def test_no_file_of_other_people_is_taken_for_another_tools() -> None:
     assert matrix(REALWORLD, _OF_OTHERS, 0) == {
+        "bexhoma": 7,
         "dstat": 1,
         "explain": 13,
         "hammerdb": 3,

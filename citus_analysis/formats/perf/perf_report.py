@@ -215,7 +215,7 @@ def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
         "shared_object",
         stack=pl.col("found").struct[0],
         self_percent=pl.col("found").struct[1],
-        event_count=(pl.col("found").struct[1] / 100 * pl.col("total_count")).round().cast(pl.Int64),
+        event_count=(pl.col("found").struct[1] / 100 * pl.col("total_count")).round().cast(pl.Int64, strict=False),
     )
 
 
