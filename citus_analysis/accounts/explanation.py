@@ -46,6 +46,7 @@ def why(
     other: str = "",
     *,
     other_source: TableSource | None = None,
+    labels: tuple[str, str] = ("", ""),
     only: Mapping[str, object] | None = None,
     level: float = LEVEL,
     margin: float = MARGIN,
@@ -66,6 +67,7 @@ def why(
             as `workers=1`; or a window of time, `FROM..UNTIL` in UTC. Empty: all runs.
         other: the other side.
         other_source: dataset of the other side, if it is another one.
+        labels: names of both sides in sentences; by default those that choose them, or of the datasets' resources.
         only: column -> value; restricts the runs of both sides.
         level: confidence level.
         margin: relative difference that counts as none.
@@ -82,7 +84,7 @@ def why(
         >>> print(ca.why(dataset, "workers=1", "workers=8", only={"operation": "SELECT"}))  # doctest: +SKIP
     """
     return explain(
-        observed(source, other_source or source, (base, other), only or {}, allow), level=level, margin=margin
+        observed(source, other_source or source, (base, other), labels, only or {}, allow), level=level, margin=margin
     )
 
 

@@ -153,6 +153,7 @@ def observed(
     base_source: TableSource,
     other_source: TableSource,
     names: tuple[str, str],
+    labels: tuple[str, str],
     only: Mapping[str, object],
     allow: str | Collection[str],
 ) -> Observed:
@@ -169,9 +170,9 @@ def observed(
             raise UsageError("--only chooses runs, and windows of logs have none", way_out="leave it out")
         if any(windows) and not all(windows) and base_source is other_source:
             raise UsageError("one side is a window of time and the other is not", way_out="give two windows")
-        return _of_logs(sources, names, windows)
+        return _of_logs(sources, names, _labels(names, labels, sources), windows)
     chosen = [_runs(source, name, only, allow) for source, name in zip(sources, names, strict=True)]
-    return observed_runs(sources, (chosen[0], chosen[1]), _labels(names, sources))
+    return observed_runs(sources, (chosen[0], chosen[1]), _labels(names, labels, sources))
 
 
 def observed_runs(
@@ -225,8 +226,12 @@ def observed_runs(
     return Observed(sides[0], sides[1], cells, paired, measured, changes, statements, sources, tuple(notes))
 
 
-def _labels(names: tuple[str, str], sources: tuple[TableSource, TableSource]) -> tuple[str, str]:
-    """Names of the sides; a side without one has that of its resource, if both datasets have one each."""
+def _labels(
+    names: tuple[str, str], labels: tuple[str, str], sources: tuple[TableSource, TableSource]
+) -> tuple[str, str]:
+    """Labels of the sides; one without has that of its choice, or of its resource if both datasets have one each."""
+    if all(labels):
+        return labels
     resources = [as_polars(source.table("sources"))["resource"].drop_nulls().unique().to_list() for source in sources]
     apart = all(len(one) == 1 for one in resources) and resources[0] != resources[1]
     usual = [str(one[0]) for one in resources] if apart else ["the first dataset", "the second dataset"]
@@ -381,10 +386,12 @@ def _design_notes(tables: list[pl.DataFrame], labels: tuple[str, str], *, paired
 
 
 def _of_logs(
-    sources: tuple[TableSource, TableSource], names: tuple[str, str], windows: list[Window | None]
+    sources: tuple[TableSource, TableSource],
+    names: tuple[str, str],
+    labels: tuple[str, str],
+    windows: list[Window | None],
 ) -> Observed:
     """Both sides from server logs alone: stretches of time stand in for runs."""
-    labels = _labels(names, sources)
     found = [_window(source, name, window) for source, name, window in zip(sources, names, windows, strict=True)]
     placed, unnamed = _same_nodes(found, sources)
     timed, tables = [], []

@@ -82,7 +82,7 @@ def test_intervals_cover_a_known_shift() -> None:
 
 @pytest.fixture(scope="module")
 def grown(recorded_dataset: Dataset) -> Observed:
-    return observed(recorded_dataset, recorded_dataset, ("w1-t16-select", "w4-t16-select"), {}, ())
+    return observed(recorded_dataset, recorded_dataset, ("w1-t16-select", "w4-t16-select"), ("", ""), {}, ())
 
 
 def test_recorded_throughput_is_accounted_for(recorded_dataset: Dataset) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import citus_analysis as ca
 from citus_analysis.accounts import Explanation
+from citus_analysis.cli import main
 from citus_analysis.schema import TABLES
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
@@ -63,6 +64,22 @@ def test_nodes_without_common_names_are_not_told_apart(tmp_path: Path) -> None:
     assert any("nodes are not told apart" in text for text in found.warnings)
     assert not found.terms.filter(pl.col("node") != "").height
     assert not found.terms.filter(pl.col("effect") == "place")["estimate_us"].to_numpy().any()
+
+
+def test_sides_are_named_by_what_differs_of_the_places_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for day, side in (("monday", "before"), ("tuesday", "after")):
+        shutil.copy(LOGS / side / "postgresql.log.zst", f"{day}.log.zst")
+        (tmp_path / day / "logs").mkdir(parents=True)
+        shutil.copy(LOGS / side / "postgresql.log.zst", tmp_path / day / "logs" / "postgresql.log.zst")
+    for places in (("monday.log.zst", "tuesday.log.zst"), ("monday/logs", "tuesday/logs")):
+        with pytest.raises(SystemExit) as ended:
+            main(["why", *places])
+        assert ended.value.code == 0
+        assert capsys.readouterr().out.startswith("tuesday is 2.0 (1.8 to 2.3) times as slow as monday: ")
 
 
 def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from citus_analysis.cli.output import print_result
 from citus_analysis.cli.reading import dataset_of
 from citus_analysis.cli.run_options import ALLOW, AS_JSON, ONLY, SHARE, column_values
 from citus_analysis.defaults import LEVEL, MARGIN
+from citus_analysis.redaction import redact_name
 from citus_analysis.texts.printable import printable
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def command(
         base,
         other,
         other_source=other_dataset,
+        labels=_labels(folder, second, base, other),
         only=column_values(only),
         level=level,
         margin=margin,
@@ -90,3 +92,21 @@ def _write_pages(found: Explanation, datasets: dict[str, Dataset], out: Path) ->
             click.echo(f"{printable(str(page))}: {carriers_text(cause)}", err=True)
     if not found.carried:
         click.echo("no page: no part of the difference is of traced statements", err=True)
+
+
+def _labels(folder: Path | str, second: Path | str | None, base: str, other: str) -> tuple[str, str]:
+    """Names of two datasets in sentences, where nothing else names the sides: what differs of the places typed."""
+    if second is None or base or other:
+        return "", ""
+    apart = [
+        (one.name.partition(".")[0], two.name.partition(".")[0]) if one.is_file() else (one.name, two.name)
+        for one, two in zip(_upwards(folder), _upwards(second), strict=False)
+        if one.name != two.name
+    ]
+    first, other_one = apart[0] if apart else ("", "")
+    return redact_name(first), redact_name(other_one)
+
+
+def _upwards(place: Path | str) -> list[Path]:
+    path = Path(place)
+    return [path, *path.parents]
