@@ -47,7 +47,7 @@ __all__ = [
 Key = TypeVar("Key")
 
 #: Incremented whenever the rules hide more or less; sources are then parsed again.
-VERSION: Final = 3
+VERSION: Final = 4
 
 
 def redact(text: str) -> str:

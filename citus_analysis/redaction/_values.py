@@ -29,6 +29,8 @@ _LITERAL: Final = re.compile(LITERAL)
 _MASKED: Final = re.compile(r"\*{3}(?=[\s/:;)\]}\"'`<]|,\s|$)")
 _QUOTE: Final = re.compile(r"[\"'`]")
 _BODIES: Final = {quote: re.compile(rf"(?s)(?:[^{quote}\\]|\\.|{quote}{quote})*+") for quote in "\"'`"}
+#: A literal of standard SQL, in which a backslash is a character like any other.
+_STANDARD: Final = re.compile(r"(?:[^']|'')*+")
 #: Text after which the next literal belongs to the same value: an operator, or in SQL a line end.
 _JOINT: Final = re.compile(rf"\s*\|\|\s*(?={LITERAL})|[ \t]*\r?\n\s*(?=')")
 #: Text that may follow a value after the quote that was opened before its name.
@@ -78,6 +80,10 @@ def _literal_end(text: str, opening: re.Match[str]) -> int:
         body = _BODIES[closing].match(text, opening.end())
         # A backslash at the end of the text lost the character that it escapes.
         end = body.end() if body else len(text)
+        if closing == "'" and opening[0][0] not in "Ee" and text.find("\\'", opening.end(), end) >= 0:
+            # Its backslashes may escape, or stand for themselves: what ends later hides both.
+            standard = _STANDARD.match(text, opening.end())
+            end = max(end, standard.end() if standard else end)
         return end + 1 if text.startswith(closing, end) else len(text)
     end = text.find(closing, opening.end())
     # Inside a literal that is escaped itself, a quote has more backslashes.

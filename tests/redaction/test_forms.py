@@ -136,7 +136,9 @@ def test_what_is_looked_at_first_misses_nothing(text: str) -> None:
         assert not text.isascii() or any(marker in text.lower() for marker in MARKERS)
 
 
-VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
+VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20) | st.text(
+    "\\'\";=, ", min_size=1, max_size=9
+)
 
 
 @settings(deadline=None)
