@@ -336,3 +336,9 @@ def test_a_report_that_has_nothing_to_show_is_left_out(shelf: Shelf, dataset: Pa
     assert rendered.left_out == {"empty": "no samples"}
     with pytest.raises(NothingToReportError, match="no samples"):
         render_reports("empty", dataset, tmp_path / "out")
+
+
+def test_a_log_whose_statements_ran_on_one_node_has_a_profile(tmp_path: Path) -> None:
+    ingest([Path(__file__).parents[1] / "data" / "two-logs" / "before"], tmp_path / "dataset")
+    (rendered,) = render_reports("profile", tmp_path / "dataset", tmp_path / "out", {}, html=False).results
+    assert "2,448 sampled statements of 1 run were profiled; none of them waited for another node." in rendered.findings
