@@ -34,7 +34,7 @@ STATEMENTS_PER_S: Final = "statements_per_s"
 #: Statements per operation this close to a whole number are that number: some statements have no record.
 _WHOLE: Final = 0.05
 #: Numbers of stretches into which a window of time without runs is cut.
-_STRETCHES: Final = 10
+STRETCHES: Final = 10
 _CHANGE: Final = dict.fromkeys(("name", "before", "after"), pl.String())
 _EXAMPLES: Final = 3
 _NODES: Final = ("node", "child_node")
@@ -396,7 +396,7 @@ def _of_logs(
     placed, unnamed = _same_nodes(found, sources)
     timed, tables = [], []
     for i, (label, rows) in enumerate(zip(labels, placed, strict=True)):
-        if rows.height < 2 * _STRETCHES:
+        if rows.height < 2 * STRETCHES:
             problem = f"{label} has {counted(rows.height, 'statement')} with a duration: an account needs 20 or more"
             raise InsufficientDataError(problem, way_out="log them all: log_min_duration_statement = 0")
         mine, table = _stretches(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
@@ -428,9 +428,9 @@ def _stretches(timed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The statements with their stretch as `run_id`, and the stretches with their statements per second."""
     first, last = timed["start_time"].min(), timed["start_time"].max()
     covered = pl.lit(last) - pl.lit(first)
-    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * _STRETCHES).floor().cast(pl.Int32)
-    mine = timed.with_columns(run_id=stretch.clip(0, _STRETCHES - 1).cast(pl.String))
-    seconds = covered.dt.total_microseconds() / US_PER_S / _STRETCHES
+    stretch = ((pl.col("start_time") - pl.lit(first)) / covered * STRETCHES).floor().cast(pl.Int32)
+    mine = timed.with_columns(run_id=stretch.clip(0, STRETCHES - 1).cast(pl.String))
+    seconds = covered.dt.total_microseconds() / US_PER_S / STRETCHES
     return mine, mine.group_by(_RUN).agg((pl.len() / seconds).alias(STATEMENTS_PER_S)).sort(_RUN)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from citus_analysis.accounts.observed import STATEMENTS_PER_S, Observed, Side
+from citus_analysis.accounts.observed import STATEMENTS_PER_S, STRETCHES, Observed, Side
 from citus_analysis.core.frames import TableSource
 from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
 from citus_analysis.serverlogs.statement_texts import normalised, opening_records, read_texts
@@ -139,8 +139,12 @@ def _by_kind(side: Side, kinds: npt.NDArray[np.int64], number: int) -> tuple[Arr
     is_of[np.arange(kinds.size), kinds] = 1.0
     counts, totals = side.counts @ is_of, side.times.sum(axis=2) @ is_of
     per_s = side.table.get_column(STATEMENTS_PER_S, default=None)
-    scale = np.ones(side.runs) if per_s is None else per_s.to_numpy()
-    return counts * scale[:, None], totals * scale[:, None]
+    if per_s is None:
+        return counts, totals
+    # In stretches without any statement, each kind comes 0 times.
+    scaled = np.stack([counts, totals]) * per_s.to_numpy()[:, None]
+    padded = np.pad(scaled, ((0, 0), (0, STRETCHES - side.runs), (0, 0)))
+    return padded[0], padded[1]
 
 
 def _tests(
@@ -171,7 +175,7 @@ def _tests(
 def _texts(sources: tuple[TableSource, TableSource], fingerprints: pl.Series) -> dict[int, str]:
     """Fingerprint -> text without constants, where a raw log still has it."""
     texts: dict[int, str] = {}
-    for source in dict.fromkeys(sources):
+    for source in sources:
         wanted = fingerprints.drop_nulls().filter(~fingerprints.drop_nulls().is_in(list(texts)))
         if not isinstance(source, LogSource) or wanted.is_empty():
             continue

@@ -94,12 +94,17 @@ def test_the_commands_of_the_page_as_typed(tmp_path: Path) -> None:
 class Logs:
     """Twenty seconds of statements of four kinds: Poisson arrivals, log-normal durations."""
 
-    def __init__(self, random: np.random.Generator, times_us: np.ndarray, rates: np.ndarray) -> None:
+    def __init__(
+        self, random: np.random.Generator, times_us: np.ndarray, rates: np.ndarray, *, in_bursts: bool = False
+    ) -> None:
         numbers = random.poisson(20 * rates)
         kinds = np.repeat(np.arange(len(rates)), numbers)
         total = times_us[kinds] * random.lognormal(-0.125, 0.5, kinds.size)
         begin = datetime(2026, 3, 1, 10, tzinfo=UTC)
-        times = [begin + timedelta(seconds=at) for at in random.uniform(0, 20, kinds.size)]
+        seconds = random.uniform(0, 20, kinds.size)
+        # All statements come in the first and in the last tenth of the time.
+        seconds = np.where(seconds < 10, seconds / 5, 20 - (20 - seconds) / 5) if in_bursts else seconds
+        times = [begin + timedelta(seconds=at) for at in seconds]
         known = {
             "trace_id": np.arange(kinds.size),
             "start_time": times,
@@ -140,3 +145,13 @@ def test_what_was_planted_is_named_and_nothing_else() -> None:
         wrong += not named <= planted
     assert missed <= 1
     assert wrong <= 3
+
+
+def test_pauses_count_in_how_often_statements_come() -> None:
+    random = np.random.default_rng(48)
+    times, rates = np.array([300.0, 900.0]), np.array([60.0, 30.0])
+    found = ca.why(Logs(random, times, rates), other_source=Logs(random, times, rates, in_bursts=True))
+    for one in found.statement_changes:
+        assert one.rate is not None
+        assert one.rate.ratio.estimate == pytest.approx(1, rel=0.1)
+        assert one.rate.verdict == "inconclusive"
