@@ -399,6 +399,8 @@ def _of_logs(
         if rows.height < 2 * STRETCHES:
             problem = f"{label} has {counted(rows.height, 'statement')} with a duration: an account needs 20 or more"
             raise InsufficientDataError(problem, way_out="log them all: log_min_duration_statement = 0")
+        if rows["start_time"].n_unique() < 2:
+            raise InsufficientDataError(f"all statements of {label} began at one moment: no stretches can be compared")
         mine, table = _stretches(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
         timed.append(mine)
         tables.append(table)

@@ -12,6 +12,7 @@ import pytest
 import citus_analysis as ca
 from citus_analysis.accounts import Explanation
 from citus_analysis.cli import main
+from citus_analysis.errors import InsufficientDataError
 from citus_analysis.schema import TABLES
 from tests.documentation.blocks import blocks_run_by
 from tests.documentation.test_as_typed import newcomers, run_block
@@ -155,3 +156,12 @@ def test_pauses_count_in_how_often_statements_come() -> None:
         assert one.rate is not None
         assert one.rate.ratio.estimate == pytest.approx(1, rel=0.1)
         assert one.rate.verdict == "inconclusive"
+
+
+def test_statements_of_one_moment_are_refused() -> None:
+    random = np.random.default_rng(49)
+    usual, moment = (Logs(random, np.array([300.0]), np.array([60.0])) for _ in range(2))
+    statements = moment.table("statements")
+    moment._tables["statements"] = statements.with_columns(start_time=statements["start_time"].first())
+    with pytest.raises(InsufficientDataError, match="the second dataset began at one moment"):
+        ca.why(usual, other_source=moment)
