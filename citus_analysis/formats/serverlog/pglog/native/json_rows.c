@@ -103,7 +103,7 @@ static bool json_string(reader_t *reader, place_t *at, place_t limit, stretch_t 
     return true;
 }
 
-static inline place_t behind_spaces(const byte_t *text, place_t place, place_t limit)
+static inline place_t after_spaces(const byte_t *text, place_t place, place_t limit)
 {
     while (place < limit && (text[place] == ' ' || text[place] == '\t')) place++;
     return place;
@@ -142,12 +142,12 @@ static bool json_members(reader_t *reader, place_t begin, place_t limit, stretch
     if (at >= limit || text[at] != '{') return false;
     do {
         stretch_t word, value;
-        at = behind_spaces(text, at + 1, limit);
+        at = after_spaces(text, at + 1, limit);
         place_t spare = reader->spare;
         if (!json_string(reader, &at, limit, &word) || reader->spare != spare) return false;
-        at = behind_spaces(text, at, limit);
+        at = after_spaces(text, at, limit);
         if (at >= limit || text[at] != ':') return false;
-        at = behind_spaces(text, at + 1, limit);
+        at = after_spaces(text, at + 1, limit);
         enum value kind = json_value(reader, &at, limit, &value);
         enum key key = key_of(text, word, guess);
         if (kind == NO_VALUE || key == J_WRAPPED) return false;
@@ -158,9 +158,9 @@ static bool json_members(reader_t *reader, place_t begin, place_t limit, stretch
             guess = key + 1;
             if (kind != A_NULL) values[key] = value;
         }
-        at = behind_spaces(text, at, limit);
+        at = after_spaces(text, at, limit);
     } while (at < limit && text[at] == ',');
-    return at < limit && text[at] == '}' && behind_spaces(text, at + 1, limit) == limit;
+    return at < limit && text[at] == '}' && after_spaces(text, at + 1, limit) == limit;
 }
 
 INTERNAL int32_t read_json(reader_t *reader, place_t begin, place_t *end)

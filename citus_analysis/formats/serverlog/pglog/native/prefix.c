@@ -421,7 +421,7 @@ static place_t skip_padding(const prefix_t *prefix, int32_t index, const byte_t 
 
 typedef struct {
     int32_t element; /* -1: the choice whether the optional part is present */
-    int32_t word;    /* the next word that a text may be; behind the last one, any text */
+    int32_t word;    /* the next word that a text may be; after the last one, any text */
     place_t begin, end;
 } choice_t;
 

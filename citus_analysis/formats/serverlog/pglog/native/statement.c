@@ -117,7 +117,7 @@ static inline void add_gap(template_t *template, gap_t gap)
 INTERNAL void read_statement(const byte_t *text, place_t begin, place_t limit, template_t *template)
 {
     hasher_t hasher = {.value = FNV_OFFSET};
-    verb_reader_t verb = {.kind = Q_OTHER, .behind = -1};
+    verb_reader_t verb = {.kind = Q_OTHER, .words_after = -1};
     enum cast cast = NO_CAST;
     bool after_dot = false;
     place_t last_end = begin;

@@ -25,7 +25,7 @@ struct messages {
     message_t *messages; /* one per row */
     int64_t count, room; /* number of pieces, and room for pieces and messages; there are never more messages */
     byte_t *spare;       /* memory for joined texts */
-    place_t behind;      /* place of this memory, relative to the text */
+    place_t spare_place; /* place of this memory, relative to the text */
     head_t head;         /* head of a line that continues a message */
 };
 
@@ -34,7 +34,7 @@ INTERNAL messages_t *messages_new(const chunk_t *chunk)
     messages_t *messages = calloc(1, sizeof *messages);
     if (!messages) return NULL;
     messages->spare = chunk->spare;
-    messages->behind = chunk->spare - chunk->text;
+    messages->spare_place = chunk->spare - chunk->text;
     init_head(&messages->head);
     if (processes_init(&messages->processes)) return messages;
     free(messages);
@@ -119,9 +119,9 @@ INTERNAL void cut_message(scan_t *scan, int64_t row, place_t end)
 /* The control character that syslog escaped at a place (`#011`), or 0. */
 static byte_t control_at(const byte_t *text, place_t place, place_t end)
 {
-    place_t behind = BEGINS(text, place, end, "#01");
-    if (behind == ABSENT || behind >= end) return 0;
-    return text[behind] == '1' ? '\t' : text[behind] == '2' ? '\n' : text[behind] == '5' ? '\r' : 0;
+    place_t digit = BEGINS(text, place, end, "#01");
+    if (digit == ABSENT || digit >= end) return 0;
+    return text[digit] == '1' ? '\t' : text[digit] == '2' ? '\n' : text[digit] == '5' ? '\r' : 0;
 }
 
 /* Append a piece to the joined text, which ends at `*end`. */
@@ -129,7 +129,7 @@ static void append_piece(scan_t *scan, const piece_t *piece, place_t *end)
 {
     const byte_t *text = scan->text;
     byte_t *spare = scan->messages->spare;
-    place_t to = *end - scan->messages->behind;
+    place_t to = *end - scan->messages->spare_place;
     for (place_t place = piece->begin; place < piece->end;) {
         place_t sign = find(text, place, piece->end, '#');
         memcpy(spare + to, text + place, (size_t)(sign - place));
@@ -139,7 +139,7 @@ static void append_piece(scan_t *scan, const piece_t *piece, place_t *end)
         spare[to++] = control ? control : '#';
         place = sign + (control ? 4 : 1);
     }
-    *end = to + scan->messages->behind;
+    *end = to + scan->messages->spare_place;
 }
 
 /* PostgreSQL writes a tab before each further line of a message, but not before the rest of a long line that it cut. */
@@ -152,19 +152,19 @@ INTERNAL void read_messages(scan_t *scan, int64_t rows)
 {
     messages_t *messages = scan->messages;
     const byte_t *severities = scan->out->severity.values;
-    place_t behind = messages->behind;
+    place_t joined = messages->spare_place; /* end of the joined texts */
     for (int64_t row = 0; row < rows && !scan->failed; row++) {
         const piece_t *piece = &messages->pieces[messages->messages[row].first];
         place_t begin = piece->begin, end = piece->end;
         if (piece->next != NOTHING_MORE || find(scan->text, begin, end, '#') < end) {
-            begin = end = behind;
+            begin = end = joined;
             append_piece(scan, piece, &end);
             while (piece->next != NOTHING_MORE) {
                 piece = &messages->pieces[piece->next];
-                if (begins_line(scan->text, piece)) messages->spare[end++ - messages->behind] = '\n';
+                if (begins_line(scan->text, piece)) messages->spare[end++ - messages->spare_place] = '\n';
                 append_piece(scan, piece, &end);
             }
-            behind = end;
+            joined = end;
             end = trimmed(scan->text, begin, end);
         }
         read_text(scan, row, (enum severity)severities[row], begin, end);

@@ -48,13 +48,13 @@ static void find_verb(verb_reader_t *reader, token_t token)
     if (number == count && reader->with) return;
     if (number < count) reader->kind = verbs[number].kind;
     reader->verb = token;
-    reader->behind = 0;
+    reader->words_after = 0;
 }
 
 /* The first tokens after the verb: `COMMIT PREPARED`, `PREPARE TRANSACTION`, `ROLLBACK ... TO`. */
-static void read_behind(verb_reader_t *reader, token_t token)
+static void read_word_after(verb_reader_t *reader, token_t token)
 {
-    bool first = ++reader->behind == 1, rolls_back = is_word(reader->verb, "rollback");
+    bool first = ++reader->words_after == 1, rolls_back = is_word(reader->verb, "rollback");
     if (reader->kind == Q_PREPARE) return;
     if (first && (rolls_back || is_word(reader->verb, "commit")) && is_word(token, "prepared"))
         reader->kind = Q_PREPARE;
@@ -66,10 +66,10 @@ static void read_behind(verb_reader_t *reader, token_t token)
 
 INTERNAL void read_verb(verb_reader_t *reader, const byte_t *text, place_t begin, place_t end)
 {
-    if (reader->behind >= WORDS_AFTER_VERB) return;
+    if (reader->words_after >= WORDS_AFTER_VERB) return;
     token_t token = {text + begin, end - begin};
-    if (reader->behind < 0)
+    if (reader->words_after < 0)
         find_verb(reader, token);
     else
-        read_behind(reader, token);
+        read_word_after(reader, token);
 }

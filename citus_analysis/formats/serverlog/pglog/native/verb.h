@@ -14,12 +14,12 @@ typedef struct {
 typedef struct {
     enum statement_kind kind;
     token_t verb;
-    int32_t behind; /* tokens seen after the verb; -1: no verb yet */
-    int32_t depth;  /* open brackets after WITH */
+    int32_t words_after; /* tokens seen after the verb; -1: no verb yet */
+    int32_t depth;       /* open brackets after WITH */
     bool with;
 } verb_reader_t;
 
-/* Read the next token of a statement. A new reader is {.kind = Q_OTHER, .behind = -1}. */
+/* Read the next token of a statement. A new reader is {.kind = Q_OTHER, .words_after = -1}. */
 INTERNAL void read_verb(verb_reader_t *reader, const byte_t *text, place_t begin, place_t end);
 
 #endif
