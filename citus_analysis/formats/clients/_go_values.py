@@ -6,14 +6,15 @@ each value (`Avg(ms): 40.4`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 import polars as pl
 
 from citus_analysis.formats.api.name_pairs import name_pairs
-from citus_analysis.formats.clients._report_lines import NUMBER
+from citus_analysis.formats.clients._report_lines import NUMBER, Report
+from citus_analysis.operations import FAILED, is_counted_once
 
 _TEXT: Final = r'"[^"\\{}]{0,100}"'
 _PAIR: Final = rf"{_TEXT}:{_TEXT}"
@@ -51,31 +52,61 @@ class Styles:
     columns: tuple[str, ...]
 
 
-def printed_values(lines: pl.DataFrame, styles: Styles, unknown: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One row for each printed value, and the lines, of which those of JSON with other values are rejected, too.
+@dataclass
+class GoReport(Report):
+    """The state of parsing the output of one of these tools.
 
-    Args:
-        lines: lines with their `offset`, `text`, `kind` (`plain`, `table`, `json`, others) and `reason`.
-        styles: the tool's styles.
-        unknown: the reason to reject a line.
-
-    Returns:
-        Columns `offset`, `prefix` (null if the tool prints none), `section`, `name`, `unit` (null if none is printed)
-        and `value`; and the lines.
+    Attributes:
+        styles: its styles.
+        summary: (section, name) -> value of the summary, the first of each.
     """
-    good = lines.filter(pl.col("reason").is_null())
-    parts = [_of_plain(good, styles.plain), _of_table(good, styles), _of_json(good)]
-    values = pl.concat(part.select("offset", "prefix", "section", "name", "value") for part in parts)
-    numbers = values.with_columns(
-        prefix=pl.col("prefix").str.strip_chars("[] "),
-        name=pl.col("name").str.replace(_UNIT, ""),
-        unit=pl.col("name").str.extract(_UNIT),
-        value=pl.when(pl.col("value").str.contains(f"^{NUMBER}$")).then("value").cast(pl.Float64),
-    )
-    needed = ["section", "value", *(["prefix"] if "<prefix>" in styles.plain else [])]
-    is_broken = pl.col("offset").is_in(numbers.filter(pl.any_horizontal(pl.col(needed).is_null()))["offset"].implode())
-    reason = pl.when(is_broken).then(pl.lit(unknown)).otherwise("reason")
-    return numbers.filter(~is_broken), lines.with_columns(reason=reason)
+
+    styles: ClassVar[Styles]
+    summary: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def printed(self, lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """One row for each printed value, and the lines, of which those of JSON with other values are rejected, too.
+
+        Args:
+            lines: lines with their `offset`, `text`, `kind` (`plain`, `table`, `json`, others) and `reason`.
+
+        Returns:
+            Columns `offset`, `prefix` (null if the tool prints none), `section`, `name`, `unit` (null if none is
+            printed) and `value`; and the lines.
+        """
+        good, styles = lines.filter(pl.col("reason").is_null()), self.styles
+        parts = [_of_plain(good, styles.plain), _of_table(good, styles), _of_json(good)]
+        values = pl.concat(part.select("offset", "prefix", "section", "name", "value") for part in parts)
+        numbers = values.with_columns(
+            prefix=pl.col("prefix").str.strip_chars("[] "),
+            name=pl.col("name").str.replace(_UNIT, ""),
+            unit=pl.col("name").str.extract(_UNIT),
+            value=pl.when(pl.col("value").str.contains(f"^{NUMBER}$")).then("value").cast(pl.Float64),
+        )
+        needed = ["section", "value", *(["prefix"] if "<prefix>" in styles.plain else [])]
+        broken = numbers.filter(pl.any_horizontal(pl.col(needed).is_null()))["offset"].implode()
+        is_broken = pl.col("offset").is_in(broken)
+        reason = pl.when(is_broken).then(pl.lit(self.unknown)).otherwise("reason")
+        return numbers.filter(~is_broken), lines.with_columns(reason=reason)
+
+    def add_summary(self, values: pl.DataFrame) -> None:
+        """Keep values of the summary."""
+        for section, name, value in values.select("section", "name", "value").iter_rows():
+            self.summary.setdefault((section, name), value)
+
+    def sections(self, name: str) -> dict[str, float]:
+        """The values of a name in the summary, by section."""
+        return {section: value for (section, known), value in self.summary.items() if known == name}
+
+
+def of_succeeded(values: Mapping[str, float]) -> list[float]:
+    """The values of operations that succeeded, of which no other contains one."""
+    return [value for section, value in values.items() if is_counted_once(section)]
+
+
+def of_failed(values: Mapping[str, float]) -> float:
+    """The sum over the sections of failures."""
+    return sum(value for section, value in values.items() if section.endswith(FAILED))
 
 
 def as_columns(values: pl.DataFrame, names: Iterable[str], by: Sequence[str]) -> pl.DataFrame:

@@ -48,10 +48,6 @@ KINDS: Final = {
     "old_command": r"^\t(-?[0-9]{1,15}\.[0-9]{6})\t()()\s*(\S.*)$",
     "continuation": r"^\s+\S|^(?:DETAIL|HINT|CONTEXT|LINE [0-9]+|STATEMENT|QUERY):",
 }
-#: Kinds of lines of which every number is read.
-EXACT: Final = ("progress", "init", "lag", "transactions", "processed", "tps")
-#: Kinds of lines that show that a file is a pgbench report.
-TELLING: Final = frozenset({"version", "progress", "type", "init", "tps", "error"})
 #: Kinds of lines about a command of a script.
 COMMANDS: Final = ("command", "old_command")
 #: Kinds that make rows of `client_metrics`.

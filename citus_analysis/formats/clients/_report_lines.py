@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, reject_oversized
 from citus_analysis.formats.reading.lines import accounted as counted
 from citus_analysis.formats.sources.content import Block, Content
@@ -21,50 +25,105 @@ from citus_analysis.texts.number_text import readable
 NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 MAX_COUNT: Final = 10**15
 #: A number with more digits before its point is no measurement, and would be rounded.
-MOST_DIGITS: Final = 15
-TOO_LONG: Final = f"a number of more than {MOST_DIGITS} digits"
+_MOST_DIGITS: Final = 15
+_TOO_LONG: Final = f"a number of more than {_MOST_DIGITS} digits"
 #: Pattern of such a number.
-_LONG: Final = rf"[0-9]{{{MOST_DIGITS + 1}}}"
-_CUT: Final = rf"([0-9]{{{MOST_DIGITS}}})[0-9]+"
+_LONG: Final = rf"[0-9]{{{_MOST_DIGITS + 1}}}"
+_CUT: Final = rf"([0-9]{{{_MOST_DIGITS}}})[0-9]+"
 MAX_CLIENTS: Final = 2**31 - 1
 
 
-class Report(Protocol):
-    """The state of parsing one file with the report of one run."""
+@dataclass
+class Report:
+    """The state of parsing one file with the report of one run.
 
-    @property
-    def recognised(self) -> bool:
-        """Whether a line that only this tool prints was seen."""
+    Attributes:
+        tool: who prints such lines, in words.
+        kinds: kind of a line -> pattern; the first that matches decides.
+        telling: kinds of lines that only this tool prints.
+        once: kinds of lines that occur once in a run: from the second one on, lines are of another run.
+        other_run: reason to reject these.
+        unknown: reason to reject a line of no kind.
+        exact: see :func:`judged`.
+        cut: whether a last line without a line end is read.
+        recognised: whether a line that only this tool prints was seen.
+        errors: the errors so far, counted.
+        seen: how many lines of the kinds that occur once there were so far.
+    """
 
+    tool: ClassVar[str]
+    kinds: ClassVar[Mapping[str, str]]
+    telling: ClassVar[Collection[str]]
+    once: ClassVar[Sequence[str]] = ()
+    other_run: ClassVar[str] = ""
+    unknown: ClassVar[str]
+    exact: ClassVar[Sequence[str] | None] = ()
+    cut: ClassVar[bool] = False
+    recognised: bool = False
+    errors: pl.DataFrame = field(default_factory=no_messages)
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def pieces(self, content: Content) -> Iterator[Parsed]:
+        """A piece for each block of a report, and one for the whole.
+
+        Raises:
+            FormatError: the tool printed no line of the file.
+        """
+        for block in content.blocks():
+            yield reject_oversized(block) if block.oversized else self.block(block)
+        if not self.recognised:
+            raise FormatError(f"contains no line of {self.tool}", path=content.path, way_out="choose another --format")
+        yield self.finish()
+
+    @abstractmethod
     def block(self, block: Block) -> Parsed:
         """The rows of a block of lines."""
 
+    @abstractmethod
     def finish(self) -> Parsed:
         """The rows that need the whole file: the client, its values and its errors."""
 
+    def judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The next lines with their `kind` and `reason`, see :func:`judged`."""
+        found = judged(lines, self.kinds, self.unknown, exact=self.exact, cut=self.cut)
+        reason = pl.when(self.is_of_other_run()).then(pl.lit(self.other_run)).otherwise("reason")
+        found = found.with_columns(reason=reason)
+        self.seen.update({kind: int((found["kind"] == kind).sum()) for kind in self.once})
+        return found
 
-def pieces_of(report: Report, content: Content, tool: str) -> Iterator[Parsed]:
-    """A piece for each block of a report, and one for the whole.
+    def is_of_other_run(self) -> pl.Expr:
+        """Whether each of the next lines is of another run."""
+        return pl.any_horizontal(pl.lit(value=False), *(self.times_seen(kind) > 1 for kind in self.once))
 
-    Raises:
-        FormatError: the tool printed no line of the file.
-    """
-    for block in content.blocks():
-        yield reject_oversized(block) if block.oversized else report.block(block)
-    if not report.recognised:
-        raise FormatError(f"contains no line of {tool}", path=content.path, way_out="choose another --format")
-    yield report.finish()
+    def times_seen(self, kind: str) -> pl.Expr:
+        """How many lines of a kind of :attr:`once` there are up to each of the next lines."""
+        return (pl.col("kind") == kind).fill_null(value=False).cast(pl.Int64).cum_sum() + self.seen[kind]
+
+    def taken(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The lines that are not rejected, among which errors are counted."""
+        good = lines.filter(pl.col("reason").is_null())
+        self.recognised |= bool(good["kind"].is_in(list(self.telling)).any())
+        self.errors = add_messages(self.errors, count_messages(good.filter(kind="error")))
+        return good
 
 
-def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact: Sequence[str] = ()) -> pl.DataFrame:
+def judged(
+    lines: pl.DataFrame,
+    kinds: Mapping[str, str],
+    unknown: str,
+    *,
+    exact: Sequence[str] | None = (),
+    cut: bool = False,
+) -> pl.DataFrame:
     r"""Lines with their `kind` and the `reason` for which they are rejected (null if they are not).
 
     Args:
         lines: a frame of :func:`citus_analysis.formats.line_frame`.
         kinds: kind -> pattern; the first that matches decides.
         unknown: reason to reject a line that no pattern matches.
-        exact: kinds whose lines are rejected if they have a number of more than :data:`MOST_DIGITS` digits: a pattern
-            that reads only some of a line would cut it.
+        exact: kinds whose lines are rejected if they have a number of more than :data:`_MOST_DIGITS` digits: a pattern
+            that reads only some of a line would cut it. None: long numbers are no reason.
+        cut: whether a last line without a line end is read.
 
     Example:
         >>> from citus_analysis.formats import line_frame
@@ -75,15 +134,15 @@ def judged(lines: pl.DataFrame, kinds: Mapping[str, str], unknown: str, *, exact
     return lines.with_columns(found).with_columns(
         reason=first_true(
             {
-                UNTERMINATED: ~pl.col("terminated"),
-                TOO_LONG: too_long(lines["text"], found, kinds, exact),
+                UNTERMINATED: pl.lit(not cut) & ~pl.col("terminated"),
+                _TOO_LONG: pl.lit(value=False) if exact is None else _too_long(lines["text"], found, kinds, exact),
                 unknown: pl.col("kind").is_null(),
             }
         )
     )
 
 
-def too_long(text: pl.Series, kind: pl.Series, kinds: Mapping[str, str], exact: Sequence[str]) -> pl.Series:
+def _too_long(text: pl.Series, kind: pl.Series, kinds: Mapping[str, str], exact: Sequence[str]) -> pl.Series:
     """Which lines have a number of too many digits: exact ones, and those that would be of a kind with fewer digits."""
     long = text.str.contains(_LONG)
     found = long & kind.is_in(list(exact)).fill_null(value=False)
@@ -106,11 +165,6 @@ def kinds_of(text: pl.Series, kinds: Mapping[str, str]) -> pl.Series:
         codes[rest[fits]] = code
         rest = rest[~fits]
     return pl.Series("kind", [*kinds, None], dtype=pl.String).gather(codes)
-
-
-def times_seen(kind: str, before: int) -> pl.Expr:
-    """How many lines of a kind there are up to each line, those `before` the block included."""
-    return (pl.col("kind") == kind).fill_null(value=False).cast(pl.Int64).cum_sum() + before
 
 
 def accounted(lines: pl.DataFrame, tables: Mapping[str, pl.DataFrame], noise: Sequence[str] = ("noise",)) -> Parsed:

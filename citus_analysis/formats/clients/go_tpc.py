@@ -35,21 +35,25 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._go_values import JSON, METRIC, Styles, as_columns, printed_values
-from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._go_values import (
+    JSON,
+    METRIC,
+    GoReport,
+    Styles,
+    as_columns,
+    of_failed,
+    of_succeeded,
+)
 from citus_analysis.formats.clients._report_lines import (
     MEASURES,
     NUMBER,
     accounted,
     contradictions,
     count_of,
-    judged,
-    pieces_of,
-    times_seen,
 )
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.operations import FAILED, OVERALL, is_counted_once
+from citus_analysis.operations import FAILED, OVERALL
 from citus_analysis.units import US_PER_MS
 
 _VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {NUMBER}"
@@ -85,8 +89,6 @@ _TOTALS: Final = {"tpmC": "1/min", "tpmTotal": "1/min", "efficiency": "%"}
 _SERIES: Final = name_pairs("Avg=mean_us Max=max_us 50th=p50_us 90th=p90_us 95th=p95_us 99th=p99_us 99.9th=p999_us")
 #: With `--ignore-error`, some failures are printed but not counted.
 _FAILURE: Final = r"^\[[0-9-]{10} [0-9:]{8}\] execute run failed, err "
-_UNKNOWN: Final = "not a line of go-tpc"
-_SECOND: Final = "output of a second run in the same file; put each run's output into a file of its own"
 _S_PER_MIN: Final = 60
 _NEW_ORDER: Final = "NEW_ORDER"
 #: Largest difference of a printed rate from its value, and the share by which rates fall until the totals are computed.
@@ -120,52 +122,49 @@ class GoTpc(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        return pieces_of(_Report(), content, "go-tpc")
+        return _Report().pieces(content)
 
 
 @dataclass
-class _Report:
+class _Report(GoReport):
     """The state of parsing one file."""
 
-    recognised: bool = False
-    _finished: int = 0
+    tool = "go-tpc"
+    kinds = _KINDS
+    telling = [*_KINDS][:6]
+    once = ("finished",)
+    other_run = "output of a second run in the same file; put each run's output into a file of its own"
+    unknown = "not a line of go-tpc"
+    styles = _STYLES
     _failures: int = 0
     _totals: dict[str, float] = field(default_factory=dict)
-    _summary: dict[tuple[str, str], float] = field(default_factory=dict)
-    _errors: pl.DataFrame = field(default_factory=no_messages)
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
-        lines = self._judged(line_frame(block.data, block.offset))
-        printed, lines = printed_values(lines, _STYLES, _UNKNOWN)
+        printed, lines = self.printed(self.judged(line_frame(block.data, block.offset)))
         printed = printed.with_columns(pl.col("section").str.replace(r"_ERR$", FAILED))
-        good = lines.filter(pl.col("reason").is_null())
-        self.recognised |= bool(good["kind"].is_in([*_KINDS][:6]).any())
-        self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
+        good = self.taken(lines)
         self._failures += int(good["text"].str.contains(_FAILURE).sum())
         totals = _totals(good)
         self._totals.update(dict(totals.select("metric", "value").iter_rows()))
-        metrics = self._metrics(printed.filter(pl.col("prefix") != "Current"))
+        is_interval = pl.col("prefix") == "Current"
+        summary = printed.filter(~is_interval)
+        self.add_summary(summary)
         tables = {
-            "client_series": _series(printed.filter(pl.col("prefix") == "Current")),
-            "client_metrics": pl.concat([metrics, totals]),
+            "client_series": _series(printed.filter(is_interval)),
+            "client_metrics": pl.concat([summary.select("section", "unit", "value", metric=METRIC), totals]),
         }
         return accounted(lines, tables, noise=("noise", "finished"))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
-        rates = {section: rate for (section, name), rate in self._summary.items() if name == "TPM"}
-        counts = {section: count for (section, name), count in self._summary.items() if name == "Count"}
-        times = [time for (_, name), time in self._summary.items() if name == "Takes"]
-        rate = sum(rate for section, rate in rates.items() if is_counted_once(section)) / _S_PER_MIN
-        done = sum(count for section, count in counts.items() if is_counted_once(section))
-        failed = sum(count for section, count in counts.items() if section.endswith(FAILED))
+        rates, counts, times = (self.sections(name) for name in ("TPM", "Count", "Takes"))
         facts = {
             "tool": "go-tpc",
-            "throughput_ops_s": rate if rates else None,
-            "runtime_ms": max(times) * 1000 if times else None,
-            "operations_done": count_of(done) if counts else None,
-            "failed_operations": count_of(max(failed, self._failures)) if counts else None,
+            "throughput_ops_s": sum(of_succeeded(rates)) / _S_PER_MIN if rates else None,
+            "runtime_ms": max(times.values()) * 1000 if times else None,
+            "operations_done": count_of(sum(of_succeeded(counts))) if counts else None,
+            "failed_operations": count_of(max(of_failed(counts), self._failures)) if counts else None,
             "measurement_type": "histogram",
             "new_orders_per_min": self._totals.get("tpmC", rates.get(_NEW_ORDER)),
             "notes": self._contradictions(rates),
@@ -173,30 +172,21 @@ class _Report:
             # The summary is printed at the end only.
             "completed": bool(rates),
         }
-        return Parsed({"clients": pl.DataFrame([facts]), "client_errors": self._errors}, 0)
+        return Parsed({"clients": pl.DataFrame([facts]), "client_errors": self.errors}, 0)
+
+    def is_of_other_run(self) -> pl.Expr:
+        """After the end of a run, also its status lines are of another one."""
+        current = pl.col("text").str.contains("[Current]", literal=True)
+        return super().is_of_other_run() | ((self.times_seen("finished") > 0) & current)
 
     def _contradictions(self, rates: Mapping[str, float]) -> str | None:
-        own = [rate for section, rate in rates.items() if is_counted_once(section)]
-        tpmc = self._totals.get("tpmC")
+        own, tpmc = of_succeeded(rates), self._totals.get("tpmC")
         return contradictions(
             [
                 ("tpmC", tpmc, [rates.get(_NEW_ORDER)], 2 * _ROUNDED + _LATER * (tpmc or 0.0)),
                 ("tpmTotal", self._totals.get("tpmTotal"), own, (len(own) + 1) * _ROUNDED + _LATER * sum(own)),
             ]
         )
-
-    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        frame = judged(lines, _KINDS, _UNKNOWN).with_columns(finished=times_seen("finished", self._finished))
-        current = pl.col("text").str.contains("[Current]", literal=True)
-        again = (pl.col("finished") > 1) | ((pl.col("finished") > 0) & current)
-        if frame.height:
-            self._finished = frame["finished"][-1]
-        return frame.with_columns(reason=pl.when(again).then(pl.lit(_SECOND)).otherwise("reason"))
-
-    def _metrics(self, printed: pl.DataFrame) -> pl.DataFrame:
-        for section, name, value in printed.select("section", "name", "value").iter_rows():
-            self._summary.setdefault((section, name), value)
-        return printed.select("section", "unit", "value", metric=METRIC)
 
 
 def _totals(good: pl.DataFrame) -> pl.DataFrame:

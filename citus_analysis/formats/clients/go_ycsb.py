@@ -40,8 +40,15 @@ import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._go_values import JSON, METRIC, Styles, as_columns, printed_values
-from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._go_values import (
+    JSON,
+    METRIC,
+    GoReport,
+    Styles,
+    as_columns,
+    of_failed,
+    of_succeeded,
+)
 from citus_analysis.formats.clients._report_lines import (
     MAX_CLIENTS,
     MAX_COUNT,
@@ -49,15 +56,12 @@ from citus_analysis.formats.clients._report_lines import (
     NUMBER,
     accounted,
     contradictions,
-    kinds_of,
-    pieces_of,
-    times_seen,
     whole_of,
 )
 from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
-from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, line_frame
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block, Content
-from citus_analysis.operations import COMPOUND, FAILED, OVERALL, is_counted_once
+from citus_analysis.operations import COMPOUND, FAILED, OVERALL
 from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
 
 _TITLE: Final = r"^\*{17} properties \*{17}$"
@@ -92,8 +96,6 @@ _SECTION_NAME: Final = (
     .replace({"TOTAL": OVERALL})
     .str.replace(r"^READ_MODIFY_WRITE", COMPOUND)
 )
-_UNKNOWN: Final = "not a line of go-ycsb"
-_OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
 _HALF: Final = 0.5
 
 
@@ -126,67 +128,58 @@ class GoYcsb(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        return pieces_of(_Report(), content, "go-ycsb")
+        return _Report().pieces(content)
 
 
 @dataclass
-class _Report:
+class _Report(GoReport):
     """The state of parsing one file."""
 
-    recognised: bool = False
+    tool = "go-ycsb"
+    kinds = _KINDS
+    telling = ("title", "plain", "finished", "latency")
+    once = ("title", "finished")
+    other_run = "output of a second client in the same file; put each client's output into a file of its own"
+    unknown = "not a line of go-ycsb"
+    exact = None
+    styles = _STYLES
     _properties: dict[str, str] = field(default_factory=dict)
-    _titles: int = 0
     _runtime_s: float | None = None
-    _finished: int = 0
     _before: pl.DataFrame | None = None
-    _summary: dict[tuple[str, str], float] = field(default_factory=dict)
     _latencies: GoLatencies = field(default_factory=GoLatencies)
-    _errors: pl.DataFrame = field(default_factory=no_messages)
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
-        lines = self._judged(line_frame(block.data, block.offset))
-        printed, lines = printed_values(lines, _STYLES, _UNKNOWN)
-        good = lines.filter(pl.col("reason").is_null())
-        self.recognised |= bool(good["kind"].is_in(["title", "plain", "finished", "latency"]).any())
-        self._errors = add_messages(self._errors, count_messages(good.filter(pl.col("kind") == "error")))
-        for text in good.filter(pl.col("kind") == "property")["text"]:
+        ended = self.times_seen("finished") > 0
+        lines = self.judged(line_frame(block.data, block.offset)).with_columns(ended=ended)
+        printed, lines = self.printed(lines)
+        good = self.taken(lines)
+        texts = {kind: good.filter(kind=kind)["text"] for kind in ("property", "finished", "latency")}
+        for text in texts["property"]:
             name, value = text[1:-1].split('"="', 1)
             self._properties.setdefault(name, value)
-        for text in good.filter(pl.col("kind") == "finished")["text"]:
+        for text in texts["finished"]:
             self._runtime_s = _seconds(text.rsplit(" ", 1)[-1])
         measured = printed.with_columns(section=_SECTION_NAME)
         measured = measured.join(good.select("offset", "ended"), on="offset", maintain_order="left")
         tables = {
             "client_series": self._series(measured.filter(~pl.col("ended"))),
             "client_metrics": self._metrics(measured.filter("ended")),
-            "client_latencies": self._latencies.rows(good.filter(pl.col("kind") == "latency")["text"], _SECTION_NAME),
+            "client_latencies": self._latencies.rows(texts["latency"], _SECTION_NAME),
         }
         return accounted(lines, tables, noise=("noise", "title"))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
         metrics = self._latencies.metrics()
-        for section, number in metrics.filter(metric="Operations").select("section", "value").iter_rows():
-            self._summary.setdefault((section, "Count"), number)
+        self.add_summary(metrics.filter(metric="Operations").with_columns(name=pl.lit("Count")))
         tables = {
             "client_metrics": metrics,
             "client_histogram": self._latencies.counts.histogram(),
-            "client_errors": self._errors,
+            "client_errors": self.errors,
         }
-        alone = not (self._titles or self._finished) and metrics.height
+        alone = not self.seen.total() and metrics.height
         return Parsed(tables if alone else tables | {"clients": self._client()}, 0)
-
-    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Lines with their `kind`, whether the run had `ended`, and the `reason` for which they are rejected."""
-        judged = lines.with_columns(kinds_of(lines["text"], _KINDS)).with_columns(
-            titles=times_seen("title", self._titles), finished=times_seen("finished", self._finished)
-        )
-        again, cut = (pl.col("titles") > 1) | (pl.col("finished") > 1), ~pl.col("terminated")
-        reason = first_true({_OTHER_CLIENT: again, UNTERMINATED: cut, _UNKNOWN: pl.col("kind").is_null()})
-        if judged.height:
-            self._titles, self._finished = judged.select("titles", "finished").row(-1)
-        return judged.with_columns(reason=reason, ended=pl.col("finished") > 0)
 
     def _series(self, measured: pl.DataFrame) -> pl.DataFrame:
         counted = as_columns(measured, ("Count", "Takes"), ("offset", "section"))
@@ -214,8 +207,7 @@ class _Report:
         )
 
     def _metrics(self, measured: pl.DataFrame) -> pl.DataFrame:
-        for section, name, value in measured.select("section", "name", "value").iter_rows():
-            self._summary.setdefault((section, name), value)
+        self.add_summary(measured)
         return measured.filter((pl.col("section") != OVERALL) | pl.col("name").is_in(["Takes", "OPS"])).select(
             "section",
             metric=METRIC,
@@ -224,11 +216,10 @@ class _Report:
         )
 
     def _client(self) -> pl.DataFrame:
-        counts = {section: count for (section, name), count in self._summary.items() if name == "Count"}
-        failed = sum(count for section, count in counts.items() if section.endswith(FAILED))
-        printed = sum(count for section, count in counts.items() if is_counted_once(section))
+        counts = self.sections("Count")
+        printed = sum(of_succeeded(counts))
         done = printed - counts.get(COMPOUND, 0.0)
-        rate = self._summary.get((OVERALL, "OPS"))
+        rate = self.summary.get((OVERALL, "OPS"))
         if rate is not None and printed:
             rate *= done / printed
         stated = self._properties.get
@@ -243,7 +234,7 @@ class _Report:
             "target_ops_s": whole_of(stated("target"), MAX_COUNT) or None,
             "operations_planned": next((n for name in planned if (n := whole_of(stated(name), MAX_COUNT))), None),
             "operations_done": min(int(done), MAX_COUNT) if counts else None,
-            "failed_operations": min(int(failed), MAX_COUNT) if counts else None,
+            "failed_operations": min(int(of_failed(counts)), MAX_COUNT) if counts else None,
             "notes": contradictions([("TOTAL", counts.get(OVERALL), [printed], _HALF)]),
             "measurement_type": stated("measurementtype"),
             "completed": runtime_s is not None and bool(counts),

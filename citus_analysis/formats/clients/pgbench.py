@@ -47,12 +47,9 @@ import polars as pl
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._pgbench_lines import (
     CONTINUED,
-    EXACT,
     KINDS,
-    TELLING,
     PgbenchTotals,
     metric_rows,
     progress_rows,
@@ -62,13 +59,10 @@ from citus_analysis.formats.clients._pgbench_lines import (
 from citus_analysis.formats.clients._report_lines import (
     MAX_CLIENTS,
     MAX_COUNT,
-    TOO_LONG,
+    Report,
     accounted,
-    kinds_of,
-    pieces_of,
-    too_long,
 )
-from citus_analysis.formats.reading.lines import first_true, line_frame
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 
@@ -89,9 +83,6 @@ _SIGNS: Final = Signs(
 )
 #: Errors after which pgbench prints nothing more.
 _LAST_WORDS: Final = rb"Run was aborted|could not create connection for setup"
-_UNKNOWN: Final = "not a line of a pgbench report"
-_OTHER_RUN: Final = "report of a second run in the same file; put each run's report into a file of its own"
-_REJECTED: Final = "rejected"
 #: Longer run times are times since 1970 (`--progress-timestamp`).
 _LONGEST_RUN_S: Final = 1e9
 #: Limit of pgbench.
@@ -104,7 +95,7 @@ _THROUGHPUT: Final = (
 
 
 #: Kinds of lines that pgbench prints on standard error.
-_OF_STANDARD_ERROR: Final = frozenset({"noise", "progress", "error", "continuation", _REJECTED})
+_OF_STANDARD_ERROR: Final = frozenset({"noise", "progress", "error", "continuation"})
 
 
 class Pgbench(Format):
@@ -139,14 +130,21 @@ class Pgbench(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        return pieces_of(_Report(), content, "a pgbench report")
+        return _Report().pieces(content)
 
 
 @dataclass
-class _Report:
+class _Report(Report):
     """The state of parsing one file."""
 
-    recognised: bool = False
+    tool = "a pgbench report"
+    kinds = KINDS
+    telling = ("version", "progress", "type", "init", "tps", "error")
+    once = ("version", "type")
+    other_run = "report of a second run in the same file; put each run's report into a file of its own"
+    unknown = "not a line of a pgbench report"
+    exact = ("progress", "init", "lag", "transactions", "processed", "tps")
+    cut = True
     _section: str | None = None
     _commands: int = 0
     _facts: dict[str, str] = field(default_factory=dict)
@@ -154,55 +152,32 @@ class _Report:
     _kinds: set[str] = field(default_factory=set)
     _weights: dict[str, float] = field(default_factory=dict)
     _totals: PgbenchTotals = field(default_factory=PgbenchTotals)
-    _errors: pl.DataFrame = field(default_factory=no_messages)
     _aborted: bool = False
-    _once: set[str] = field(default_factory=set)
-    _ended: bool = False
     _start: float | None = None
     _end: float | None = None
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the report."""
-        lines = with_sections(self._judged(line_frame(block.data, block.offset)), self._section, self._commands)
-        of_kind = {str(key[0]): part for key, part in lines.partition_by("kind", as_dict=True).items()}
-        self._kinds |= of_kind.keys()
-        self.recognised = not TELLING.isdisjoint(self._kinds)
-        tables = {"client_metrics": self._metrics(lines)}
-        if "progress" in of_kind:
-            tables["client_series"] = self._series(progress_rows(of_kind["progress"]))
-        if "error" in of_kind:
-            self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
-            self._aborted |= bool(of_kind["error"]["text"].str.contains(r"(?i)run was aborted").any())
-        return accounted(lines, tables)
+        lines = self.judged(line_frame(block.data, block.offset))
+        good = with_sections(self.taken(lines), self._section, self._commands)
+        self._kinds |= set(good["kind"])
+        self._aborted |= bool(good.filter(kind="error")["text"].str.contains(r"(?i)run was aborted").any())
+        progress = good.filter(kind="progress")
+        series = pl.DataFrame() if progress.is_empty() else self._series(progress_rows(progress))
+        return accounted(lines, {"client_metrics": self._metrics(good), "client_series": series})
 
     def finish(self) -> Parsed:
         """The client's row, unless pgbench only initialised tables, and its errors."""
-        tables = {"client_errors": self._errors}
+        tables = {"client_errors": self.errors}
         if "init" not in self._kinds or self._values:
             tables["clients"] = self._client()
         return Parsed(tables, 0)
 
-    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Lines with their `kind`, and the `reason` for which they are rejected (null if they are not)."""
-        lines = lines.with_columns(kinds_of(lines["text"], KINDS))
+    def judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Lines that continue an error are rejected where none was printed before."""
         failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | ("error" in self._kinds)
-        stray = (pl.col("kind") == CONTINUED) & ~failing
-        unknown = pl.col("kind").is_null() | stray.fill_null(value=False)
-        long = too_long(lines["text"], lines["kind"], KINDS, EXACT)
-        reason = first_true({_OTHER_RUN: self._from_second_run(lines), TOO_LONG: long, _UNKNOWN: unknown})
-        kind = pl.when(reason.is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind")
-        return lines.with_columns(reason=reason, kind=kind)
-
-    def _from_second_run(self, lines: pl.DataFrame) -> pl.Expr:
-        if self._ended:
-            return pl.lit(value=True)
-        repeated: list[int] = []
-        for kind in ("version", "type"):
-            offsets = lines.filter(pl.col("kind") == kind)["offset"].to_list()
-            repeated += offsets if kind in self._once else offsets[1:]
-            self._once |= {kind} if offsets else set()
-        self._ended = bool(repeated)
-        return pl.col("offset") >= min(repeated) if repeated else pl.lit(value=False)
+        stray = pl.when((pl.col("kind") == CONTINUED) & ~failing).then(pl.lit(self.unknown))
+        return super().judged(lines).with_columns(reason=pl.coalesce("reason", stray))
 
     def _metrics(self, lines: pl.DataFrame) -> pl.DataFrame:
         if not lines.is_empty():

@@ -50,15 +50,12 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
-from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.clients._report_lines import (
     MAX_CLIENTS,
+    Report,
     accounted,
     count_of,
-    judged,
     measures_named,
-    pieces_of,
-    times_seen,
 )
 from citus_analysis.formats.clients._sysbench_hooks import FRAME, HOOK_SERIES, hook_reports, hook_values
 from citus_analysis.formats.clients._sysbench_hooks import KINDS as HOOK_KINDS
@@ -96,10 +93,6 @@ _KINDS: Final = {
     "error": r"^(?:FATAL|ALERT|CRITICAL|ERROR|WARNING): |^PANIC: ",
     "continuation": r"^\t",
 }
-_UNKNOWN: Final = "not a line of sysbench's report"
-_SECOND: Final = "report of a second run in the same file; put each run's report into a file of its own"
-#: Kinds of lines of which every number is read.
-_EXACT: Final = ("status", "checkpoint", "setting", "json", "csv")
 #: Column of a status line -> pattern of the text before its number, in versions from 0.5 on.
 _RATES: Final = {
     "queries_per_s": r" qps: ",
@@ -154,41 +147,39 @@ class Sysbench(Format):
         if _OF_MACHINE.search(content.head):
             message = "sysbench's test of a machine's memory or files, which runs no statements, is not read"
             raise FormatError(message, path=content.path, way_out="leave the file out")
-        return pieces_of(_Report(), content, "sysbench")
+        return _Report().pieces(content)
 
 
 @dataclass
-class _Report:
+class _Report(Report):
     """The state of parsing one file."""
 
+    tool = "sysbench"
+    kinds = _KINDS
+    telling = ("version",)
+    once = ("version",)
+    other_run = "report of a second run in the same file; put each run's report into a file of its own"
+    unknown = "not a line of sysbench's report"
+    #: Kinds of lines of which every number is read.
+    exact = ("status", "checkpoint", "setting", "json", "csv")
     version: str | None = None
-    _runs: int = 0
     _settings: dict[str, float] = field(default_factory=dict)
     _checkpoints: list[float] = field(default_factory=list)
     _values: list[pl.DataFrame] = field(default_factory=list)
     _hooks: list[pl.DataFrame] = field(default_factory=list)
-    _errors: pl.DataFrame = field(default_factory=no_messages)
-
-    @property
-    def recognised(self) -> bool:
-        """Whether the line with sysbench's version was seen."""
-        return self.version is not None
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block; the values of the report are kept for the end."""
-        lines = self._judged(line_frame(block.data, block.offset))
-        good = lines.filter(pl.col("reason").is_null())
-        of_kind = {str(key[0]): part for key, part in good.partition_by("kind", as_dict=True).items()}
-        if "version" in of_kind and self.version is None:
-            self.version = of_kind["version"]["text"].str.extract(_KINDS["version"]).item(0)
-        for name, value in _groups(of_kind.get("setting"), "setting").select("1", "2").iter_rows():
+        lines = self.judged(line_frame(block.data, block.offset))
+        good = self.taken(lines)
+        for (version,) in _groups(good, "version").select("1").iter_rows():
+            self.version = version
+        for name, value in _groups(good, "setting").select("1", "2").iter_rows():
             self._settings[name] = float(value)
-        if "error" in of_kind:
-            self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
-        self._checkpoints.extend(_groups(of_kind.get("checkpoint"), "checkpoint")["1"].cast(pl.Float64))
+        self._checkpoints.extend(_groups(good, "checkpoint")["1"].cast(pl.Float64))
         self._values.append(_values(good))
         self._hooks.append(hook_values(good))
-        return accounted(lines, {"client_series": _series(of_kind["status"])} if "status" in of_kind else {})
+        return accounted(lines, {"client_series": _series(good.filter(kind="status"))})
 
     def finish(self) -> Parsed:
         """The client, the values of its report, its histogram and its errors."""
@@ -201,18 +192,12 @@ class _Report:
             "client_series": intervals,
             "client_metrics": _metrics(metrics, section),
             "client_histogram": _histogram(values, section),
-            "client_errors": self._errors,
+            "client_errors": self.errors,
         }
         # Output without a number of threads is from `prepare` or `cleanup`, not from a run.
         if self._settings or metrics.height:
             tables["clients"] = self._client(metrics, reports.filter(threads=0).tail(1))
         return Parsed(tables, 0)
-
-    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        frame = judged(lines, _KINDS, _UNKNOWN, exact=_EXACT).with_columns(runs=times_seen("version", self._runs))
-        if frame.height:
-            self._runs = frame["runs"][-1]
-        return frame.with_columns(reason=pl.when(pl.col("runs") > 1).then(pl.lit(_SECOND)).otherwise("reason"))
 
     def _client(self, metrics: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         """The client's row, from the printed report or else from a hook's report of the whole run (`whole`)."""
@@ -241,15 +226,14 @@ class _Report:
         return pl.DataFrame([facts])
 
 
-def _groups(lines: pl.DataFrame | None, kind: str) -> pl.DataFrame:
-    """The groups of the kind's pattern as columns `1`, `2` ..., and the lines' `offset`."""
-    frame = pl.DataFrame(schema={"offset": pl.Int64, "text": pl.String}) if lines is None else lines
-    return frame.select("offset", part=pl.col("text").str.extract_groups(_KINDS[kind])).unnest("part")
+def _groups(good: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """The groups of the kind's pattern as columns `1`, `2` ... of its lines, and the lines' `offset`."""
+    return good.filter(kind=kind).select("offset", part=pl.col("text").str.extract_groups(_KINDS[kind])).unnest("part")
 
 
 def _values(good: pl.DataFrame) -> pl.DataFrame:
     """Values of the report in its order: `metric` (null for a bucket), `unit`, `value`, `bucket_ms`."""
-    parts = {kind: _groups(good.filter(pl.col("kind") == kind), kind) for kind in _VALUES}
+    parts = {kind: _groups(good, kind) for kind in _VALUES}
     first, second = (pl.col(group).cast(pl.Float64, strict=False) for group in ("1", "2"))
     name = pl.col("1").str.strip_chars_start()
     latency = name.is_in(_LATENCIES)

@@ -61,11 +61,11 @@ from typing import ClassVar, Final
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE
-from citus_analysis.formats.clients._report_lines import measures_named, pieces_of
+from citus_analysis.formats.clients._report_lines import measures_named
 from citus_analysis.formats.clients.hammerdb._database import MAGIC, is_job_database, read_database
 from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_report
 from citus_analysis.formats.clients.hammerdb._lines import SIGN, SIGN_WORDS
-from citus_analysis.formats.clients.hammerdb._report import Report
+from citus_analysis.formats.clients.hammerdb._report import HammerdbReport
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
 
@@ -114,8 +114,8 @@ class Hammerdb(Format):
         elif JOB_REPORT.search(content.head):
             yield read_job_report(content, hints.options)
         else:
-            report = Report(timezone_of(hints.options), recognised=bool(SIGN.search(content.head)))
-            yield from pieces_of(report, content, "HammerDB")
+            signed = bool(SIGN.search(content.head))
+            yield from HammerdbReport(signed, timezone=timezone_of(hints.options)).pieces(content)
 
 
 FORMAT: Final = Hammerdb()

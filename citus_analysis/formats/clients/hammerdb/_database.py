@@ -14,9 +14,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.api.options import HAMMERDB_JOB
-from citus_analysis.formats.clients._report_lines import judged
-from citus_analysis.formats.clients.hammerdb._lines import KINDS, UNKNOWN
-from citus_analysis.formats.clients.hammerdb._report import Report, counted
+from citus_analysis.formats.clients.hammerdb._report import HammerdbReport, counted
 from citus_analysis.formats.clients.hammerdb._timings import named
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Content
@@ -44,7 +42,7 @@ def read_database(content: Content, options: Mapping[str, str]) -> Iterator[Pars
         FormatError: there is no such job, several have a result, or SQLite cannot read the database.
     """
     data = content.read(_LIMIT_BYTES)
-    report = Report(timezone_of(options))
+    report = HammerdbReport(timezone=timezone_of(options))
     with _opened(data, content.path) as database:
         job = _job_of(database, HAMMERDB_JOB.value(options), content.path)
         _take_output(database, job, report)
@@ -112,16 +110,15 @@ def _listing(jobs: list[str]) -> str:
     return f"{shown} and {len(jobs) - _SHOWN_JOBS} more" if len(jobs) > _SHOWN_JOBS else shown or "none"
 
 
-def _take_output(database: sqlite3.Connection, job: str, report: Report) -> None:
+def _take_output(database: sqlite3.Connection, job: str, report: HammerdbReport) -> None:
     """Read the output of the virtual users, which the console shows after `Vuser N:`."""
     query = "SELECT vu, output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid"
     texts = [f"Vuser {user}:{output}".replace("\n", " ") for user, output in database.execute(query, (job,))]
     text = "".join(f"{line}\n" for line in texts).encode()
-    lines = judged(line_frame(text), KINDS, UNKNOWN, exact=("values",))
-    report.take(lines.filter(pl.col("reason").is_null()))
+    report.taken(report.judged(line_frame(text)))
 
 
-def _take_timings(database: sqlite3.Connection, job: str, report: Report) -> None:
+def _take_timings(database: sqlite3.Connection, job: str, report: HammerdbReport) -> None:
     """Read the time profile; rows with `summary` = 1 are of all users."""
     cursor = database.execute("SELECT * FROM JOBTIMING WHERE jobid = ? ORDER BY rowid", (job,))
     columns = [str(column[0]) for column in cursor.description]

@@ -66,5 +66,4 @@ RESULTS: Final = (
     *("version", "result", "setting", "users", "all_users", "query", "queries", "counter", "listed", "user", "summary"),
     *("procedure", "values", "timed", "timing"),
 )
-UNKNOWN: Final = "not a line of HammerDB"
 UNKNOWN_RESULT: Final = "a result of HammerDB in a form that is not known"

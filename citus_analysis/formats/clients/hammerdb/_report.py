@@ -10,14 +10,12 @@ import polars as pl
 
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, NUMBER, accounted, count_of, judged, metric_frame
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, NUMBER, Report, accounted, count_of, metric_frame
 from citus_analysis.formats.clients.hammerdb._lines import (
     FAILED_USER,
     KINDS,
     RESULTS,
     STRANGE,
-    UNKNOWN,
     UNKNOWN_RESULT,
 )
 from citus_analysis.formats.clients.hammerdb._timings import Row, Timings, named
@@ -134,18 +132,21 @@ def counted(points: pl.DataFrame, timezone: str) -> pl.DataFrame:
 
 
 @dataclass
-class Report:
+class HammerdbReport(Report):
     """The state of parsing one file of lines.
 
     Attributes:
         timezone: zone of times that are printed without one.
-        recognised: whether a line that only HammerDB prints was seen.
         facts: facts about the run, so far.
         timings: latencies of procedures, so far.
     """
 
-    timezone: str
-    recognised: bool = False
+    tool = "HammerDB"
+    kinds = KINDS
+    telling = RESULTS
+    unknown = "not a line of HammerDB"
+    exact = ("values",)
+    timezone: str = ""
     facts: Facts = field(default_factory=Facts)
     timings: Timings = field(default_factory=Timings)
     _user: str | None = None
@@ -154,17 +155,14 @@ class Report:
     _listed: list[tuple[str, str]] = field(default_factory=list)
     _printed: int = 0
     _ended: int = 0
-    errors: pl.DataFrame = field(default_factory=no_messages)
 
     def block(self, block: Block) -> Parsed:
         """The series of one block; other values are kept for the end."""
         # The console begins its lines with a carriage return.
         text = line_frame(block.data, block.offset).with_columns(pl.col("text").str.strip_chars_start("\r"))
-        lines = judged(text, KINDS, UNKNOWN, exact=("values",))
-        strange = pl.col("reason").is_null() & (pl.col("kind") == STRANGE)
-        lines = lines.with_columns(reason=pl.when(strange).then(pl.lit(UNKNOWN_RESULT)).otherwise("reason"))
-        good = lines.filter(pl.col("reason").is_null())
-        self.take(good)
+        strange = pl.when(pl.col("kind") == STRANGE).then(pl.lit(UNKNOWN_RESULT))
+        lines = self.judged(text).with_columns(reason=pl.coalesce("reason", strange))
+        good = self.taken(lines)
         return accounted(lines, {"client_series": self._series(good.filter(pl.col("kind") == "counter"))})
 
     def finish(self) -> Parsed:
@@ -181,12 +179,10 @@ class Report:
             "client_errors": self.errors,
         }
 
-    def take(self, good: pl.DataFrame) -> None:
-        """Take the values of lines: their `kind`, `text` and `offset`."""
-        results = good.filter(pl.col("kind").is_in(RESULTS))
-        self.recognised |= not results.is_empty()
-        errors = good.filter(pl.col("kind") == "error")
-        self.errors = add_messages(self.errors, count_messages(errors))
+    def taken(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The lines that are not rejected, whose values are kept."""
+        good = super().taken(lines)
+        errors = good.filter(kind="error")
         ended = errors["text"].str.extract(FAILED_USER).cast(pl.Int64)
         self.facts.failed_users |= set(ended.drop_nulls())
         # The line that a user failed follows that of its error.
@@ -194,10 +190,12 @@ class Report:
         self._printed += ended.null_count()
         self.facts.errors = self._printed or self._ended
         # Few lines of a report are not of the counter, so this loop is short.
-        for kind, text in results.filter(pl.col("kind") != "counter").select("kind", "text").iter_rows():
+        results = good.filter(pl.col("kind").is_in(RESULTS), pl.col("kind") != "counter")
+        for kind, text in results.select("kind", "text").iter_rows():
             found = re.search(KINDS[kind], text)
             if found and not self._of_run(kind, found):
                 self._of_profile(kind, found)
+        return good
 
     def _of_run(self, kind: str, found: re.Match[str]) -> bool:
         facts = self.facts
