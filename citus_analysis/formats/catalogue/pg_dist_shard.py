@@ -8,12 +8,10 @@ Table: `shards`. Example::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.reading.small_csv import CSV_LIMIT_BYTES, Field, parse_small_csv
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.catalogue._csv_extract import CsvExtract
+from citus_analysis.formats.reading.small_csv import Field
 
 _FIELDS: Final = {
     "relation": Field("logicalrelid", str, required=True),
@@ -27,22 +25,14 @@ _FIELDS: Final = {
 }
 
 
-class PgDistShard(Format):
+class PgDistShard(CsvExtract):
     """Extract of the catalogues `pg_dist_shard` and `pg_dist_placement`."""
 
     name: ClassVar[str] = "pg_dist_shard"
     version: ClassVar[int] = 2
-    noise = "the header"
     tables = ("shards",)
-
-    def detect(self, name: str, head: bytes) -> float:
-        """Certain if the header names a relation and its shard."""
-        header = head.split(b"\n", 1)[0].lstrip(b"\xef\xbb\xbf").strip().split(b",")
-        return 1.0 if {b"logicalrelid", b"shardid"} <= set(header) else 0.0
-
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece: all shards."""
-        yield parse_small_csv(content.read(CSV_LIMIT_BYTES), "shards", _FIELDS)
+    fields = _FIELDS
+    signs = frozenset((b"logicalrelid", b"shardid"))
 
 
 FORMAT: Final = PgDistShard()

@@ -11,13 +11,11 @@ Earlier versions of the runner wrote only the first three columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 
-from citus_analysis.formats.api.format import Format, Hints, Parsed
-from citus_analysis.formats.reading.small_csv import CSV_LIMIT_BYTES, Field, parse_small_csv
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.catalogue._csv_extract import CsvExtract
+from citus_analysis.formats.reading.small_csv import Field
 
 _HEADERS: Final = (b"iteration,outcome,reason", b"iteration,outcome,reason,measured_from,measured_until")
 
@@ -38,21 +36,17 @@ _FIELDS: Final = {
 }
 
 
-class RunOutcomes(Format):
+class RunOutcomes(CsvExtract):
     """The runner's verdicts on the runs it launched."""
 
     name: ClassVar[str] = "run_outcomes"
     version: ClassVar[int] = 3
-    noise = "the header"
     tables = ("outcomes",)
+    fields = _FIELDS
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the header is the runner's."""
         return 1.0 if head.split(b"\n", 1)[0].strip() in _HEADERS else 0.0
-
-    def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece: all iterations."""
-        yield parse_small_csv(content.read(CSV_LIMIT_BYTES), "outcomes", _FIELDS)
 
 
 FORMAT: Final = RunOutcomes()

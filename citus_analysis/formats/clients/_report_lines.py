@@ -6,7 +6,7 @@ import math
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -16,7 +16,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
-from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, reject_oversized
+from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, line_frame, reject_oversized
 from citus_analysis.formats.reading.lines import accounted as counted
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.texts.number_text import readable
@@ -69,8 +69,7 @@ class Report:
         Raises:
             FormatError: the tool printed no line of the file.
         """
-        for block in content.blocks():
-            yield reject_oversized(block) if block.oversized else self.block(block)
+        yield from each_block(content, self.block)
         if not self.recognised:
             raise FormatError(f"contains no line of {self.tool}", path=content.path, way_out="choose another --format")
         yield self.finish()
@@ -105,6 +104,31 @@ class Report:
         self.recognised |= bool(good["kind"].is_in(list(self.telling)).any())
         self.errors = add_messages(self.errors, count_messages(good.filter(kind="error")))
         return good
+
+
+def each_block(content: Content, read: Callable[[Block], Parsed]) -> Iterator[Parsed]:
+    """The piece of each block, as it is read; lines that are too long are rejected."""
+    for block in content.blocks():
+        yield reject_oversized(block) if block.oversized else read(block)
+
+
+def fitting(block: Block, fits: pl.Expr, noise: pl.Expr, unknown: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Lines of a block of a file in which all lines but some noise have one form.
+
+    Args:
+        block: the block.
+        fits: whether a line has the form.
+        noise: whether it is noise.
+        unknown: reason to reject any other.
+
+    Returns:
+        The lines with the columns of :func:`judged` (the kind is `noise` or null), and those of the form.
+    """
+    lines = line_frame(block.data, block.offset).with_columns(
+        kind=pl.when(noise).then(pl.lit("noise")),
+        reason=first_true({UNTERMINATED: ~pl.col("terminated"), unknown: ~(fits | noise)}),
+    )
+    return lines, lines.filter(pl.col("reason").is_null(), pl.col("kind").is_null())
 
 
 def judged(
@@ -256,9 +280,3 @@ MEASURES: Final = {
     **measures_named("Average|Min|Max", "p{}", "50 90 95 99 99.9"),
     "99.9PercentileLatency": "p999_us",
 }
-
-
-def metric_frame(rows: Sequence[tuple[str, str, str | None, float | None]]) -> pl.DataFrame:
-    """Rows of `client_metrics`: section, metric, unit and value."""
-    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row")

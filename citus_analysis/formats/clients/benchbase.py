@@ -41,9 +41,9 @@ from typing import ClassVar, Final
 
 import polars as pl
 
-from citus_analysis.core.column_types import TIME
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.metric_rows import metric_frame
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._report_lines import (
     MAX_CLIENTS,
@@ -52,12 +52,12 @@ from citus_analysis.formats.clients._report_lines import (
     accounted,
     contradictions,
     count_of,
+    each_block,
+    fitting,
     measures_named,
-    metric_frame,
     whole_of,
 )
 from citus_analysis.formats.reading.latency_counts import LatencyCounts
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
 from citus_analysis.texts.number_text import readable
@@ -73,7 +73,10 @@ _SUMMARY: Final = re.compile(
     rb'\A\s*\{(?=[\s\S]*"Latency Distribution"\s*:\s*\{)(?=[\s\S]*"Benchmark Type"\s*:)'
     rb'(?=[\s\S]*"Throughput \(requests/second\)"\s*:)'
 )
-_RAW_LINE: Final = rf"^[0-9]{{1,9}},([^,]{{1,100}}),({NUMBER}),([0-9]{{1,15}}),([0-9]{{1,9}}),[0-9]{{1,9}}$"
+_RAW_LINE: Final = (
+    rf"^[0-9]{{1,9}},(?<section>[^,]{{1,100}}),(?<seconds>{NUMBER}),(?<latency_us>[0-9]{{1,15}})"
+    r",(?<client_thread>[0-9]{1,9}),[0-9]{1,9}$"
+)
 _WINDOW: Final = rf"^[0-9]{{1,9}}(?:,{NUMBER}){{9,12}}$"
 #: The summary's names, used for number, mean and extremes of each transaction's latencies in the raw file.
 _RAW_METRICS: Final = ("Measured Requests", "Average Latency", "Minimum Latency", "Maximum Latency")
@@ -81,6 +84,7 @@ _ENDED: Final = "EXIT"
 _ROUNDED: Final = 1e-6
 #: Factor by which the warm-up's requests per second may exceed those of the measured time.
 _WARM_UP_FACTOR: Final = 3.0
+_IS_HEADER: Final = pl.col("offset") == 0
 _UNKNOWN: Final = "not a line of this file of BenchBase"
 _TRANSACTION: Final = re.compile(r"\.results\.([A-Za-z0-9_]+)\.csv")
 #: Headings of a window -> column of `client_series`.
@@ -143,41 +147,25 @@ class _Raw:
 
     def pieces(self, content: Content) -> Iterator[Parsed]:
         """Latencies of each block, then their histogram."""
-        for block in content.blocks():
-            yield reject_oversized(block) if block.oversized else self._block(block)
+        yield from each_block(content, self._block)
         summary = self._counts.summary(_RAW_METRICS)
         yield Parsed({"client_histogram": self._counts.histogram(), "client_metrics": summary}, 0)
 
     def _block(self, block: Block) -> Parsed:
-        lines = _judged(block, pl.col("text").str.contains(_RAW_LINE))
-        good = lines.filter(pl.col("reason").is_null(), pl.col("kind").is_null())
-        part = good.select(part=pl.col("text").str.extract_groups(_RAW_LINE)).unnest("part")
-        rows = part.select(
-            section="1",
-            seconds=pl.col("2").cast(pl.Float64),
-            latency_us=pl.col("3").cast(pl.Float64),
-            client_thread=pl.col("4").cast(pl.Int32),
-        )
+        lines, good = fitting(block, pl.col("text").str.contains(_RAW_LINE), _IS_HEADER, _UNKNOWN)
+        fields = good.select(part=pl.col("text").str.extract_groups(_RAW_LINE)).unnest("part")
+        rows = fields.with_columns(pl.col("seconds", "latency_us").cast(pl.Float64))
         if self._first is None and rows.height:
             self._first = rows["seconds"][0]
         began = (pl.col("seconds") * US_PER_S).round().cast(pl.Int64)
         absolute = pl.col("seconds").is_between(1e9, 1e11)
-        latencies = rows.with_columns(
-            time=pl.when(absolute).then(pl.from_epoch(began, "us").dt.replace_time_zone("UTC")).cast(TIME.polars),
-            elapsed_s=pl.col("seconds") - (self._first or 0.0),
-        ).drop("seconds")
         self._counts.add(rows)
+        latencies = rows.select(
+            pl.exclude("seconds"),
+            time=pl.when(absolute).then(pl.from_epoch(began, "us").dt.replace_time_zone("UTC")),
+            elapsed_s=pl.col("seconds") - (self._first or 0.0),
+        )
         return accounted(lines, {"client_latencies": latencies})
-
-
-def _judged(block: Block, fits: pl.Expr) -> pl.DataFrame:
-    """Lines of a block with the `reason` to reject them, and a `kind`, which is `noise` for the header."""
-    header = pl.col("offset") == 0
-    unknown = pl.when(~header & ~fits).then(pl.lit(_UNKNOWN))
-    return line_frame(block.data, block.offset).with_columns(
-        kind=pl.when(header).then(pl.lit("noise")),
-        reason=pl.when(~pl.col("terminated")).then(pl.lit(UNTERMINATED)).otherwise(unknown),
-    )
 
 
 def _windows(content: Content, name: str) -> Iterator[Parsed]:
@@ -185,33 +173,32 @@ def _windows(content: Content, name: str) -> Iterator[Parsed]:
     found = _TRANSACTION.search(name)
     times = [int(line.split(b",", 1)[0]) for line in content.head.splitlines()[1:3] if re.match(rb"[0-9]{1,9},", line)]
     step = times[1] - times[0] if len(times) > 1 else 0
-    for block in content.blocks():
-        if block.oversized:
-            yield reject_oversized(block)
-            continue
-        complete = pl.col("text").str.count_matches(",", literal=True) == len(headings) - 1
-        lines = _judged(block, complete & pl.col("text").str.contains(_WINDOW))
-        good = lines.filter(pl.col("reason").is_null(), pl.col("kind").is_null())
-        cells = good.select(cell=pl.col("text").str.split(","))
-        rows = cells.select(
+    complete = pl.col("text").str.count_matches(",", literal=True) == len(headings) - 1
+    fits = complete & pl.col("text").str.contains(_WINDOW)
+    values = dict(_values(headings))
+
+    def rows(block: Block) -> Parsed:
+        lines, good = fitting(block, fits, _IS_HEADER, _UNKNOWN)
+        series = good.select(cell=pl.col("text").str.split(",")).select(
             section=pl.lit(found.group(1) if found else None, pl.String),
             elapsed_s=pl.col("cell").list.get(0).cast(pl.Float64) + step,
-            **dict(_values(headings)),
+            **values,
         )
-        yield accounted(lines, {"client_series": rows})
+        return accounted(lines, {"client_series": series})
+
+    return each_block(content, rows)
 
 
 def _values(headings: list[str]) -> Iterator[tuple[str, pl.Expr]]:
     for place, heading in enumerate(headings):
         name, unit = _named(heading)
-        column = _COLUMNS.get(name)
-        if column is not None:
+        if (column := _COLUMNS.get(name)) is not None:
             value = pl.col("cell").list.get(place).cast(pl.Float64)
             if column.endswith("_us") and unit != "us":
                 if unit not in SECONDS_PER_UNIT:
                     raise FormatError(f"has the column {heading!r}, whose unit is not known")
                 value = value * (SECONDS_PER_UNIT[unit] * US_PER_S)
-            yield column, value.cast(pl.Int64) if column == "operations" else value
+            yield column, value
 
 
 def _named(heading: str) -> tuple[str, str | None]:

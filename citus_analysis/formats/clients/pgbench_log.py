@@ -31,14 +31,16 @@ A last line without a line end is rejected: the output of a killed pgbench may e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats.clients._report_lines import accounted, fitting
 from citus_analysis.formats.reading.delimited import read_uniform
-from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_runs
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import LineBegin
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.units import US_PER_MS, US_PER_S
@@ -47,29 +49,37 @@ _FAILURES: Final = ("failed", "serialization", "deadlock", "other")
 # The digits are limited by the ranges of the columns.
 _N: Final = r"[0-9]{1,18}"
 _LATENCY: Final = rf"(?:{_N}|skipped|{'|'.join(_FAILURES)})"
-_TRANSACTION: Final = rf"^[0-9]{{1,9}} {_N} {_LATENCY} [0-9]{{1,9}} [0-9]{{9,11}} [0-9]{{1,6}}(?: {_N}){{0,2}}$"
-_INTERVAL: Final = rf"^[0-9]{{9,11}} {_N} [0-9]+ [0-9]+ {_N} {_N}(?:(?: [0-9]+){{4,5}}|(?: [0-9]+){{9,10}})?$"
+_TRANSACTION: Final = (
+    rf"^(?<client_thread>[0-9]{{1,9}}) {_N} (?<latency>{_LATENCY}) (?<script>[0-9]{{1,9}}) (?<seconds>[0-9]{{9,11}})"
+    rf" (?<micros>[0-9]{{1,6}})(?: {_N}){{0,2}}$"
+)
+#: After the latencies: sum, squares and extremes of the lag, skipped and retried transactions, failures by kind.
+_INTERVAL: Final = (
+    rf"^(?<start>[0-9]{{9,11}}) (?<operations>{_N}) (?<sum_us>[0-9]+) (?<sum_of_squares>[0-9]+) (?<min_us>{_N})"
+    rf" (?<max_us>{_N})(?: (?<lag_us>[0-9]+)(?: [0-9]+){{3}}(?: (?<skipped_operations>[0-9]+)"
+    r"(?: (?<retried_operations>[0-9]+) (?<retries>[0-9]+)(?<failures>(?: [0-9]+){2,3}))?)?)?$"
+)
 _DECIMAL: Final = r"[0-9]{1,15}(?:\.[0-9]+)?"
-_EXPORTED: Final = rf"^[0-9]{{9,11}},{_N},{_DECIMAL},{_DECIMAL},{_DECIMAL}$"
+_EXPORTED: Final = (
+    rf"^(?<start>[0-9]{{9,11}}),(?<operations>{_N}),(?<min_us>{_DECIMAL}),(?<mean_us>{_DECIMAL}),(?<max_us>{_DECIMAL})$"
+)
 _PATTERNS: Final = (_TRANSACTION, _INTERVAL, _EXPORTED)
 _BEGINNING: Final = LineBegin(rb"[0-9]+ [0-9]|[0-9]{9,11},[0-9]")
 #: A few damaged lines do not change the file's format.
 _MOST: Final = 0.5
 _EXPORTED_HEADER: Final = "collected,samples,min_latency,avg_latency,max_latency"
+_IS_HEADER: Final = pl.col("text") == _EXPORTED_HEADER
 
-_TRANSACTION_COLUMNS: Final = pl.Schema(
-    {
-        "client_thread": pl.Int32(),
-        "number": pl.Int64(),
-        "latency": pl.String(),
-        "script": pl.String(),
-        "seconds": pl.Int64(),
-        "micros": pl.Int64(),
-    }
-)
-_INTERVAL_COLUMNS: Final = ("start", "operations", "sum_us", "sum_of_squares", "min_us", "max_us")
-#: Places after the columns above: four for the lag, then these; the last ones are failures by kind.
-_LAG, _SKIPPED, _RETRIED, _RETRIES, _FAILED = 0, 4, 5, 6, 7
+#: Columns of a transaction; without words in place of latencies, which are rare, the latency is a number.
+_TRANSACTION_COLUMNS: Final = {
+    "client_thread": pl.Int32(),
+    "number": pl.Int64(),
+    "latency": pl.String(),
+    "script": pl.String(),
+    "seconds": pl.Int64(),
+    "micros": pl.Int64(),
+}
+_COUNTS: Final = ("failed_operations", "skipped_operations", "retried_operations", "retries")
 _LATENCIES: Final = ("mean_us", "min_us", "max_us", "stddev_us", "lag_us")
 _LONG: Final = "too long for a line of a pgbench log"
 _ODD: Final = "not a line of a pgbench log"
@@ -97,26 +107,65 @@ class PgbenchLog(Format):
         pattern, share = _kind_of(content.head)
         if share <= _MOST:
             raise FormatError("its first lines are not of a pgbench log", path=content.path, way_out="pass --format")
-        first: int | None = None
-        interval: int | None = None
+        log = _Log(pattern)
         for block in content.blocks():
             if block.oversized:
                 yield Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _LONG, block.data)]))
-                continue
-            if pattern == _TRANSACTION:
-                fields, lines = _transaction_fields(block)
-                if not fields.is_empty():
-                    first = _first_us(fields) if first is None else first
-                tables = {"client_latencies": _latency_rows(fields, first or 0)}
             else:
-                lines = _judged(block, pattern)
-                good = lines.filter(pl.col("reason").is_null() & (pl.col("text") != _EXPORTED_HEADER))
-                fields = _interval_fields(good) if pattern == _INTERVAL else _exported_fields(good)
-                if not fields.is_empty():
-                    first = int(fields["start"][0]) if first is None else first
-                    interval = _smallest_step(fields, interval)
-                tables = {"client_series": _series_rows(fields, first or 0, interval)}
-            yield _accounted(block, lines, tables)
+                yield log.block(block)
+
+
+@dataclass
+class _Log:
+    """The state of parsing one file: the time of its first line, and the length of its intervals."""
+
+    pattern: str
+    first: int | None = None
+    interval: int | None = None
+
+    def block(self, block: Block) -> Parsed:
+        """The transactions or intervals of one block."""
+        if self.pattern == _TRANSACTION and (fields := _uniform_fields(block.data)) is not None:
+            return Parsed({"client_latencies": self._latencies(fields)}, block.length)
+        lines, good = fitting(block, pl.col("text").str.contains(self.pattern), _IS_HEADER, _ODD)
+        fields = good.select(part=pl.col("text").str.extract_groups(self.pattern)).unnest("part")
+        if self.pattern == _TRANSACTION:
+            return accounted(lines, {"client_latencies": self._latencies(fields)})
+        return accounted(lines, {"client_series": self._series(fields)})
+
+    def _latencies(self, fields: pl.DataFrame) -> pl.DataFrame:
+        rows = fields.with_columns(end_us=pl.col("seconds").cast(pl.Int64) * US_PER_S + pl.col("micros").cast(pl.Int64))
+        if self.first is None and rows.height:
+            self.first = rows["end_us"][0]
+        verdict = pl.lit(value=False)
+        if fields.schema["latency"] == pl.String:
+            verdict = pl.when(pl.col("latency") != "skipped").then(pl.col("latency").is_in(_FAILURES))
+        return rows.select(
+            "client_thread",
+            section="script " + pl.col("script"),
+            time=pl.from_epoch("end_us", "us").dt.replace_time_zone("UTC"),
+            elapsed_s=((pl.col("end_us") - (self.first or 0)) / US_PER_S).round(6),
+            latency_us=pl.col("latency").cast(pl.Float64, strict=False),
+            failed=verdict,
+        )
+
+    def _series(self, fields: pl.DataFrame) -> pl.DataFrame:
+        known = _interval_values(fields) if self.pattern == _INTERVAL else _exported_values(fields)
+        known = known.with_columns(pl.col("start", "operations").cast(pl.Int64))
+        start = known["start"]
+        if self.first is None and known.height:
+            self.first = start[0]
+        steps = [step for step in (*start.diff().drop_nulls(), self.interval) if step is not None and step > 0]
+        self.interval = min(steps, default=None)
+        return known.select(
+            "operations",
+            # Intervals without transactions show zeros.
+            pl.when(pl.col("operations") > 0).then(pl.col(name for name in _LATENCIES if name in known)).name.keep(),
+            *(name for name in _COUNTS if name in known),
+            elapsed_s=(pl.col("start") - (self.first or 0)).cast(pl.Float64),
+            log_time=pl.from_epoch(pl.col("start") * 1000, "ms").dt.replace_time_zone("UTC"),
+            throughput_ops_s=pl.col("operations") / pl.lit(self.interval, pl.Float64),
+        )
 
 
 def _kind_of(head: bytes) -> tuple[str, float]:
@@ -126,28 +175,12 @@ def _kind_of(head: bytes) -> tuple[str, float]:
     return max(shares.items(), key=lambda pair: pair[1])
 
 
-def _judged(block: Block, pattern: str) -> pl.DataFrame:
-    lines = line_frame(block.data, block.offset)
-    fits = pl.col("text").str.contains(pattern) | (pl.col("text") == _EXPORTED_HEADER)
-    reason = pl.when(~pl.col("terminated")).then(pl.lit(UNTERMINATED)).when(~fits).then(pl.lit(_ODD))
-    return lines.with_columns(reason=reason)
-
-
-def _transaction_fields(block: Block) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Fields of the block's transactions, and the lines that had to be examined one by one."""
-    names = list(_TRANSACTION_COLUMNS)
-    columns = block.data.partition(b"\n")[0].count(b" ") + 1
-    more = {f"more{number}": pl.Int64() for number in range(columns - len(names))}
-    # Words instead of latencies are rare; without them, the column is read as numbers.
-    for latency in (pl.Int64(), pl.String()):
-        schema = pl.Schema({**_TRANSACTION_COLUMNS, "latency": latency, **more})
-        fields = read_uniform(block.data, " ", schema)
-        if fields is not None and _plausible(fields):
-            return fields.select(names), line_frame(b"").with_columns(reason=pl.lit(None, pl.String))
-    lines = _judged(block, _TRANSACTION)
-    text = lines.filter(pl.col("reason").is_null())["text"].to_frame()
-    split = text.select(pl.col("text").str.splitn(" ", len(names) + 1).struct.rename_fields([*names, "more"]))
-    return split.unnest("text").select(names).cast(_TRANSACTION_COLUMNS), lines
+def _uniform_fields(data: bytes) -> pl.DataFrame | None:
+    """The fields of a block of transactions of one form; else None."""
+    more = data.partition(b"\n")[0].count(b" ") + 1 - len(_TRANSACTION_COLUMNS)
+    columns = {**_TRANSACTION_COLUMNS, **{f"more{number}": pl.Int64() for number in range(more)}}
+    tried = (read_uniform(data, " ", pl.Schema({**columns, "latency": kind})) for kind in (pl.Int64(), pl.String()))
+    return next((fields for fields in tried if fields is not None and _plausible(fields)), None)
 
 
 def _plausible(fields: pl.DataFrame) -> bool:
@@ -163,86 +196,23 @@ def _plausible(fields: pl.DataFrame) -> bool:
     return all(fields.select(check.alias(str(n)) for n, check in enumerate(checks)).row(0))
 
 
-def _first_us(fields: pl.DataFrame) -> int:
-    return int(fields["seconds"][0]) * US_PER_S + int(fields["micros"][0])
-
-
-def _latency_rows(fields: pl.DataFrame, first_us: int) -> pl.DataFrame:
-    end_us = pl.col("seconds") * US_PER_S + pl.col("micros")
-    verdict = pl.lit(value=False)
-    if fields.schema["latency"] == pl.String:
-        verdict = pl.when(pl.col("latency") != "skipped").then(pl.col("latency").is_in(_FAILURES))
-    return fields.select(
-        "client_thread",
-        section="script " + pl.col("script"),
-        time=pl.from_epoch(end_us, "us").dt.replace_time_zone("UTC"),
-        elapsed_s=((end_us - first_us) / US_PER_S).round(6),
-        latency_us=pl.col("latency").cast(pl.Float64, strict=False),
-        failed=verdict,
+def _interval_values(fields: pl.DataFrame) -> pl.DataFrame:
+    numbers = fields.with_columns(
+        pl.exclude("failures", *_COUNTS).cast(pl.Float64), pl.col(_COUNTS[1:]).cast(pl.Int64, strict=False)
     )
-
-
-def _interval_fields(lines: pl.DataFrame) -> pl.DataFrame:
-    parts = (
-        pl.col("text").str.splitn(" ", len(_INTERVAL_COLUMNS) + 1).struct.rename_fields([*_INTERVAL_COLUMNS, "more"])
-    )
-    fields = lines.select(parts).unnest("text")
-    more = pl.col("more").str.split(" ")
-    failures = more.list.slice(_FAILED).cast(pl.List(pl.Int64), strict=False).list.sum()
-    counts = fields.select(
+    operations = pl.col("operations")
+    mean = pl.col("sum_us") / operations
+    failures = pl.col("failures").str.extract_all("[0-9]+").cast(pl.List(pl.Int64), strict=False).list.sum()
+    return numbers.with_columns(
+        mean_us=mean,
+        stddev_us=(pl.col("sum_of_squares") / operations - mean**2).clip(lower_bound=0.0).sqrt(),
+        lag_us=pl.col("lag_us") / operations,
         failed_operations=pl.when(failures > 0).then(failures),
-        skipped_operations=more.list.get(_SKIPPED, null_on_oob=True).cast(pl.Int64, strict=False),
-        retried_operations=more.list.get(_RETRIED, null_on_oob=True).cast(pl.Int64, strict=False),
-        retries=more.list.get(_RETRIES, null_on_oob=True).cast(pl.Int64, strict=False),
-    )
-    numbers = fields.select(pl.col(_INTERVAL_COLUMNS).cast(pl.Float64))
-    mean, lag = pl.col("sum_us") / pl.col("operations"), more.list.get(_LAG, null_on_oob=True).cast(pl.Float64)
-    variance = pl.col("sum_of_squares") / pl.col("operations") - mean**2
-    numbers = numbers.with_columns(fields.select(lag=lag))
-    measured = _measured(
-        numbers.with_columns(
-            mean_us=mean, stddev_us=variance.clip(lower_bound=0.0).sqrt(), lag_us=pl.col("lag") / pl.col("operations")
-        )
-    )
-    return pl.concat([measured, counts], how="horizontal")
-
-
-def _exported_fields(lines: pl.DataFrame) -> pl.DataFrame:
-    names = ("start", "operations", "min_us", "mean_us", "max_us")
-    parts = pl.col("text").str.split_exact(",", len(names) - 1).struct.rename_fields(names)
-    numbers = lines.select(parts).unnest("text").cast(pl.Float64)
-    return _measured(numbers.with_columns(pl.col("min_us", "mean_us", "max_us") * US_PER_MS))
-
-
-def _measured(numbers: pl.DataFrame) -> pl.DataFrame:
-    """Latencies of intervals with transactions, null for others, which show zeros."""
-    latencies = [name for name in _LATENCIES if name in numbers.columns]
-    return numbers.select(
-        pl.col("start", "operations").cast(pl.Int64),
-        pl.when(pl.col("operations") > 0).then(pl.col(latencies)).name.keep(),
     )
 
 
-def _smallest_step(fields: pl.DataFrame, before: int | None) -> int | None:
-    steps = fields["start"].diff().drop_nulls()
-    # polars types a minimum as any scalar.
-    known = [int(step) for step in (before, steps.filter(steps > 0).min()) if step is not None]  # type: ignore[arg-type] # integers
-    return min(known, default=None)
-
-
-def _series_rows(fields: pl.DataFrame, first: int, interval: int | None) -> pl.DataFrame:
-    rows = fields.with_columns(
-        elapsed_s=(pl.col("start") - first).cast(pl.Float64),
-        log_time=pl.from_epoch(pl.col("start") * 1000, "ms").dt.replace_time_zone("UTC"),
-        throughput_ops_s=pl.col("operations") / pl.lit(interval, pl.Float64),
-    )
-    return rows.drop("start")
-
-
-def _accounted(block: Block, lines: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Parsed:
-    rejects = reject_runs(lines)
-    noise = int(lines.filter(pl.col("text") == _EXPORTED_HEADER)["length"].sum())
-    return Parsed(tables, block.length - noise - int(rejects["byte_length"].sum()), noise, rejects)
+def _exported_values(fields: pl.DataFrame) -> pl.DataFrame:
+    return fields.cast(pl.Float64).with_columns(pl.col("^.*_us$") * US_PER_MS)
 
 
 FORMAT: Final = PgbenchLog()

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import ClassVar, Final
@@ -47,6 +47,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
+from citus_analysis.formats.api.metric_rows import Metric, metric_frame
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.operations import OVERALL
 
@@ -329,38 +330,28 @@ def _tables(run: BexhomaRun) -> dict[str, pl.DataFrame]:
         "threads": run.threads,
         "remarks": run.name,
     }
-    return {"stated_runs": _frame([stated]), "clients": _frame([_client(run)]), "client_metrics": _metrics(run)}
-
-
-def _client(run: BexhomaRun) -> dict[str, object]:
     errors = next((run.numbers[name] for name in _ERRORS if name in run.numbers), None)
-    runtime = next((run.numbers[name] * unit for name, unit in _RUN_TIMES.items() if name in run.numbers), None)
-    measured = run.throughput_ops_s is not None or bool(run.queries) or "Geo Times [s]" in run.numbers
-    return {
+    client = {
         "tool": "bexhoma",
         "threads": run.threads,
         "throughput_ops_s": run.throughput_ops_s,
         "target_ops_s": run.target_ops_s,
         "rate_limited": run.target_ops_s is not None,
         "new_orders_per_min": run.numbers.get("NOPM"),
-        "runtime_ms": runtime,
+        "runtime_ms": next((run.numbers[name] * ms for name, ms in _RUN_TIMES.items() if name in run.numbers), None),
         "reported_errors": None if errors is None else int(errors),
-        "completed": measured,
+        "completed": run.throughput_ops_s is not None or bool(run.queries) or "Geo Times [s]" in run.numbers,
     }
-
-
-def _metrics(run: BexhomaRun) -> pl.DataFrame:
     one = len({connection for _, connection in run.queries}) == 1
-    rows: Sequence[tuple[str, str, str | None, float]] = [
+    metrics: list[Metric] = [
         *((OVERALL, heading, None, value) for heading, value in run.numbers.items()),
         *((query, "time" if one else f"time, {of}", "ms", value) for (query, of), value in run.queries.items()),
     ]
-    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _frame(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return {
+        "stated_runs": pl.DataFrame([stated]),
+        "clients": pl.DataFrame([client]),
+        "client_metrics": metric_frame(metrics),
+    }
 
 
 FORMAT: Final = Bexhoma()

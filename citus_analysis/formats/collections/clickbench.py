@@ -25,8 +25,6 @@ files that state an error instead of results.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +34,8 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.json_documents import document_of, number_of
+from citus_analysis.formats.api.metric_rows import Metric, metric_frame
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.operations import OVERALL
 
@@ -92,10 +92,7 @@ def read_clickbench(data: bytes, path: Path | None = None) -> ClickbenchResult:
         >>> found.times, found.system
         (((0.2, 0.1, None),), None)
     """
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"is not a result of ClickBench: {error}", path=path) from error
+    document = document_of(data, "a result of ClickBench", path)
     if isinstance(document, dict) and isinstance(reason := document.get("error"), str):
         raise FormatError(f"states an error instead of results: {reason[:200]}", path=path)
     if not isinstance(document, dict) or not isinstance(lines := document.get("result"), list) or not lines:
@@ -111,7 +108,7 @@ def read_clickbench(data: bytes, path: Path | None = None) -> ClickbenchResult:
         | ({"cold": "lukewarm"} if _LUKEWARM in tags else {}),
         tags=tuple(str(tag) for tag in tags),
         comment=_text(document.get("comment")) or "",
-        totals={name: value for name in _TOTALS if (value := _number(document.get(name))) is not None},
+        totals={name: value for name in _TOTALS if (value := number_of(document.get(name))) is not None},
         times=tuple(_times(line, query, path) for query, line in enumerate(lines)),
     )
 
@@ -120,7 +117,7 @@ def _times(line: object, query: int, path: Path | None) -> Times:
     place = f"query {query}"
     if not isinstance(line, list) or len(line) != len(POSITIONS):
         raise FormatError("is not a cold and two warm times", path=path, place=place)
-    seconds = [_number(value) for value in line]
+    seconds = [number_of(value) for value in line]
     for value, second in zip(line, seconds, strict=True):
         if value is not None and (second is None or not 0 <= second < _MOST_SECONDS):
             raise FormatError(f"{str(value)[:40]} is not a time in seconds", path=path, place=place)
@@ -129,16 +126,6 @@ def _times(line: object, query: int, path: Path | None) -> Times:
 
 def _text(value: object) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 class Clickbench(Format):
@@ -174,45 +161,39 @@ class Clickbench(Format):
 
 def _stated(found: ClickbenchResult) -> pl.DataFrame:
     remarks = {"date": found.date, "tags": " ".join(found.tags), "comment": found.comment}
-    return pl.DataFrame(
-        {
-            "line": [1],
-            "system": [found.system],
-            "set_up": [", ".join(f"{name}={value}" for name, value in found.set_up.items())],
-            "phase": ["run"],
-            "workload": ["ClickBench"],
-            "remarks": [", ".join(f"{name}={value}" for name, value in remarks.items() if value) or None],
-        },
-        schema_overrides={"line": pl.Int64, "system": pl.String, "remarks": pl.String},
-    )
+    stated = {
+        "line": 1,
+        "system": found.system,
+        "set_up": ", ".join(f"{name}={value}" for name, value in found.set_up.items()),
+        "phase": "run",
+        "workload": "ClickBench",
+        "remarks": ", ".join(f"{name}={value}" for name, value in remarks.items() if value) or None,
+    }
+    return pl.DataFrame([stated])
 
 
 def _client(found: ClickbenchResult) -> pl.DataFrame:
     seconds = [second for times in found.times for second in times]
     done = sum(second is not None for second in seconds)
-    return pl.DataFrame(
-        {
-            "tool": ["ClickBench"],
-            "threads": [1],
-            "operations_planned": [len(seconds)],
-            "operations_done": [done],
-            "failed_operations": [len(seconds) - done],
-            "completed": [True],
-        }
-    )
+    facts = {
+        "tool": "ClickBench",
+        "threads": 1,
+        "operations_planned": len(seconds),
+        "operations_done": done,
+        "failed_operations": len(seconds) - done,
+        "completed": True,
+    }
+    return pl.DataFrame([facts])
 
 
 def _metrics(found: ClickbenchResult) -> pl.DataFrame:
-    totals = [(OVERALL, *_TOTALS[name], value) for name, value in found.totals.items()]
-    executions = [
-        (f"Q{query} {position}", second)
-        for query, times in enumerate(found.times)
-        for position, second in zip(POSITIONS, times, strict=True)
-        if second is not None
-    ]
-    times = [row for name, second in executions for row in ((name, "Time", "s", second), (name, "Operations", None, 1))]
-    schema = {"section": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64}
-    return pl.DataFrame([*totals, *times], schema=schema, orient="row", strict=False)
+    rows: list[Metric] = [(OVERALL, *_TOTALS[name], value) for name, value in found.totals.items()]
+    for query, times in enumerate(found.times):
+        for position, second in zip(POSITIONS, times, strict=True):
+            if second is not None:
+                name = f"Q{query} {position}"
+                rows += [(name, "Time", "s", second), (name, "Operations", None, 1.0)]
+    return metric_frame(rows)
 
 
 FORMAT: Final = Clickbench()

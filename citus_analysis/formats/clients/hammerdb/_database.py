@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.api.json_documents import number_of
 from citus_analysis.formats.api.options import HAMMERDB_JOB
 from citus_analysis.formats.clients.hammerdb._report import HammerdbReport, counted
 from citus_analysis.formats.clients.hammerdb._timings import named
@@ -125,7 +125,9 @@ def _take_timings(database: sqlite3.Connection, job: str, report: HammerdbReport
     for values in cursor:
         row = dict(zip(columns, values, strict=True))
         user = None if row.get("summary") else str(row.get("vu"))
-        known = {name: float(value) for name, value in row.items() if name in _MEASURES and _is_number(value)}
+        known = {
+            name: float(value) for name, value in row.items() if name in _MEASURES and number_of(value) is not None
+        }
         report.timings.add(str(row.get("procname")), named(known), user)
 
 
@@ -135,12 +137,8 @@ _MEASURES: Final = (
 )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 def _series(database: sqlite3.Connection, job: str, timezone: str) -> pl.DataFrame:
     query = "SELECT timestamp, counter FROM JOBTCOUNT WHERE jobid = ? ORDER BY rowid"
-    points = [(str(time), value) for time, value in database.execute(query, (job,)) if _is_number(value)]
+    points = [(str(time), value) for time, value in database.execute(query, (job,)) if number_of(value) is not None]
     frame = pl.DataFrame(points, schema={"time": pl.String, "per_minute": pl.Float64}, orient="row", strict=False)
     return counted(frame, timezone)

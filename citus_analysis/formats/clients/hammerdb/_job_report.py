@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -14,6 +11,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.api.json_documents import document_of, number_of
 from citus_analysis.formats.clients.hammerdb._report import Facts, counted, metrics_of
 from citus_analysis.formats.clients.hammerdb._timings import Timings, named
 from citus_analysis.formats.sources.content import Content
@@ -58,7 +56,7 @@ def read_job_facts(content: Content) -> JobFacts:
     Raises:
         FormatError: the content is not such a report.
     """
-    report = _document(content.read(_LIMIT_BYTES), content.path)
+    report = _document(content, content.read(_LIMIT_BYTES))
     job, config, machine, result = (_child(report, name) for name in ("job", "benchmark_config", "system", "result"))
     settings = [
         f"{name.replace('_', ' ')} {value:g}" for name in config if (value := _number(config[name])) is not None
@@ -85,7 +83,7 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
         FormatError: the content is not such a report.
     """
     data = content.read(_LIMIT_BYTES)
-    report = _document(data, content.path)
+    report = _document(content, data)
     facts, timings = _facts(report), Timings()
     for row in _rows(report, "response_times", "rows"):
         if isinstance(name := row.get("name"), str):
@@ -108,12 +106,11 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
     return Parsed(tables, len(data))
 
 
-def _document(data: bytes, path: Path) -> Mapping[str, object]:
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"is not a job report of HammerDB: {error}", path=path) from error
-    return _mapping(document, path)
+def _document(content: Content, data: bytes) -> Mapping[str, object]:
+    document = document_of(data, "a job report of HammerDB", content.path)
+    if not isinstance(document, dict):
+        raise FormatError("is not a job report of HammerDB: not an object", path=content.path)
+    return document
 
 
 def _facts(report: Mapping[str, object]) -> Facts:
@@ -165,12 +162,6 @@ def _shutdown_points(report: Mapping[str, object], values: Sequence[float | None
     return low + ((values[-1 - low] or 0.0) < median(active) / 2)
 
 
-def _mapping(value: object, path: Path) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise FormatError("is not a job report of HammerDB: not an object", path=path)
-    return value
-
-
 def _child(value: Mapping[str, object], name: str) -> Mapping[str, object]:
     child = value.get(name)
     return child if isinstance(child, dict) else {}
@@ -189,11 +180,5 @@ def _numbers(row: Mapping[str, object]) -> dict[str, float]:
 
 
 def _number(value: object) -> float | None:
-    """A number, also if it is written as a text: HammerDB writes some numbers in quotes."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+    """A number: HammerDB writes some in quotes."""
+    return number_of(value, quoted=True)

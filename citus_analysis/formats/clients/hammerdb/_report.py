@@ -10,7 +10,8 @@ import polars as pl
 
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed
-from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, NUMBER, Report, accounted, count_of, metric_frame
+from citus_analysis.formats.api.metric_rows import metric_frame
+from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, NUMBER, Report, accounted, count_of
 from citus_analysis.formats.clients.hammerdb._lines import (
     FAILED_USER,
     KINDS,

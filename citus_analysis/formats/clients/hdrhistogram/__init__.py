@@ -35,9 +35,9 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT
-from citus_analysis.formats.clients._report_lines import NUMBER, accounted, judged
+from citus_analysis.formats.clients._report_lines import NUMBER, accounted, each_block, judged
 from citus_analysis.formats.clients.hdrhistogram._encodings import Ints, decoded
-from citus_analysis.formats.reading.lines import line_frame, reject_oversized
+from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import INTENDED
 from citus_analysis.schema import TABLES
@@ -82,8 +82,7 @@ class Hdrhistogram(Format):
         stated = HDR_CORRECTION.value(hints.options)
         corrected = None if stated is None else stated == "corrected"
         log = _Log(SECONDS_PER_UNIT[unit] * US_PER_S, section, corrected)
-        for block in content.blocks():
-            yield reject_oversized(block) if block.oversized else log.block(block)
+        yield from each_block(content, log.block)
         yield log.finish()
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.clients._report_lines import metric_frame
+from citus_analysis.formats.api.metric_rows import Metric, metric_frame
 from citus_analysis.formats.clients.results_table._columns import Named
 from citus_analysis.formats.clients.results_table._roles import Roles, repetitions
 from citus_analysis.operations import OVERALL
@@ -128,10 +128,7 @@ def _scaled(roles: Roles, column: Named | None) -> list[float | None]:
     return [None if value is None else float(f"{value * factor:.15g}") for value in values]
 
 
-_Metric = tuple[str, str, str | None, float | None]
-
-
-def _metric_columns(roles: Roles) -> Iterator[list[_Metric]]:
+def _metric_columns(roles: Roles) -> Iterator[list[Metric]]:
     """Each column of measured values as rows of `client_metrics`, one per line."""
     if roles.throughput:
         yield [(OVERALL, "Throughput", "ops/sec", value) for value in _scaled(roles, roles.throughput)]
