@@ -58,7 +58,8 @@ from citus_analysis.formats.clients._report_lines import (
     contradictions,
     whole_of,
 )
-from citus_analysis.formats.clients.ycsb._go_raw import HEADER, RAW, TOTAL, GoLatencies
+from citus_analysis.formats.clients._single_latencies import SingleLatencies
+from citus_analysis.formats.reading.latency_counts import LatencyCounts
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import COMPOUND, FAILED, OVERALL
@@ -75,18 +76,22 @@ _STYLES: Final = Styles(
         *("99th(us)", "99.9th(us)", "99.99th(us)"),
     ),
 )
+_HEADER: Final = "operation,timestamp_us,latency_us"
+#: A line of an operation, and its repetition; times until the year 2286.
+_RAW: Final = r"^(?<section>[A-Z][A-Z_]*),(?<began_us>[0-9]{1,16}),(?<latency_us>[0-9]{1,15})$"
+_TOTAL: Final = r"^TOTAL,[0-9]{1,16},[0-9]{1,15}$"
 _DURATION: Final = r"((?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?[0-9]{1,9}(?:\.[0-9]+)?(?:s|ms|µs|ns))"
 
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
     "title": _TITLE,
-    "noise": rf"^$|^{HEADER}$|{TOTAL}|^\*{{46}}$|^Using request distribution |^[+-]+$|^\| OPERATION +\|",
+    "noise": rf"^$|^{_HEADER}$|{_TOTAL}|^\*{{46}}$|^Using request distribution |^[+-]+$|^\| OPERATION +\|",
     "plain": _STYLES.plain,
     "table": _STYLES.table,
     "json": JSON,
     "property": r'^"([^"]+)"="(.*)"$',
     "finished": rf"^Run finished, takes {_DURATION}$",
-    "latency": RAW,
+    "latency": _RAW,
     "error": r"^operation err: |^(?:panic|fatal error): |^create db .* failed |^totalOpCount\(",
 }
 #: YCSB's name of a section.
@@ -119,7 +124,7 @@ class GoYcsb(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """Certain if the head has a line that only go-ycsb prints."""
-        if head.lstrip(b"\xef\xbb\xbf").startswith(HEADER.encode()):
+        if head.lstrip(b"\xef\xbb\xbf").startswith(_HEADER.encode()):
             return 0.95
         if b"- Takes(s): " not in head and b" properties *" not in head:
             return 0.0
@@ -146,7 +151,8 @@ class _Report(GoReport):
     _properties: dict[str, str] = field(default_factory=dict)
     _runtime_s: float | None = None
     _before: pl.DataFrame | None = None
-    _latencies: GoLatencies = field(default_factory=GoLatencies)
+    _raw: SingleLatencies = field(default_factory=SingleLatencies)
+    _counts: LatencyCounts = field(default_factory=LatencyCounts)
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
@@ -165,21 +171,27 @@ class _Report(GoReport):
         tables = {
             "client_series": self._series(measured.filter(~pl.col("ended"))),
             "client_metrics": self._metrics(measured.filter("ended")),
-            "client_latencies": self._latencies.rows(texts["latency"], _SECTION_NAME),
+            "client_latencies": self._latencies(texts["latency"]),
         }
         return accounted(lines, tables, noise=("noise", "title"))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
-        metrics = self._latencies.metrics()
+        metrics = self._counts.summary(("Operations", "AverageLatency", "MinLatency", "MaxLatency"))
         self.add_summary(metrics.filter(metric="Operations").with_columns(name=pl.lit("Count")))
         tables = {
             "client_metrics": metrics,
-            "client_histogram": self._latencies.counts.histogram(),
+            "client_histogram": self._counts.histogram(),
             "client_errors": self.errors,
         }
         alone = not self.seen.total() and metrics.height
         return Parsed(tables if alone else tables | {"clients": self._client()}, 0)
+
+    def _latencies(self, texts: pl.Series) -> pl.DataFrame:
+        fields = texts.to_frame("text").select(pl.col("text").str.extract_groups(_RAW)).unnest("text")
+        latencies = fields.select(_SECTION_NAME, pl.col("began_us", "latency_us").cast(pl.Int64))
+        self._counts.add(latencies)
+        return self._raw.rows(latencies)
 
     def _series(self, measured: pl.DataFrame) -> pl.DataFrame:
         counted = as_columns(measured, ("Count", "Takes"), ("offset", "section"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -12,7 +13,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed
 from citus_analysis.formats.api.json_documents import document_of, number_of
-from citus_analysis.formats.clients.hammerdb._report import Facts, counted, metrics_of
+from citus_analysis.formats.clients.hammerdb._report import Facts, counted
 from citus_analysis.formats.clients.hammerdb._timings import Timings, named
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
@@ -20,12 +21,8 @@ from citus_analysis.operations import OVERALL
 
 JOB_REPORT: Final = re.compile(rb'\A\s*\{\s*"schema"\s*:\s*"hammerdb-job-report-v1"')
 _LIMIT_BYTES: Final = 64 * 2**20
-_OF_QUERIES: Final = "tproc_h_result"
-#: Values of a TPROC-H result: metric and unit.
-_ANALYTIC: Final = {
-    "geomean_seconds": ("geometric mean", "s"),
-    "total_query_time_seconds": ("total query time", "s"),
-}
+#: Times of a TPROC-H result -> metric.
+_ANALYTIC: Final = {"geomean_seconds": "geometric mean", "total_query_time_seconds": "total query time"}
 
 
 class JobFacts(NamedTuple):
@@ -58,9 +55,7 @@ def read_job_facts(content: Content) -> JobFacts:
     """
     report = _document(content, content.read(_LIMIT_BYTES))
     job, config, machine, result = (_child(report, name) for name in ("job", "benchmark_config", "system", "result"))
-    settings = [
-        f"{name.replace('_', ' ')} {value:g}" for name in config if (value := _number(config[name])) is not None
-    ]
+    settings = [f"{name.replace('_', ' ')} {value:g}" for name, value in _numbers(config).items()]
     return JobFacts(
         system=_words(job, "database_display", "release") or "a database that is not named",
         benchmark=_words(job, "benchmark") or "benchmark not stated",
@@ -100,7 +95,7 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
     frame = pl.DataFrame(kept, schema={"time": pl.String, "per_minute": pl.Float64}, orient="row")
     tables = {
         "clients": facts.client(),
-        "client_metrics": metrics_of(facts, timings),
+        "client_metrics": facts.metrics(timings),
         "client_series": counted(frame, timezone_of(options)),
     }
     return Parsed(tables, len(data))
@@ -115,30 +110,28 @@ def _document(content: Content, data: bytes) -> Mapping[str, object]:
 
 def _facts(report: Mapping[str, object]) -> Facts:
     config, result, job = (_child(report, name) for name in ("benchmark_config", "result", "job"))
-    analytic = [
-        (OVERALL, metric, unit, value)
-        for name, (metric, unit) in _ANALYTIC.items()
-        if (value := _number(result.get(name))) is not None
-    ]
+    size, measured, version = _numbers(config), _numbers(result), job.get("hdb_version")
+    stated = {
+        "nopm": measured.get("nopm"),
+        "tpm": measured.get("tpm"),
+        "users": measured.get("active_virtual_users"),
+        "warehouses": size.get("warehouses") or size.get("scale_factor"),
+    }
+    if result.get("type") == "tproc_c_result" or job.get("benchmark") == "TPROC-C":
+        stated |= {"ramp_up": size.get("rampup_minutes"), "timed": size.get("duration_minutes")}
+    if result.get("type") == "tproc_h_result":
+        stated["query_seconds"] = measured.get("total_query_time_seconds")
+        if {"queries", "query_sets"} <= measured.keys():
+            stated["queries"] = measured["queries"] * measured["query_sets"]
+    analytic = [(OVERALL, metric, "s", measured[name]) for name, metric in _ANALYTIC.items() if name in measured]
     of_queries = [
         (OVERALL, f"query {row.get('name')}", "s", value)
         for row in _rows(report, "query_times", "rows")
         if (value := _number(row.get("seconds"))) is not None
     ]
-    timed = result.get("type") == "tproc_c_result" or job.get("benchmark") == "TPROC-C"
-    version = job.get("hdb_version")
-    queries, sets = _number(result.get("queries")), _number(result.get("query_sets"))
-    analytic_seconds = _number(result.get("total_query_time_seconds")) if result.get("type") == _OF_QUERIES else None
     return Facts(
         version=version.removeprefix("v") if isinstance(version, str) else None,
-        nopm=_number(result.get("nopm")),
-        tpm=_number(result.get("tpm")),
-        users=_number(result.get("active_virtual_users")),
-        warehouses=_number(config.get("warehouses")) or _number(config.get("scale_factor")),
-        ramp_up=_number(config.get("rampup_minutes")) if timed else None,
-        timed=_number(config.get("duration_minutes")) if timed else None,
-        query_seconds=analytic_seconds,
-        queries=None if queries is None or sets is None else queries * sets,
+        stated={name: value for name, value in stated.items() if value is not None},
         others=[*analytic, *of_queries],
     )
 
@@ -154,9 +147,7 @@ def _shutdown_points(report: Mapping[str, object], values: Sequence[float | None
     if tail.get("present") is not True or threshold is None:
         return 0
     active = [value for value in values if value is not None and value >= threshold]
-    low = 0
-    while low < len(values) and (values[-1 - low] or 0.0) < threshold:
-        low += 1
+    low = sum(1 for _ in takewhile(lambda value: (value or 0.0) < threshold, reversed(values)))
     if not low or not active or low == len(values):
         return 0
     return low + ((values[-1 - low] or 0.0) < median(active) / 2)

@@ -16,15 +16,16 @@ _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 STRANGE: Final = "strange"
 #: Kind -> pattern; the first that matches decides.
 KINDS: Final = {
-    "version": r"^HammerDB CLI v([0-9][0-9.]{0,9})$",
+    "version": r"^HammerDB CLI v(?P<version>[0-9][0-9.]{0,9})$",
     # Version 3 and earlier print the two numbers in the other order.
     "result": rf"{_TEXT}TEST RESULT : System achieved "
     r"(?:(?P<nopm>[0-9]{1,15}) NOPM from (?P<tpm>[0-9]{1,15}) .+? TPM"
     rf"|(?P<old_tpm>[0-9]{{1,15}}) .+? TPM at (?P<old_nopm>[0-9]{{1,15}}) NOPM)"
     r'(?:",?)?$',
     STRANGE: r"TEST RESULT :",
-    "setting": rf"{_USER}(Beginning rampup time of|Timing test period of) ([0-9]{{1,9}}) (?:in )?minutes?$",
-    "users": rf'{_TEXT}([0-9]{{1,9}}) Active (?:Virtual Users|Sessions) configured(?:",?)?$',
+    "setting": rf"{_USER}(?:Beginning rampup time of (?P<ramp_up>[0-9]{{1,9}})"
+    r"|Timing test period of (?P<timed>[0-9]{1,9})) (?:in )?minutes?$",
+    "users": rf'{_TEXT}(?P<users>[0-9]{{1,9}}) Active (?:Virtual Users|Sessions) configured(?:",?)?$',
     # Version 2 counts the monitor, too.
     "all_users": rf"{_USER}([0-9]{{1,9}}) Virtual Users configured$",
     "query": rf"{_USER}query ([0-9]{{1,3}}) completed in ({NUMBER}) seconds$",

@@ -30,7 +30,13 @@ _S_PER_MIN: Final = 60
 _MS_PER_S: Final = 1_000
 #: A name begins where no letter or digit precedes it: a search from each of thousands of digits would take seconds.
 _VALUE: Final = re.compile(rf"(?<![A-Z0-9])([A-Z0-9]+): ({NUMBER})(?:ms|%)?")
-_RAMP_UP: Final = "Beginning rampup time of"
+#: Facts that are metrics of `OVERALL` -> name and unit.
+_METRICS: Final = {
+    "ramp_up": ("ramp-up", "min"),
+    "timed": ("timed test", "min"),
+    "nopm": ("NOPM", "1/min"),
+    "tpm": ("TPM", "1/min"),
+}
 
 
 @dataclass
@@ -39,84 +45,51 @@ class Facts:
 
     Attributes:
         version: version of HammerDB.
-        nopm: new orders a minute.
-        tpm: transactions a minute, as the database counts them.
-        users: active virtual users.
-        warehouses: warehouses of TPROC-C, or the scale factor of TPROC-H; None if not printed.
-        ramp_up: minutes before the timed test.
-        timed: minutes of the timed test.
-        query_seconds: TPROC-H: time of all queries.
-        queries: TPROC-H: queries of all sets.
+        stated: name of a fact -> its value: `nopm` (new orders a minute), `tpm` (transactions a minute, as the database
+            counts them), `users` (active virtual users), `warehouses` (of TPROC-H: the scale factor), `ramp_up`
+            and `timed` (minutes), and of TPROC-H `query_seconds` (of all queries) and `queries` (of all sets).
         others: further values of `OVERALL`.
         errors: errors of virtual users that were printed; None if the source does not contain such lines.
         failed_users: virtual users that ended with an error, the monitor (user 1) among them.
     """
 
     version: str | None = None
-    nopm: float | None = None
-    tpm: float | None = None
-    users: float | None = None
-    warehouses: float | None = None
-    ramp_up: float | None = None
-    timed: float | None = None
-    query_seconds: float | None = None
-    queries: float | None = None
+    stated: dict[str, float] = field(default_factory=dict)
     others: list[Row] = field(default_factory=list)
     errors: int | None = None
     failed_users: set[int] = field(default_factory=set)
 
-    def rows(self) -> list[Row]:
-        """The facts as metrics of `OVERALL`."""
-        known = {
-            ("ramp-up", "min"): self.ramp_up,
-            ("timed test", "min"): self.timed,
-            ("NOPM", "1/min"): self.nopm,
-            ("TPM", "1/min"): self.tpm,
-        }
-        rows: list[Row] = [(OVERALL, name, unit, value) for (name, unit), value in known.items() if value is not None]
-        return [*rows, *self.others]
+    def metrics(self, timings: Timings) -> pl.DataFrame:
+        """The table `client_metrics` (as parsed)."""
+        own = [(OVERALL, *named, self.stated[fact]) for fact, named in _METRICS.items() if fact in self.stated]
+        return metric_frame([*own, *self.others, *timings.rows(self.stated.get("users"))])
 
     def client(self) -> pl.DataFrame:
         """The table `clients` (as parsed): a row, if there was a timed test or a set of queries with its total time."""
-        known = {
+        stated = self.stated.get
+        users, tpm, timed, seconds = (stated(name) for name in ("users", "tpm", "timed", "query_seconds"))
+        if seconds is None and tpm is None and timed is None:
+            return pl.DataFrame()
+        runtime_ms = timed * _MS_PER_MIN if tpm is not None and timed else None
+        # The first user is the monitor.
+        ended = len(self.failed_users - {1})
+        facts = {
             "tool": "HammerDB",
             "tool_version": self.version,
-            "threads": count_of(self.users, MAX_CLIENTS),
-            "scale_factor": count_of(self.warehouses),
-        }
-        facts: dict[str, object]
-        if self.query_seconds is not None:
+            "threads": count_of(users, MAX_CLIENTS),
+            "scale_factor": count_of(stated("warehouses")),
             # HammerDB does not state a throughput of TPROC-H.
-            facts = {
-                "runtime_ms": self.query_seconds * _MS_PER_S,
-                "operations_done": count_of(self.queries),
-                "script": "TPROC-H",
-                "completed": True,
-            }
-        elif self.tpm is None and self.timed is None:
-            return pl.DataFrame()
-        else:
-            facts = {
-                "throughput_ops_s": None if self.tpm is None else self.tpm / _S_PER_MIN,
-                "runtime_ms": self.timed * _MS_PER_MIN if self.tpm is not None and self.timed else None,
-                "connected_threads": self._lasting_users(),
-                "new_orders_per_min": self.nopm,
-                "reported_errors": self.errors,
-                "time_limit_s": None if self.timed is None else self.timed * _S_PER_MIN,
-                "script": "TPROC-C",
-                "completed": self.tpm is not None,
-            }
-        return pl.DataFrame([{**known, **facts}])
-
-    def _lasting_users(self) -> int | None:
-        """Users that ran transactions to the end, if some did not; the first user is the monitor."""
-        ended = len(self.failed_users - {1})
-        return count_of((self.users or 0) - ended, MAX_CLIENTS) if ended and self.users else None
-
-
-def metrics_of(facts: Facts, timings: Timings) -> pl.DataFrame:
-    """The table `client_metrics` (as parsed)."""
-    return metric_frame([*facts.rows(), *timings.rows(facts.users)])
+            "throughput_ops_s": None if tpm is None else tpm / _S_PER_MIN,
+            "runtime_ms": runtime_ms if seconds is None else seconds * _MS_PER_S,
+            "operations_done": count_of(stated("queries")),
+            "connected_threads": count_of((users or 0) - ended, MAX_CLIENTS) if ended and users else None,
+            "new_orders_per_min": stated("nopm"),
+            "reported_errors": self.errors,
+            "time_limit_s": None if timed is None else timed * _S_PER_MIN,
+            "script": "TPROC-C" if seconds is None else "TPROC-H",
+            "completed": tpm is not None or seconds is not None,
+        }
+        return pl.DataFrame([facts])
 
 
 def counted(points: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -176,7 +149,7 @@ class HammerdbReport(Report):
         """The client, the values and the errors of the lines taken."""
         return {
             "clients": self.facts.client(),
-            "client_metrics": metrics_of(self.facts, self.timings),
+            "client_metrics": self.facts.metrics(self.timings),
             "client_errors": self.errors,
         }
 
@@ -194,25 +167,21 @@ class HammerdbReport(Report):
         results = good.filter(pl.col("kind").is_in(RESULTS), pl.col("kind") != "counter")
         for kind, text in results.select("kind", "text").iter_rows():
             found = re.search(KINDS[kind], text)
-            if found and not self._of_run(kind, found):
-                self._of_profile(kind, found)
+            if found:
+                self._take(kind, found)
         return good
 
-    def _of_run(self, kind: str, found: re.Match[str]) -> bool:
+    def _take(self, kind: str, found: re.Match[str]) -> None:
+        """Take the values of a line."""
         facts = self.facts
         match kind:
             case "version":
                 facts.version = found[1]
-            case "result":
-                facts.nopm, facts.tpm = (float(found[name] or found[f"old_{name}"]) for name in ("nopm", "tpm"))
-            case "setting" if found[1] == _RAMP_UP:
-                facts.ramp_up = float(found[2])
-            case "setting":
-                facts.timed = float(found[2])
-            case "users":
-                facts.users = float(found[1])
+            case "result" | "setting" | "users":
+                known = ((name.removeprefix("old_"), value) for name, value in found.groupdict().items() if value)
+                facts.stated |= {name: float(value) for name, value in known}
             case "all_users":
-                facts.users = max(float(found[1]) - 1, 0.0)
+                facts.stated["users"] = max(float(found[1]) - 1, 0.0)
             case "query":
                 facts.others.append((OVERALL, f"query {found[1]}", "s", float(found[2])))
             case "queries":
@@ -221,10 +190,9 @@ class HammerdbReport(Report):
             case "listed":
                 self._listed.append((found[1], found[2]))
             case _:
-                return False
-        return True
+                self._take_of_profile(kind, found)
 
-    def _of_profile(self, kind: str, found: re.Match[str]) -> None:
+    def _take_of_profile(self, kind: str, found: re.Match[str]) -> None:
         match kind:
             case "user" | "summary":
                 self._user = found[1] if kind == "user" else None

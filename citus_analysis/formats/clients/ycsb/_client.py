@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.clients._report_lines import MAX_COUNT
+from citus_analysis.formats.clients._report_lines import MAX_COUNT, whole_of
 from citus_analysis.formats.clients.ycsb._summary_totals import OPERATIONS, summary_contradictions
 from citus_analysis.operations import COMPOUND, FAILED, is_counted_once
 
@@ -21,9 +19,13 @@ _PLAIN_RETURN: Final = ("Return=OK", "Return=BATCHED_OK", "Return=0", "Return=")
 #: Limit of values that count operations, so that a malformed summary cannot fill the memory.
 _MAX_VALUES: Final = 10_000
 #: The rows of `client_metrics` from which a client's totals are computed.
-TOTALS: Final = pl.col("value").is_between(0, MAX_COUNT) & (
+_TOTALS: Final = pl.col("value").is_between(0, MAX_COUNT) & (
     pl.col("metric").str.starts_with("Return=") | pl.col("metric").is_in(OPERATIONS) | (pl.col("section") == "OVERALL")
 )
+#: Sections of failures of operations; these are no operations of the workload.
+_FAILURES: Final = re.compile(rf"(?!Intended-|TOTAL_GC).*{FAILED}")
+_MOST_THREADS: Final = 10**9 - 1
+_LAUNCHER: Final = re.compile(r"\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b\s*")
 
 
 @dataclass
@@ -31,18 +33,15 @@ class Client:
     """Facts of a client, gathered block by block.
 
     Attributes:
-        arguments: the text after `Command line:`, or after the class name in the launch line.
-        measured: measurement types found in the output, strongest evidence first.
+        banner: kind of a line of the client's banner, or of its launch line, -> the line.
+        measured: the measurement type that the output shows, by its first evidence.
         values: (section, metric) -> value of the summary's metrics, the first of each.
         clock_start: when it began to count seconds, on its own clock.
     """
 
-    tool_version: str | None = None
-    arguments: str | None = None
-    launched: str | None = None
-    measured: list[str] = field(default_factory=list)
+    banner: dict[str, str] = field(default_factory=dict)
+    measured: str | None = None
     values: dict[tuple[str, str], float] = field(default_factory=dict)
-    time_limit_s: float | None = None
     start_time: datetime | None = None
     clock_start: datetime | None = None
     end_time: datetime | None = None
@@ -50,62 +49,61 @@ class Client:
     failed_so_far: int = 0
 
     def add_banner(self, kind: str, text: str) -> None:
-        """Read the launch options from a line of the client's banner or from its launch line."""
-        if kind == "command" and self.arguments is None:
-            self.arguments = text.removeprefix("Command line: ")
-        elif kind == "launch" and self.launched is None:
-            self.launched = re.split(r"\s(?:site|com\.yahoo)\.ycsb\.\w*Client\b\s*", text, maxsplit=1)[-1]
-        elif kind == "version" and self.tool_version is None:
-            self.tool_version = text.removeprefix("YCSB Client ")
-        elif kind == "limit":
-            self.time_limit_s = float(text.split()[-2])
+        """Keep a line with launch options: the first of its kind, of time limits the last."""
+        if kind == "limit" or kind not in self.banner:
+            self.banner[kind] = text
 
-    def add_totals(self, values: Iterable[tuple[str, str, float]]) -> None:
-        """Keep values of :data:`TOTALS`, a few per operation."""
-        for section, metric, value in islice(values, _MAX_VALUES - len(self.values)):
+    def add_metrics(self, metrics: pl.DataFrame) -> None:
+        """Keep the values from which totals are computed, a few per operation."""
+        kept = metrics.filter(_TOTALS).head(_MAX_VALUES - len(self.values))
+        for section, metric, value in kept.select("section", "metric", "value").iter_rows():
             self.values.setdefault((section, metric), value)
+        if (metrics["metric"] == "LatencyVariance").any():
+            self.saw("histogram")
 
-    def add_status(
-        self, first_time: datetime | None, seconds: int, last_time: datetime | None, last_total: int
-    ) -> None:
-        """Keep what status lines tell (:data:`STATUS_FACTS`): the first and last time, and the operations done."""
+    def add_status(self, status: pl.DataFrame) -> None:
+        """Keep what status lines tell: the first and last time, and the operations done."""
+        first_time, seconds = status.select("log_time", "seconds").row(0)
         if self.clock_start is None and first_time is not None:
             self.start_time = first_time
             self.clock_start = first_time - timedelta(seconds=seconds)
-        if last_time is not None:
-            self.end_time = last_time
-        self.last_total = last_total
+        for time in status["log_time"].drop_nulls().tail(1):
+            self.end_time = time
+        self.last_total = status["operations_total"][-1]
 
-    def add_series(self, failed: int, measured: int) -> None:
-        """Keep what the rows of status lines tell (:data:`SERIES_FACTS`)."""
-        self.failed_so_far += failed
-        if measured:
-            self.saw(["hdrhistogram"])
+    def add_series(self, series: pl.DataFrame) -> None:
+        """Keep what the rows of status lines tell: operations that failed, and how latencies are measured."""
+        self.failed_so_far += int(series.filter(pl.col("section").str.ends_with(FAILED))["operations"].sum())
+        if series["max_us"].count():
+            self.saw("hdrhistogram")
 
-    def saw(self, measurement_types: Iterable[str]) -> None:
-        """Record the measurement types found in the output."""
-        self.measured += [kind for kind in measurement_types if kind not in self.measured]
+    def saw(self, measurement_type: str | None) -> None:
+        """Record a measurement type found in the output."""
+        self.measured = self.measured or measurement_type
 
     def facts(self) -> dict[str, object]:
         """The columns of the client's row of the table `clients`."""
         options, properties = _parsed_arguments(self.command_line or "")
         done, failed = self._totals(loading="-load" in options)
-        target = _number(options.get("-target", properties.get("target"))) or None
+        target = whole_of(options.get("-target", properties.get("target")), MAX_COUNT) or None
+        planned = ("insertcount", "recordcount") if "-load" in options else ("operationcount",)
+        counts = [whole_of(properties.get(name), MAX_COUNT) for name in planned]
+        limit_s = float(self.banner["limit"].split()[-2]) if "limit" in self.banner else None
         return {
             "tool": "ycsb",
-            "tool_version": self.tool_version,
+            "tool_version": self.banner["version"].removeprefix("YCSB Client ") if "version" in self.banner else None,
             "throughput_ops_s": self.values.get(("OVERALL", "Throughput")),
             "runtime_ms": self.values.get(("OVERALL", "RunTime")),
-            "threads": _number(options.get("-threads", properties.get("threadcount")), digits=9),
+            "threads": whole_of(options.get("-threads", properties.get("threadcount")), _MOST_THREADS),
             "connected_threads": self._connected_threads,
             "target_ops_s": target,
             "rate_limited": target is not None,
-            "operations_planned": _planned(properties, loading="-load" in options),
-            "time_limit_s": self.time_limit_s or _number(properties.get("maxexecutiontime")) or None,
+            "operations_planned": counts[0] or counts[-1],
+            "time_limit_s": limit_s or whole_of(properties.get("maxexecutiontime"), MAX_COUNT) or None,
             "operations_done": done,
             "failed_operations": failed,
             "notes": summary_contradictions(self.values, done, failed) if self._completed else None,
-            "measurement_type": properties.get("measurementtype") or next(iter(self.measured), None),
+            "measurement_type": properties.get("measurementtype") or self.measured,
             "start_time": self.start_time,
             "end_time": self.end_time,
             "completed": self._completed,
@@ -115,7 +113,10 @@ class Client:
     @property
     def command_line(self) -> str | None:
         """Arguments of the client, from the line that it prints, or else from the launcher's line."""
-        return self.arguments if self.arguments is not None else self.launched
+        printed, launched = self.banner.get("command"), self.banner.get("launch")
+        if printed is None:
+            return None if launched is None else _LAUNCHER.split(launched, maxsplit=1)[-1]
+        return printed.removeprefix("Command line: ")
 
     @property
     def label(self) -> str | None:
@@ -137,33 +138,22 @@ class Client:
     def _totals(self, *, loading: bool) -> tuple[int | None, int | None]:
         """Numbers of successful and failed operations; from the last status line if no summary was printed."""
         returns = {key: n for key, n in self.values.items() if key[1].startswith("Return=") and key[0] != "VERIFY"}
+        counts = {section: n for (section, metric), n in self.values.items() if metric in OPERATIONS}
         if returns:
             succeeded = sum(n for (_, metric), n in returns.items() if metric in _PLAIN_RETURN)
-            return self._without_compound(succeeded, sum(returns.values()) - succeeded)
-        counts = {section: n for (section, metric), n in self.values.items() if metric in OPERATIONS}
-        if counts and self._completed:
-            return self._without_compound(*_split_failed(counts))
-        if self.last_total is None:
+            failed = sum(returns.values()) - succeeded
+        elif counts and self._completed:
+            succeeded = sum(n for section, n in counts.items() if is_counted_once(section))
+            failed = sum(n for section, n in counts.items() if _FAILURES.fullmatch(section))
+        elif self.last_total is None:
             return None, None
-        # A failed insert ends its thread before it is counted; a failed read or update is counted.
-        return max(self.last_total - (0 if loading else self.failed_so_far), 0), self.failed_so_far
-
-    def _without_compound(self, succeeded: float, failed: float) -> tuple[int, int]:
-        twice = sum(
-            n
-            for (section, metric), n in self.values.items()
-            if section.removesuffix(FAILED) == COMPOUND and metric in OPERATIONS
-        )
+        else:
+            # A failed insert ends its thread before it is counted; a failed read or update is counted.
+            return max(self.last_total - (0 if loading else self.failed_so_far), 0), self.failed_so_far
+        twice = sum(n for section, n in counts.items() if section.removesuffix(FAILED) == COMPOUND)
         attempted = max(int(succeeded + failed - twice), 0)
         failures = min(int(failed), attempted)
         return attempted - failures, failures
-
-
-def _split_failed(counts: dict[str, float]) -> tuple[float, float]:
-    own = {section: n for section, n in counts.items() if not section.startswith(("Intended-", "TOTAL_GC"))}
-    failed = sum(n for section, n in own.items() if section.endswith(FAILED))
-    succeeded = sum(n for section, n in own.items() if is_counted_once(section))
-    return succeeded, failed
 
 
 def _parsed_arguments(command_line: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -179,13 +169,3 @@ def _parsed_arguments(command_line: str) -> tuple[dict[str, str], dict[str, str]
         else:
             options[word] = value
     return options, properties
-
-
-def _planned(properties: dict[str, str], *, loading: bool) -> int | None:
-    if not loading:
-        return _number(properties.get("operationcount"))
-    return _number(properties.get("insertcount")) or _number(properties.get("recordcount"))
-
-
-def _number(text: str | None, digits: int = 15) -> int | None:
-    return int(text) if text is not None and re.fullmatch(rf"[0-9]{{1,{digits}}}", text) else None

@@ -10,18 +10,18 @@ import polars as pl
 from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._single_latencies import SingleLatencies
 from citus_analysis.formats.clients.ycsb import _status, _summary
-from citus_analysis.formats.clients.ycsb._client import TOTALS, Client
+from citus_analysis.formats.clients.ycsb._client import Client
 from citus_analysis.formats.clients.ycsb._json import json_values
 from citus_analysis.formats.clients.ycsb._lines import ONCE, TELLING, classified_lines, telling_lines
-from citus_analysis.formats.clients.ycsb._raw import latency_rows, raw_fields, uniform_fields
+from citus_analysis.formats.clients.ycsb._raw import raw_fields, uniform_fields
 from citus_analysis.formats.reading.lines import first_true, reject_runs
 from citus_analysis.formats.sources.content import Block
 
-#: Kinds of lines that become rows.
-_CONVERTED: Final = ("summary", "json", "status", "raw", "error")
 #: Number of status lines kept to find repetitions: a day at one per second.
 _REMEMBERED: Final = 100_000
+_SHOWN: Final = pl.Schema({"log_time": TIME.polars, "operations_total": pl.Int64()})
 _REJECTED: Final = "rejected"
 _UNKNOWN: Final = "not a line of a YCSB client"
 _OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
@@ -47,8 +47,8 @@ class Parser:
     _once: set[str] = field(default_factory=set)
     _with_percentiles: set[str] = field(default_factory=set)
     _json: tuple[str | None, str | None] = (None, None)
-    _shown: pl.DataFrame | None = None
-    _first_raw_ms: int | None = None
+    _shown: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_SHOWN))
+    _raw: SingleLatencies = field(default_factory=SingleLatencies)
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the client's output."""
@@ -58,21 +58,21 @@ class Parser:
             self.recognised = True
             return Parsed({"client_latencies": self._latencies(fields)}, block.length)
         lines = self._judged(classified_lines(block.data, block.offset))
-        kinds = lines["kind"]
-        present = set(kinds.unique())
-        self.recognised |= not TELLING.isdisjoint(present)
-        of_kind = {kind: lines.filter(kinds == kind) for kind in _CONVERTED if kind in present}
-        values = self._values(of_kind, lines.clear())
+        self.recognised |= not TELLING.isdisjoint(lines["kind"])
+        of_kind = {kind: lines.filter(kind=kind) for kind in ("summary", "json", "status", "raw", "error")}
+        values = self._values(of_kind["summary"], of_kind["json"])
         points = _summary.with_kinds(values.filter(_summary.IS_POINT), self._with_percentiles)
         tables = {
             "client_metrics": self._metrics(values.filter(~_summary.IS_POINT)),
-            "client_series": pl.concat([self._series(of_kind), _summary.series_rows(points)], how="diagonal_relaxed"),
+            "client_series": pl.concat(
+                [self._series(of_kind["status"]), _summary.series_rows(points)], how="diagonal_relaxed"
+            ),
             "client_histogram": _summary.histogram_rows(points),
-            "client_latencies": self._latencies(raw_fields(of_kind["raw"]["text"]) if "raw" in of_kind else None),
+            "client_latencies": self._latencies(raw_fields(of_kind["raw"]["text"])),
         }
-        self.client.saw(points["kind"].drop_nulls().unique(maintain_order=True))
-        if "error" in of_kind:
-            self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
+        for kind in points["kind"].drop_nulls().head(1):
+            self.client.saw(kind)
+        self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
         return _accounted(block, lines, points, tables)
 
     def finish(self) -> Parsed:
@@ -110,11 +110,11 @@ class Parser:
             self.client.add_banner(kind, line)
         return None
 
-    def _values(self, of_kind: dict[str, pl.DataFrame], none: pl.DataFrame) -> pl.DataFrame:
+    def _values(self, summary: pl.DataFrame, json: pl.DataFrame) -> pl.DataFrame:
         """Named values of the summary, for every exporter."""
-        values = _summary.named_values(of_kind.get("summary", none))
-        if "json" in of_kind:
-            more, fields = json_values(of_kind["json"], self._json)
+        values = _summary.named_values(summary)
+        if not json.is_empty():
+            more, fields = json_values(json, self._json)
             self._json = fields.select("section", "name").row(-1)
             values = pl.concat([values, more])
         self._with_percentiles |= set(_summary.sections_with_percentiles(values))
@@ -122,34 +122,26 @@ class Parser:
 
     def _metrics(self, values: pl.DataFrame) -> pl.DataFrame:
         metrics = _summary.metric_rows(values)
-        self.client.add_totals(metrics.filter(TOTALS).select("section", "metric", "value").iter_rows())
-        if (metrics["metric"] == "LatencyVariance").any():
-            self.client.saw(["histogram"])
+        self.client.add_metrics(metrics)
         return metrics
 
-    def _series(self, of_kind: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    def _series(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Rows of status lines; repetitions (on the other stream) are left out."""
-        if "status" not in of_kind:
-            return pl.DataFrame()
-        status = _status.distinct_status(_status.status_fields(of_kind["status"], self.timezone))
-        if self._shown is not None:
-            status = status.join(self._shown, on=_status.SHOWN, how="anti", maintain_order="left")
+        status = _status.distinct_status(_status.status_fields(lines, self.timezone))
+        status = status.join(self._shown, on=_status.SHOWN, how="anti", maintain_order="left")
         dated = status.filter(pl.col("log_time").is_not_null()).select(_status.SHOWN)
-        shown = [*([] if self._shown is None else [self._shown]), dated]
-        self._shown = pl.concat(shown).tail(_REMEMBERED)
+        self._shown = pl.concat([self._shown, dated]).tail(_REMEMBERED)
         if status.is_empty():
             return pl.DataFrame()
-        self.client.add_status(*status.select(_status.STATUS_FACTS).row(0))
+        self.client.add_status(status)
         series = _status.series_rows(status, pl.lit(self.client.clock_start, TIME.polars))
-        self.client.add_series(*series.select(_status.SERIES_FACTS).row(0))
+        self.client.add_series(series)
         return series.drop("offset")
 
-    def _latencies(self, fields: pl.DataFrame | None) -> pl.DataFrame:
-        if fields is None:
-            return pl.DataFrame()
-        rows, self._first_raw_ms = latency_rows(fields, self._first_raw_ms)
-        self.client.saw(["raw"])
-        return rows
+    def _latencies(self, fields: pl.DataFrame) -> pl.DataFrame:
+        if not fields.is_empty():
+            self.client.saw("raw")
+        return self._raw.rows(fields)
 
 
 def _with_no_buckets(lines: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:

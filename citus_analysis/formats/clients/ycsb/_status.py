@@ -17,22 +17,9 @@ import polars as pl
 from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.clients.ycsb._lines import STATUS
 from citus_analysis.formats.times.snapshot_times import in_utc
-from citus_analysis.operations import FAILED
 
 #: What a client shows in each status line, and never twice.
 SHOWN: Final = ("log_time", "operations_total")
-#: Arguments of `Client.add_status`, from the status lines of a client (a frame of :func:`status_fields`).
-STATUS_FACTS: Final = (
-    pl.col("log_time").first().alias("first_time"),
-    pl.col("seconds").first(),
-    pl.col("log_time").drop_nulls().last().alias("last_time"),
-    pl.col("operations_total").last().alias("last_total"),
-)
-#: Arguments of `Client.add_series`, from the rows of these lines.
-SERIES_FACTS: Final = (
-    pl.col("operations").filter(pl.col("section").str.ends_with(FAILED)).sum().alias("failed"),
-    pl.col("max_us").count().alias("measured"),
-)
 
 
 def _number(text: pl.Expr) -> pl.Expr:
@@ -41,8 +28,12 @@ def _number(text: pl.Expr) -> pl.Expr:
 
 
 _HDR_GROUP: Final = r"\[[^\[\]]+?: Count=[^\]]*\]"
-_AVERAGE_GROUP: Final = r"\[[^\[\]:=]+? AverageLatency\((?:us|ms)\)=[^\]]*\]"
-_RAW_GROUP: Final = r"\S+ count: [0-9]+, average latency\(us\): \S+"
+#: Two forms with the mean only.
+_MEAN_GROUP: Final = r"\[[^\[\]:=]+? AverageLatency\((?:us|ms)\)=[^\]]*\]|\S+ count: [0-9]+, average latency\(us\): \S+"
+_MEAN_PARTS: Final = (
+    r"^\[?(?<section>.+?) (?:count: (?<operations>[0-9]+), average latency\(us\): |AverageLatency\((?<unit>us|ms)\)=)"
+    r"(?<mean_us>[^\]]*)\]?$"
+)
 
 #: Column -> pattern of its value within a group of each form.
 _HDR_FIELDS: Final = name_pairs(
@@ -105,8 +96,8 @@ def series_rows(status: pl.DataFrame, start: pl.Expr) -> pl.DataFrame:
         elapsed_s=pl.when(plausible).then(by_clock).otherwise(pl.col("seconds").cast(pl.Float64)),
         throughput_ops_s=_number(pl.col("rest").str.extract(r"(\S+) current ops/sec")),
     )
-    groups = (rows(timed) for rows in (_hdr_rows, _average_rows, _raw_rows))
-    return pl.concat([timed.drop("rest"), *groups], how="diagonal").sort("offset", maintain_order=True)
+    rows = [timed.drop("rest"), _hdr_rows(timed), _mean_rows(timed)]
+    return pl.concat(rows, how="diagonal").sort("offset", maintain_order=True)
 
 
 def _groups(timed: pl.DataFrame, pattern: str) -> pl.DataFrame:
@@ -119,21 +110,11 @@ def _hdr_rows(timed: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(_HDR_NUMBERS).with_columns(_HDR_MEASURED)
 
 
-def _average_rows(timed: pl.DataFrame) -> pl.DataFrame:
-    part = pl.col("group").str.extract_groups(r"^\[(.+) AverageLatency\((us|ms)\)=(.*)\]$").struct
-    unit = pl.when(part.field("2") == "ms").then(1000.0).otherwise(1.0)
-    return _groups(timed, _AVERAGE_GROUP).select(
-        "offset", "elapsed_s", "log_time", section=part.field("1"), mean_us=_number(part.field("3")) * unit
-    )
-
-
-def _raw_rows(timed: pl.DataFrame) -> pl.DataFrame:
-    part = pl.col("group").str.extract_groups(r"^(\S+) count: ([0-9]+), average latency\(us\): (\S+)$").struct
-    return _groups(timed, _RAW_GROUP).select(
-        "offset",
-        "elapsed_s",
-        "log_time",
-        section=part.field("1"),
-        operations=part.field("2").cast(pl.Int64, strict=False),
-        mean_us=_number(part.field("3")),
+def _mean_rows(timed: pl.DataFrame) -> pl.DataFrame:
+    parts = _groups(timed, _MEAN_GROUP).with_columns(pl.col("group").str.extract_groups(_MEAN_PARTS)).unnest("group")
+    factor = pl.when(pl.col("unit") == "ms").then(1000.0).otherwise(1.0)
+    return parts.select(
+        *("offset", "elapsed_s", "log_time", "section"),
+        pl.col("operations").cast(pl.Int64, strict=False),
+        _number(pl.col("mean_us")) * factor,
     )
