@@ -35,6 +35,8 @@ FACTS: Final = {name: fact for fact, names in _NAMES.items() for name in names.s
 _COUNTS: Final = "threads workers records iteration scale_factor failed_operations operations_done operations"
 #: Facts that are whole numbers.
 COUNTED: Final = frozenset(_COUNTS.split())
+#: Fact -> the dimensions that it may have; a `time` without a unit may be a moment.
+_DIMENSIONS: Final = {"runtime_ms": ("time",), "target_ops_s": ("", "rate"), **dict.fromkeys(COUNTED, ("",))}
 #: A time with this name is the mean latency of an operation: `read avg (us)`.
 _MEAN_OF_OPERATION: Final = re.compile(r"(?:(?:read|insert|update|scan|delete|select|write)_)?(?:mean|avg|average)")
 #: Names of a moment, or of one run: they tell runs apart but are no part of the set-up.
@@ -96,12 +98,8 @@ def _named(at: int, name: str) -> Named:
     plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower()).strip("_")
     stem = metric.stem
     fact = FACTS.get(plain) or (FACTS.get(stem) if metric.dimension in ("", "rate", "time") else None)
-    if fact == "runtime_ms" and metric.dimension != "time":
-        # A `time` without a unit may be a moment.
-        fact = None
-    elif (fact == "target_ops_s" and metric.dimension not in ("", "rate")) or (fact in COUNTED and metric.dimension):
-        fact = None
-    return Named(at, name, plain, metric, fact)
+    is_fact = fact not in _DIMENSIONS or metric.dimension in _DIMENSIONS[fact]
+    return Named(at, name, plain, metric, fact if is_fact else None)
 
 
 def is_throughput(column: Named) -> bool:

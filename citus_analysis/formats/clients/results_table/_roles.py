@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Final
 
 from citus_analysis.errors import FormatError
@@ -139,14 +139,14 @@ def _whole_lines(sheet: Sheet, columns: Sequence[Named], measures: Sequence[Name
     for column in measures:
         if any(len(cell) > 1 for cell in numbers[column.at]):
             raise FormatError(f"{column.header!r} has numbers with ±: these are means", way_out=NO_RUNS)
-    kept, rejects = [], list(sheet.rejects)
-    for row, line in enumerate(sheet.lines):
-        reason = _fault(row, line, columns, measures, numbers)
-        if reason is None:
-            kept.append(row)
-        else:
-            rejects.append(Reject(line.offset, line.length, reason, ", ".join(line.cells)))
-    roles = Roles([sheet.lines[row] for row in kept], rejects)
+    faults = [_fault(row, line, columns, measures, numbers) for row, line in enumerate(sheet.lines)]
+    kept = [row for row, fault in enumerate(faults) if fault is None]
+    rejects = [
+        Reject(line.offset, line.length, fault, ", ".join(line.cells))
+        for line, fault in zip(sheet.lines, faults, strict=True)
+        if fault is not None
+    ]
+    roles = Roles([sheet.lines[row] for row in kept], [*sheet.rejects, *rejects])
     for column in columns:
         values = [next(iter(numbers[column.at][row]), None) for row in kept]
         cells = roles.texts(column)
@@ -242,16 +242,12 @@ def _is_series(roles: Roles) -> bool:
     long = [rows for rows in groups.values() if len(rows) >= _FEWEST]
     moments = [column for column in (*roles.values, *roles.remarks) if column.is_moment]
     moments += [roles.facts["runtime_ms"]] if "runtime_ms" in roles.facts else []
-    for column in moments:
-        numbers = roles.numbers.get(column.at)
-        for rows in long:
-            if numbers is None:
-                cells = [roles.texts(column)[row] for row in rows]
-                if "iteration" not in roles.facts and all(a < b for a, b in pairwise(cells)):
-                    return True
-            elif _is_even([numbers[row] for row in rows]):
-                return True
-    return False
+    numbered = [roles.numbers[column.at] for column in moments if column.at in roles.numbers]
+    if any(_is_even([values[row] for row in rows]) for values in numbered for rows in long):
+        return True
+    texts = [roles.texts(column) for column in moments if column.at not in roles.numbers]
+    growing = (all(cells[a] < cells[b] for a, b in pairwise(rows)) for cells in texts for rows in long)
+    return "iteration" not in roles.facts and any(growing)
 
 
 def _is_even(values: Sequence[float | None]) -> bool:
@@ -284,7 +280,8 @@ def _is_of_set_up(roles: Roles, column: Named) -> bool:
         return False
     if _are_distinct(values) and not _are_chosen(values):
         return False
-    if _is_crossed(own, values) if not alone else min(Counter(values).values()) > 1:
+    # All values come with all others: a factor of the design.
+    if min(Counter(values).values()) > 1 and (alone or len(set(map(frozenset, own.values()))) == 1):
         return True
     if alone and column.metric.dimension:
         # No runs are pooled that differ in it, and most columns with a unit are measured.
@@ -300,19 +297,9 @@ def _are_distinct(values: Sequence[float | None]) -> bool:
 def _are_chosen(values: Sequence[float | None]) -> bool:
     """Whether most numbers are such as people choose: powers of two, or of one or two digits before zeros."""
     known = [value for value in values if value]
-    round_ = [
-        value for value in known if value == int(value) and (_is_power(int(value)) or value == float(f"{value:.1e}"))
-    ]
-    return 2 * len(round_) > len(known)
-
-
-def _is_power(number: int) -> bool:
-    return number & (number - 1) == 0
-
-
-def _is_crossed(own: Mapping[object, set[float | None]], values: Sequence[float | None]) -> bool:
-    """Whether each set-up has the same values of a column: a factor of the design."""
-    return len(set(map(frozenset, own.values()))) == 1 and min(Counter(values).values()) > 1
+    whole = [int(value) for value in known if value == int(value)]
+    chosen = [number for number in whole if not number & (number - 1) or number == float(f"{number:.1e}")]
+    return 2 * len(chosen) > len(known)
 
 
 def _iterations(roles: Roles) -> list[int] | None:
@@ -348,13 +335,7 @@ def _check_repetitions(roles: Roles) -> None:
         raise FormatError(f"{column.header} {numbers[0]} in each line: these are means", way_out=NO_RUNS)
 
 
-def repetitions(roles: Roles) -> Iterator[int]:
+def repetitions(roles: Roles) -> list[int]:
     """The number of each run among those of its set-up: as stated, or else in the order of the lines."""
-    stated = _iterations(roles)
-    if stated is not None:
-        yield from stated
-        return
-    seen: defaultdict[object, int] = defaultdict(int)
-    for key in roles.set_ups():
-        seen[key] += 1
-        yield seen[key]
+    numbers: defaultdict[object, count[int]] = defaultdict(lambda: count(1))
+    return _iterations(roles) or [next(numbers[key]) for key in roles.set_ups()]

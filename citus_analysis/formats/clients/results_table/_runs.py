@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.metric_rows import Metric, metric_frame
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.clients.results_table._columns import Named
 from citus_analysis.formats.clients.results_table._roles import Roles, repetitions
 from citus_analysis.operations import OVERALL
@@ -22,6 +24,11 @@ TOOL: Final = "table of results"
 ALL: Final = "all operations"
 _MS_PER_S: Final = 1_000
 _FACTS: Final = ("workers", "records", "threads", "operations")
+#: Column of `clients` -> fact that is a number.
+_CLIENT_FACTS: Final = name_pairs(
+    "threads=threads operations_done=operations_done failed_operations=failed_operations scale_factor=scale_factor"
+    " operations_planned=operations"
+)
 _WORDS: Final = ("system", "workload", "phase")
 #: Factor of a unit of time -> its name.
 _UNITS: Final = {SECONDS_PER_UNIT[name]: name for name in ("ns", "us", "ms", "s", "min", "h")}
@@ -46,14 +53,13 @@ def tables_of(roles: Roles) -> tuple[dict[str, pl.DataFrame], list[int]]:
         first = seen.setdefault(_latency_name(column.metric.stem), column.header)
         if first != column.header:
             raise FormatError(f"{first!r} and {column.header!r} are the same latency", place="line 1")
-    metrics = [list(row) for row in zip(*_metric_columns(roles), strict=True)]
-    counts = [sum(value is not None for *_, value in row) for row in metrics]
-    rows = [one for row in metrics for one in row if one[-1] is not None]
-    return {
-        "stated_runs": _stated(roles),
-        "clients": _clients(roles),
-        "client_metrics": metric_frame(rows),
-    }, counts
+    columns = list(_metric_columns(roles))
+    metrics: list[list[Metric]] = [
+        [(section, name, unit, value) for section, name, unit, values in columns if (value := values[row]) is not None]
+        for row in range(len(roles.lines))
+    ]
+    frame = metric_frame([*chain(*metrics)])
+    return {"stated_runs": _stated(roles), "clients": _clients(roles), "client_metrics": frame}, [*map(len, metrics)]
 
 
 def _stated(roles: Roles) -> pl.DataFrame:
@@ -69,7 +75,7 @@ def _stated(roles: Roles) -> pl.DataFrame:
             columns[name] = [(text.lower() if name == "phase" else text) or None for text in texts]
         elif name in _FACTS:
             columns[name] = roles.numbers[column.at]
-    return _frame(columns)
+    return pl.DataFrame(columns, strict=False)
 
 
 def _joined(roles: Roles, columns: Sequence[Named], *, bare: bool = False) -> list[str | None]:
@@ -88,13 +94,11 @@ def _joined(roles: Roles, columns: Sequence[Named], *, bare: bool = False) -> li
 
 def _clients(roles: Roles) -> pl.DataFrame:
     number = {name: roles.numbers[column.at] for name, column in roles.facts.items() if column.at in roles.numbers}
-    throughput = _scaled(roles, roles.throughput)
     measured = [_scaled(roles, column) for column in (roles.throughput, *roles.latencies) if column]
     stated = roles.texts(roles.facts["status"]) if "status" in roles.facts else [""] * len(roles.lines)
     targets = number.get("target_ops_s") or [None] * len(roles.lines)
     columns: dict[str, Sequence[object]] = {
         "tool": [TOOL] * len(roles.lines),
-        "throughput_ops_s": throughput,
         "completed": [
             text.lower() in _DONE and any(values[row] is not None for values in measured)
             for row, text in enumerate(stated)
@@ -102,47 +106,37 @@ def _clients(roles: Roles) -> pl.DataFrame:
         "rate_limited": [bool(target) for target in targets],
         "target_ops_s": [target or None for target in targets],
     }
+    columns |= {column: number[fact] for column, fact in _CLIENT_FACTS.items() if fact in number}
+    if roles.throughput:
+        columns["throughput_ops_s"] = measured[0]
     if "runtime_ms" in roles.facts:
         seconds = _scaled(roles, roles.facts["runtime_ms"])
         columns["runtime_ms"] = [None if value is None else value * _MS_PER_S for value in seconds]
-    for name in ("threads", "operations_done", "failed_operations", "scale_factor"):
-        if name in number:
-            columns[name] = number[name]
-    if "operations" in number:
-        columns["operations_planned"] = number["operations"]
     if "query_mode" in roles.facts:
         columns["query_mode"] = [text.lower() or None for text in roles.texts(roles.facts["query_mode"])]
-    return _frame(columns)
+    return pl.DataFrame(columns, strict=False)
 
 
-def _frame(columns: Mapping[str, Sequence[object]]) -> pl.DataFrame:
-    return pl.DataFrame({name: pl.Series(name, values, strict=False) for name, values in columns.items()})
-
-
-def _scaled(roles: Roles, column: Named | None) -> list[float | None]:
+def _scaled(roles: Roles, column: Named) -> list[float | None]:
     """The values of a column in its base unit."""
-    if column is None:
-        return [None] * len(roles.lines)
     factor = column.metric.factor
     values = roles.numbers.get(column.at) or [None] * len(roles.lines)
     return [None if value is None else float(f"{value * factor:.15g}") for value in values]
 
 
-def _metric_columns(roles: Roles) -> Iterator[list[Metric]]:
-    """Each column of measured values as rows of `client_metrics`, one per line."""
+def _metric_columns(roles: Roles) -> Iterator[tuple[str, str, str | None, list[float | None]]]:
+    """Section, metric and unit of each column of measured values, and its values."""
     if roles.throughput:
-        yield [(OVERALL, "Throughput", "ops/sec", value) for value in _scaled(roles, roles.throughput)]
+        yield OVERALL, "Throughput", "ops/sec", _scaled(roles, roles.throughput)
     for column in roles.latencies:
-        section, name = _latency_name(column.metric.stem)
         of_latency = _unit_of(roles, column)
-        yield [(section, name, of_latency, value) for value in roles.numbers.get(column.at) or _scaled(roles, column)]
+        yield *_latency_name(column.metric.stem), of_latency, roles.numbers.get(column.at) or _scaled(roles, column)
     for column in (*roles.values, *(roles.facts[name] for name in ("status",) if name in roles.facts)):
         if column.at in roles.numbers:
-            dimension = column.metric.dimension
-            timed = dimension == "time"
-            unit = _UNITS.get(column.metric.factor) if timed else _BASE_UNIT.get(dimension)
+            timed = column.metric.dimension == "time"
+            unit = _UNITS.get(column.metric.factor) if timed else _BASE_UNIT.get(column.metric.dimension)
             values = roles.numbers[column.at] if timed and unit else _scaled(roles, column)
-            yield [(OVERALL, column.header, unit, value) for value in values]
+            yield OVERALL, column.header, unit, values
 
 
 def _latency_name(stem: str) -> tuple[str, str]:
@@ -170,14 +164,12 @@ def _unit_of(roles: Roles, column: Named) -> str:
     if column.metric.dimension == "time":
         return _UNITS[column.metric.factor]
     mean = next((one for one in roles.latencies if one.metric.stem in ("latency", "mean")), None)
-    stated = {one.metric.factor for one in roles.latencies if one.metric.dimension == "time"}
-    if len(stated) == 1:
-        beside = next(one for one in roles.latencies if one.metric.dimension == "time")
-        if mean is not None and mean.metric.dimension == "time":
-            beside = mean
+    timed = [one for one in roles.latencies if one.metric.dimension == "time"]
+    if len({one.metric.factor for one in timed}) == 1:
+        beside = mean if mean in timed else timed[0]
         if _fits(roles, column, beside):
             return _UNITS[beside.metric.factor]
-    elif not stated and mean is not None:
+    elif not timed and mean is not None:
         units = [unit for unit in _POSSIBLE if _obeys_little(roles, mean, SECONDS_PER_UNIT[unit])]
         if len(units) == 1 and (column is mean or _fits(roles, column, mean)):
             return units[0]

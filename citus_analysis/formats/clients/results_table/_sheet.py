@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -84,10 +83,8 @@ def read_sheet(data: bytes) -> Sheet | None:
         return None
     separator = next((mark for mark in _SEPARATORS if mark in text), ",")
     header = _cells(text.rstrip(f"{separator} "), separator)
-    names = [name.lower() for name in header or ()]
-    if header is None or not 2 <= len(names) <= _MOST_COLUMNS or not all(0 < len(name) <= _LONGEST for name in names):
-        return None
-    if len(set(names)) < len(names):
+    names = {name.lower() for name in header or () if 0 < len(name) <= _LONGEST}
+    if header is None or not 2 <= len(names) == len(header) <= _MOST_COLUMNS:
         return None
     return _below(lines, header, separator, noise)
 
@@ -156,27 +153,20 @@ def decimal_mark(cells: Iterable[str], separator: str) -> str:
         >>> decimal_mark(["1.234", "4,1"], ";"), decimal_mark(["12.345"], ",")
         (',', '.')
     """
-    proofs: Counter[str] = Counter()
-    open_: Counter[str] = Counter()
-    examples: dict[str, str] = {}
+    #: A mark, and whether it is proven, -> the first cell that shows it.
+    examples: dict[tuple[str, bool], str] = {}
     for cell in cells:
-        number = _NUMBER.search(cell)
-        if number is None:
-            continue
-        proven, possible = _readings(number[0])
-        if proven:
-            proofs[proven] += 1
-            examples.setdefault(proven, cell)
-        else:
-            open_[possible] += 1
-            examples.setdefault(f"open {possible}", cell)
-    if len(proofs) > 1:
-        raise FormatError(f"both {examples['.']!r} and {examples[',']!r} are numbers", way_out=_WAY_OUT)
-    if proofs:
-        return next(iter(proofs))
+        if number := _NUMBER.search(cell):
+            examples.setdefault(_mark(number[0]), cell)
+    proven = [mark for mark, is_proven in examples if is_proven]
+    if len(proven) > 1:
+        both = f"both {examples['.', True]!r} and {examples[',', True]!r} are numbers"
+        raise FormatError(both, way_out=_WAY_OUT)
+    if proven:
+        return proven[0]
     # In values that are separated by commas, a point is the decimal mark: 12.345 ms has three digits after it.
-    if open_ and (separator != "," and (open_[","] or separator == ";")):
-        example = next(text for key, text in examples.items() if key.startswith("open"))
+    if examples and (separator == ";" or (separator != "," and (",", False) in examples)):
+        example = next(iter(examples.values()))
         raise FormatError(f"{example!r} may have a decimal mark or one of thousands", way_out=_WAY_OUT)
     return "."
 
@@ -184,14 +174,13 @@ def decimal_mark(cells: Iterable[str], separator: str) -> str:
 _WAY_OUT: Final = "write all numbers with a decimal point and without marks of thousands"
 
 
-def _readings(number: str) -> tuple[str, str]:
-    """The decimal mark that a number proves, or else the mark that it contains."""
-    marks = [mark for mark in number if mark in ".,"]
+def _mark(number: str) -> tuple[str, bool]:
+    """A decimal mark, and whether the number proves it: else it may be one of thousands."""
+    marks = re.findall("[.,]", number)
     last = marks[-1]
     if len(set(marks)) > 1:
-        return last, last
+        return last, True
     if len(marks) > 1:
-        return "," if last == "." else ".", last
+        return "," if last == "." else ".", True
     before, _, after = number.partition(last)
-    grouped = len(after) == _GROUP and 1 <= len(before) <= _GROUP and before != "0"
-    return ("", last) if grouped else (last, last)
+    return last, not (len(after) == _GROUP and 1 <= len(before) <= _GROUP and before != "0")
