@@ -50,8 +50,6 @@ KINDS: Final = {
 }
 #: Kinds of lines about a command of a script.
 COMMANDS: Final = ("command", "old_command")
-#: Kinds that make rows of `client_metrics`.
-_METRIC_KINDS: Final = ("init", "lag", "transactions", "processed", "tps", "value", *COMMANDS)
 #: Kinds that only continue an error that was printed before.
 CONTINUED: Final = "continuation"
 
@@ -60,6 +58,10 @@ _SETTINGS: Final = (
     r"^(?:scaling factor|partitions|number of (?:clients|threads)|maximum number of tries|duration|"
     r"number of transactions per client|(?:initial|average) connection time)$"
 )
+
+
+_OWN: Final = pl.col("section")
+_NONE: Final = pl.lit(None, pl.String)
 
 
 def script_name(text: str) -> str:
@@ -96,28 +98,27 @@ def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
     Args:
         lines: a frame of :func:`with_sections`.
     """
-    relevant = lines.filter(pl.col("kind").is_in(_METRIC_KINDS))
     value = _group("value", 1)
     of_value = pl.when(value.str.contains(_SETTINGS)).then(pl.lit(OVERALL)).otherwise("section")
     tps = pl.concat_str(pl.lit("tps"), _group("tps", 2), separator=" ", ignore_nulls=True)
     frames = [
-        _rows(relevant, "value", value, 2, unit=_group("value", 4), section=of_value),
-        _rows(relevant, "value", value, 5, unit=pl.lit("%"), section=of_value),
-        _rows(relevant, "tps", tps, 1, section=pl.lit(OVERALL)),
-        _rows(relevant, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
-        _rows(relevant, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),
-        _rows(relevant, "transactions", _transactions(), 1),
-        _rows(relevant, "transactions", _transactions(), 2, unit=pl.lit("%")),
-        _rows(relevant, "transactions", pl.lit("tps"), 3),
-        _rows(relevant, "processed", pl.lit("transactions"), 1),
-        _rows(relevant, "processed", pl.lit("tps"), 2),
+        _rows(lines, "value", value, 2, unit=_group("value", 4), section=of_value),
+        _rows(lines, "value", value, 5, unit=pl.lit("%"), section=of_value),
+        _rows(lines, "tps", tps, 1, section=pl.lit(OVERALL)),
+        _rows(lines, "lag", pl.lit("rate limit schedule lag average"), 1, unit=pl.lit("ms")),
+        _rows(lines, "lag", pl.lit("rate limit schedule lag maximum"), 2, unit=pl.lit("ms")),
+        _rows(lines, "transactions", _transactions(), 1),
+        _rows(lines, "transactions", _transactions(), 2, unit=pl.lit("%")),
+        _rows(lines, "transactions", pl.lit("tps"), 3),
+        _rows(lines, "processed", pl.lit("transactions"), 1),
+        _rows(lines, "processed", pl.lit("tps"), 2),
         *(
-            _rows(relevant, kind, pl.format(f"{what} of command {{}}: {{}}", "number", _group(kind, 4)), n, unit)
+            _rows(lines, kind, pl.format(f"{what} of command {{}}: {{}}", "number", _group(kind, 4)), n, unit)
             for kind in COMMANDS
-            for n, (what, unit) in enumerate((("latency", pl.lit("ms")), ("failures", None), ("retries", None)), 1)
+            for n, (what, unit) in enumerate((("latency", pl.lit("ms")), ("failures", _NONE), ("retries", _NONE)), 1)
         ),
-        _rows(relevant, "init", pl.lit("done"), 1, unit=pl.lit("s"), section=pl.lit(_INIT)),
-        _init_steps(relevant),
+        _rows(lines, "init", pl.lit("done"), 1, unit=pl.lit("s"), section=pl.lit(_INIT)),
+        _init_steps(lines),
     ]
     return pl.concat(frames).sort("offset", maintain_order=True).drop("offset")
 
@@ -133,25 +134,12 @@ def _transactions() -> pl.Expr:
 
 
 def _rows(
-    lines: pl.DataFrame,
-    kind: str,
-    metric: pl.Expr,
-    value: int,
-    unit: pl.Expr | None = None,
-    section: pl.Expr | None = None,
+    lines: pl.DataFrame, kind: str, metric: pl.Expr, value: int, unit: pl.Expr = _NONE, section: pl.Expr = _OWN
 ) -> pl.DataFrame:
     """One row per line of the kind that has the `value`-th group of its pattern."""
-    return (
-        lines.filter(pl.col("kind") == kind)
-        .select(
-            "offset",
-            section=pl.col("section") if section is None else section,
-            metric=metric,
-            unit=pl.lit(None, pl.String) if unit is None else unit,
-            value=_group(kind, value).cast(pl.Float64, strict=False),
-        )
-        .drop_nulls("value")
-    )
+    number = _group(kind, value).cast(pl.Float64, strict=False)
+    rows = lines.filter(kind=kind).select("offset", section=section, metric=metric, unit=unit, value=number)
+    return rows.drop_nulls("value")
 
 
 def _init_steps(lines: pl.DataFrame) -> pl.DataFrame:

@@ -34,6 +34,7 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.api.metric_rows import metric_frame
 from citus_analysis.formats.clients._report_lines import MAX_CLIENTS, MAX_COUNT, MEASURES, accounted
 from citus_analysis.formats.reading.lines import UNTERMINATED, line_frame, reject_oversized
 from citus_analysis.formats.sources.content import Block, Content
@@ -57,6 +58,8 @@ _S_PER_MIN: Final = 60
 _MAX_TEXTS: Final = 1000
 _COUNTS: Final = frozenset({"operations_done", "failed_operations"})
 _SERIES: Final = ("elapsed_s", "throughput_ops_s")
+#: Matches no line.
+_NO_INTERVAL: Final = "(?<elapsed_s>)(?<throughput_ops_s>)[^\\s\\S]"
 
 
 def pattern_problem(pattern: str, groups: Sequence[str] = ()) -> str | None:
@@ -152,10 +155,16 @@ class Heading:
         return heading
 
     def _check(self) -> None:
-        texts = [self.tool, self.command_line, *self.summary.values(), *([self.interval] if self.interval else [])]
-        for one in self.metrics:
-            texts += [one.pattern, one.metric, one.section, *([one.unit] if one.unit is not None else [])]
-        numbers = [self.threads, *([] if self.time_limit_s is None else [self.time_limit_s])]
+        needed = [text for one in self.metrics for text in (one.pattern, one.metric, one.section)]
+        optional = [self.interval or None, *(one.unit for one in self.metrics)]
+        texts = [
+            self.tool,
+            self.command_line,
+            *self.summary.values(),
+            *needed,
+            *(text for text in optional if text is not None),
+        ]
+        numbers = [self.threads, 1 if self.time_limit_s is None else self.time_limit_s]
         if not all(isinstance(text, str) for text in texts) or len(texts) > _MAX_TEXTS:
             raise TypeError("a name or an expression is not a string, or there are too many")
         if not all(type(number) is int and 0 < number <= MAX_CLIENTS for number in numbers):
@@ -206,40 +215,32 @@ class _Reader:
     def block(self, block: Block) -> Parsed:
         """Status lines of one block; the other numbers are kept for the end."""
         lines = line_frame(block.data, block.offset)
-        readings = self.heading.readings()
-        extracted = [self._number(reading.pattern).alias(f"n{number}") for number, reading in enumerate(readings)]
-        read = lines.with_columns(*extracted, *self._interval())
-        numbers = [*(f"n{number}" for number in range(len(readings))), *_SERIES]
-        matched = pl.any_horizontal(pl.col(name).is_not_null() for name in numbers) | (pl.col("offset") == 0)
-        cut = matched & ~pl.col("terminated")
-        kind = pl.when(~matched).then(pl.lit("noise"))
-        read = read.with_columns(kind=kind, reason=pl.when(cut).then(pl.lit(UNTERMINATED)))
+        readings = {f"n{number}": reading for number, reading in enumerate(self.heading.readings())}
+        # Output for readers may group thousands by commas.
+        printed = {
+            name: pl.col("text").str.extract(reading.pattern, 1).str.replace_all(",", "", literal=True)
+            for name, reading in readings.items()
+        }
+        groups = pl.col("text").str.extract_groups(self.heading.interval or _NO_INTERVAL).struct
+        texts = {**printed, **{name: groups.field(name) for name in _SERIES}}
+        first = pl.col("offset") == 0
+        read = lines.with_columns(pl.when(~first).then(_as_number(text)).alias(name) for name, text in texts.items())
+        matched = pl.any_horizontal(first, pl.col(list(texts)).is_not_null())
+        read = read.with_columns(
+            kind=pl.when(~matched).then(pl.lit("noise")),
+            reason=pl.when(matched & ~pl.col("terminated")).then(pl.lit(UNTERMINATED)),
+        )
         good = read.filter(pl.col("kind").is_null(), pl.col("reason").is_null())
-        for number, reading in enumerate(readings):
-            values = good[f"n{number}"].drop_nulls()
-            if len(values):
-                before = self._found.get(reading, 0.0) if reading.metric in _COUNTS else None
-                self._found[reading] = float(values[-1]) if before is None else before + float(values.sum())
+        for name, reading in readings.items():
+            if len(values := good[name].drop_nulls()):
+                before = self._found.get(reading, 0.0) + float(values.sum())
+                self._found[reading] = before if reading.metric in _COUNTS else float(values[-1])
         return accounted(read, {"client_series": good.drop_nulls(_SERIES).select(_SERIES)})
 
     def finish(self) -> Parsed:
         """The client and its numbers."""
-        rows = [
-            {"section": reading.section, "metric": reading.metric, "unit": reading.unit, "value": value}
-            for reading, value in self._found.items()
-        ]
-        return Parsed({"clients": self._client(), "client_metrics": pl.DataFrame(rows)}, 0)
-
-    def _number(self, pattern: str) -> pl.Expr:
-        # Output for readers may group thousands by commas.
-        found = pl.when(pl.col("offset") > 0).then(pl.col("text").str.extract(pattern, 1))
-        return _as_number(found.str.replace_all(",", "", literal=True))
-
-    def _interval(self) -> list[pl.Expr]:
-        if self.heading.interval is None:
-            return [pl.lit(None, pl.Float64).alias(name) for name in _SERIES]
-        groups = pl.when(pl.col("offset") > 0).then(pl.col("text").str.extract_groups(self.heading.interval)).struct
-        return [_as_number(groups.field(name)).alias(name) for name in _SERIES]
+        rows = [(reading.section, reading.metric, reading.unit, value) for reading, value in self._found.items()]
+        return Parsed({"clients": self._client(), "client_metrics": metric_frame(rows)}, 0)
 
     def _client(self) -> pl.DataFrame:
         totals = {one.metric: value for one, value in self._found.items() if one.metric in self.heading.summary}

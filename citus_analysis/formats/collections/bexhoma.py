@@ -154,20 +154,17 @@ def read_bexhoma(data: bytes) -> tuple[list[BexhomaRun], list[Reject]]:
         FormatError: there is no summary with a table of runs.
     """
     starts = [found.start() for found in _SUMMARY.finditer(data)]
-    runs: list[BexhomaRun] = []
-    rejects: list[Reject] = []
-    line = 1 + data.count(b"\n", 0, starts[0]) if starts else 1
-    for begin, end in pairwise([*starts, len(data)]):
-        summary = _summary(data[begin:end], begin, line)
-        runs += _runs(summary)
-        rejects += summary.rejects
-        line += data.count(b"\n", begin, end)
+    summaries = [
+        _summary(data[begin:end], begin, 1 + data.count(b"\n", 0, begin))
+        for begin, end in pairwise([*starts, len(data)])
+    ]
+    runs = [run for summary in summaries for run in _runs(summary)]
     if not runs:
         raise FormatError(
             "has no summary of bexhoma with a table of runs",
             way_out="of loads alone, and of TPC-H before version 0.9, there is none",
         )
-    return runs, rejects
+    return runs, [reject for summary in summaries for reject in summary.rejects]
 
 
 def _summary(text: bytes, offset: int, line: int) -> _Summary:
@@ -192,11 +189,9 @@ def _summary(text: bytes, offset: int, line: int) -> _Summary:
 def _table_line(found: _Summary, section: str, header: list[str], words: str, place: tuple[int, int, int]) -> list[str]:
     """The header after a line of a table, which is added to the tables that are read."""
     wanted = section == "Execution" or section.startswith(_TIMES)
-    if not wanted or _RULE.fullmatch(words):
-        return header
     ruled = words.startswith("|")
     cells = [cell.strip() for cell in words.strip("|").split("|")] if ruled else _BLANKS.split(words)
-    if not ruled and len(cells) == 1:
+    if not wanted or _RULE.fullmatch(words) or (not ruled and len(cells) == 1):
         return header
     if not header:
         if section == "Execution":
@@ -235,10 +230,9 @@ def _fact(found: _Summary, section: str, words: str, connection: str) -> str:
 
 def _runs(summary: _Summary) -> Iterator[BexhomaRun]:
     """The lines of the last table, with what is said elsewhere of their connections."""
-    facts: dict[str, Mapping[str, str]] = {}
-    for connection, known in summary.images.items():
-        for phase in _phases(connection):
-            facts.setdefault(phase, known)
+    # The first connection of a phase comes last, so that its facts stay.
+    known = reversed(summary.images.items())
+    facts = {phase: stated for connection, stated in known for phase in _phases(connection)}
     times: dict[str, dict[tuple[str, str], float]] = defaultdict(dict)
     for row in summary.queries:
         for connection, cell in row.items():
