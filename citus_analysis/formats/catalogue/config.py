@@ -63,12 +63,9 @@ def flatten_settings(config: Mapping[str, object]) -> dict[str, str]:
 
 
 def _leaves(prefix: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(one, list | dict) for one in value)):
         for key, inner in redacted_items(value):
             yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner)
-    elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
-        for index, item in redacted_items(value):
-            yield from _leaves(f"{prefix}.{index}", item)
     elif isinstance(value, list):
         yield prefix, ", ".join(_text(redact_values(item, prefix)) for _, item in redacted_items(value))
     elif value is not None:

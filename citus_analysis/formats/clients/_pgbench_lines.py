@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -50,8 +49,8 @@ KINDS: Final = {
 }
 #: Kinds of lines about a command of a script.
 COMMANDS: Final = ("command", "old_command")
-#: Kinds that only continue an error that was printed before.
-CONTINUED: Final = "continuation"
+#: Kinds of lines that say nothing of the run as a whole, of which there may be many.
+PASSING: Final = ("noise", "progress", "error", "continuation")
 
 #: Values that describe the run, not the transactions of a script.
 _SETTINGS: Final = (
@@ -74,22 +73,12 @@ def script_name(text: str) -> str:
     return PurePosixPath(text.removeprefix("<builtin: ").removesuffix(">")).name
 
 
-def with_sections(lines: pl.DataFrame, section: str | None, commands: int) -> pl.DataFrame:
-    """Lines with their `section` and, for commands, their `number` within it.
-
-    Args:
-        lines: in order, with `kind`.
-        section: the section at the end of the previous block.
-        commands: number of its commands in the previous blocks.
-    """
+def with_sections(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines of a report, in order, with their `section` and, for commands, their `number` within it."""
     heading = pl.col("kind").is_in(["type", "script"])
     name = pl.coalesce(pl.col("text").str.extract(KINDS[kind]) for kind in ("type", "script"))
-    parts = lines.with_columns(
-        section=pl.when(heading).then(name).forward_fill().fill_null(pl.lit(section, pl.String)),
-        part=heading.cum_sum(),
-    )
-    before = pl.when(pl.col("part") == 0).then(commands).otherwise(0)
-    return parts.with_columns(number=pl.col("kind").is_in(COMMANDS).cum_sum().over("part") + before)
+    parts = lines.with_columns(section=pl.when(heading).then(name).forward_fill(), part=heading.cum_sum())
+    return parts.with_columns(number=pl.col("kind").is_in(COMMANDS).cum_sum().over("part"))
 
 
 def metric_rows(lines: pl.DataFrame) -> pl.DataFrame:
@@ -183,54 +172,31 @@ _SKIPPED = "number of transactions skipped"
 _LIMIT = "number of transactions above "
 
 
-@dataclass
-class PgbenchTotals:
-    """Sums over the scripts of a report, and the numbers that counts refer to.
+def contradicting_totals(metrics: pl.DataFrame, lines: pl.DataFrame, values: Mapping[str, float]) -> str | None:
+    """The totals of a report that are not the sums of their parts, in words.
 
-    Attributes:
-        scripts: transactions that the scripts processed; None without a report by script.
-        attempted: their transactions with failed and skipped ones (version 18).
-        measured: transactions of which those above the latency limit are a part.
+    Args:
+        metrics: its rows of `client_metrics`.
+        lines: its lines with their `kind`.
+        values: metric -> its value of the whole run.
     """
-
-    scripts: float | None = None
-    attempted: float | None = None
-    measured: float | None = None
-
-    def add(self, metrics: pl.DataFrame, lines: pl.DataFrame) -> None:
-        """Take the values of further lines.
-
-        Args:
-            metrics: their rows of `client_metrics`.
-            lines: the lines with their `kind`.
-        """
-        own = metrics.filter(pl.col("unit").is_null(), pl.col("section").ne_missing(OVERALL))
-        self.scripts = _added(self.scripts, own.filter(metric="transactions"))
-        self.attempted = _added(self.attempted, own.filter(metric=ATTEMPTED))
-        limited = lines.filter(pl.col("kind") == "value", pl.col("text").str.starts_with(_LIMIT))
-        if self.measured is None and limited.height:
-            self.measured = limited["text"].str.extract(KINDS["value"], 3).cast(pl.Float64)[0]
-
-    def notes(self, values: Mapping[str, float]) -> str | None:
-        """The totals that are not the sums of their parts, in words.
-
-        Args:
-            values: metric -> its value of the whole run.
-        """
-        done = values.get(_PROCESSED)
-        lost = values.get(_FAILED, 0.0) + values.get(_SKIPPED, 0.0)
-        if done is None:
-            return None
-        # Some versions count skipped transactions among those that could have been late.
-        late = done if self.measured is None else min(max(self.measured, done), done + lost)
-        return contradictions(
-            [
-                (_PROCESSED, done, [self.scripts], 0.5),
-                ("transactions of all scripts", self.attempted, [done, lost], 0.5),
-                ("transactions with a latency", self.measured, [late], 0.5),
-            ]
-        )
-
-
-def _added(before: float | None, rows: pl.DataFrame) -> float | None:
-    return before if rows.is_empty() else (before or 0.0) + float(rows["value"].sum())
+    own = metrics.filter(pl.col("unit").is_null(), pl.col("section").ne_missing(OVERALL))
+    # Of the scripts: processed transactions, and in version 18 all transactions, failed and skipped ones included.
+    counts = (own.filter(metric=name)["value"] for name in ("transactions", ATTEMPTED))
+    scripts, attempted = (float(count.sum()) if len(count) else None for count in counts)
+    limited = lines.filter(pl.col("text").str.starts_with(_LIMIT), kind="value")["text"].head(1)
+    # The transactions of which those above the latency limit are a part.
+    measured = next(iter(limited.str.extract(KINDS["value"], 3).cast(pl.Float64)), None)
+    done = values.get(_PROCESSED)
+    lost = values.get(_FAILED, 0.0) + values.get(_SKIPPED, 0.0)
+    if done is None:
+        return None
+    # Some versions count skipped transactions among those that could have been late.
+    late = done if measured is None else min(max(measured, done), done + lost)
+    return contradictions(
+        [
+            (_PROCESSED, done, [scripts], 0.5),
+            ("transactions of all scripts", attempted, [done, lost], 0.5),
+            ("transactions with a latency", measured, [late], 0.5),
+        ]
+    )

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
 from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
 from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, line_frame, reject_oversized
 from citus_analysis.formats.reading.lines import accounted as counted
@@ -46,6 +46,7 @@ class Report:
         unknown: reason to reject a line of no kind.
         exact: see :func:`judged`.
         cut: whether a last line without a line end is read.
+        too_long: see :func:`each_block`.
         recognised: whether a line that only this tool prints was seen.
         errors: the errors so far, counted.
         seen: how many lines of the kinds that occur once there were so far.
@@ -59,6 +60,7 @@ class Report:
     unknown: ClassVar[str]
     exact: ClassVar[Sequence[str] | None] = ()
     cut: ClassVar[bool] = False
+    too_long: ClassVar[str | None] = None
     recognised: bool = False
     errors: pl.DataFrame = field(default_factory=no_messages)
     seen: Counter[str] = field(default_factory=Counter)
@@ -69,7 +71,7 @@ class Report:
         Raises:
             FormatError: the tool printed no line of the file.
         """
-        yield from each_block(content, self.block)
+        yield from each_block(content, self.block, self.too_long)
         if not self.recognised:
             raise FormatError(f"contains no line of {self.tool}", path=content.path, way_out="choose another --format")
         yield self.finish()
@@ -98,6 +100,11 @@ class Report:
         """How many lines of a kind of :attr:`once` there are up to each of the next lines."""
         return (pl.col("kind") == kind).fill_null(value=False).cast(pl.Int64).cum_sum() + self.seen[kind]
 
+    def is_stray(self) -> pl.Expr:
+        """Whether each of the next lines continues an error, and none was printed before it."""
+        failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | bool(self.errors.height)
+        return ((pl.col("kind") == "continuation") & ~failing).fill_null(value=False)
+
     def taken(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The lines that are not rejected, among which errors are counted."""
         good = lines.filter(pl.col("reason").is_null())
@@ -106,10 +113,15 @@ class Report:
         return good
 
 
-def each_block(content: Content, read: Callable[[Block], Parsed]) -> Iterator[Parsed]:
-    """The piece of each block, as it is read; lines that are too long are rejected."""
+def each_block(content: Content, read: Callable[[Block], Parsed], too_long: str | None = None) -> Iterator[Parsed]:
+    """The piece of each block, as it is read; lines too long for a block are rejected, for a reason in words."""
     for block in content.blocks():
-        yield reject_oversized(block) if block.oversized else read(block)
+        if not block.oversized:
+            yield read(block)
+        elif too_long is None:
+            yield reject_oversized(block)
+        else:
+            yield Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, too_long, block.data)]))
 
 
 def fitting(block: Block, fits: pl.Expr, noise: pl.Expr, unknown: str) -> tuple[pl.DataFrame, pl.DataFrame]:

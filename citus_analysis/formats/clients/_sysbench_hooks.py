@@ -7,10 +7,12 @@ of its latency.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
+from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.clients._go_values import as_columns
 from citus_analysis.formats.clients._report_lines import NUMBER
 from citus_analysis.units import US_PER_MS
@@ -25,15 +27,11 @@ KINDS: Final = {
     "csv": r"^([0-9]{1,9}),([0-9]{1,9})" + rf",({NUMBER})" * 8 + "$",
 }
 #: Column of `client_series` -> value of a report.
-HOOK_SERIES: Final = {
-    "elapsed_s": pl.col("time"),
-    "throughput_ops_s": pl.col("tps"),
-    "queries_per_s": pl.col("total"),
-    "read_queries_per_s": pl.col("reads"),
-    "write_queries_per_s": pl.col("writes"),
-    "other_queries_per_s": pl.col("other"),
-    "errors_per_s": pl.col("errors"),
-    "reconnects_per_s": pl.col("reconnects"),
+HOOK_SERIES: Final[Mapping[str, str | pl.Expr]] = {
+    **name_pairs(
+        "elapsed_s=time throughput_ops_s=tps queries_per_s=total read_queries_per_s=reads write_queries_per_s=writes"
+        " other_queries_per_s=other errors_per_s=errors reconnects_per_s=reconnects"
+    ),
     # Without a transaction in the interval sysbench prints 0.
     "other_percentile_us": pl.when(pl.col("latency") > 0).then(pl.col("latency") * US_PER_MS),
 }

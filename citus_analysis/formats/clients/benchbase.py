@@ -251,7 +251,7 @@ def _client(summary: Mapping[str, object], numbers: Mapping[str, float], request
         "operations_done": count_of(None if counted is None else counted - (failed or 0)),
         "failed_operations": failed,
         "failed_share": failed_share if failed is None else None,
-        "notes": _notes(numbers, requests),
+        "notes": _notes(numbers, requests, rate or 0.0, good or 0.0, seconds or 0.0),
         "measurement_type": "raw",
         "script": str(summary["Benchmark Type"]) if isinstance(summary.get("Benchmark Type"), str) else None,
         "completed": summary.get("Final State", _ENDED) == _ENDED and rate is not None,
@@ -259,10 +259,10 @@ def _client(summary: Mapping[str, object], numbers: Mapping[str, float], request
     return pl.DataFrame([facts])
 
 
-def _notes(numbers: Mapping[str, float], requests: float | None) -> str | None:
+def _notes(
+    numbers: Mapping[str, float], requests: float | None, rate: float, good: float, seconds: float
+) -> str | None:
     """Contradictions of the summary, in words."""
-    seconds = numbers.get("Elapsed Time (nanoseconds)", 0.0) * SECONDS_PER_UNIT["ns"]
-    rate, good = (numbers.get(f"{name} (requests/second)", 0.0) for name in ("Throughput", "Goodput"))
     begin, end = (
         numbers.get(f"{name} (milliseconds)", 0.0) / 1000 for name in ("Start timestamp", "Current Timestamp")
     )

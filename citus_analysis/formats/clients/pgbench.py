@@ -48,9 +48,9 @@ from citus_analysis.core.column_types import TIME
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._pgbench_lines import (
-    CONTINUED,
     KINDS,
-    PgbenchTotals,
+    PASSING,
+    contradicting_totals,
     metric_rows,
     progress_rows,
     script_name,
@@ -92,10 +92,6 @@ _THROUGHPUT: Final = (
     *("tps (without initial connection time)", "tps (excluding connections establishing)"),
     *("tps (including reconnection times)", "tps (including connections establishing)", "tps"),
 )
-
-
-#: Kinds of lines that pgbench prints on standard error.
-_OF_STANDARD_ERROR: Final = frozenset({"noise", "progress", "error", "continuation"})
 
 
 class Pgbench(Format):
@@ -145,60 +141,43 @@ class _Report(Report):
     unknown = "not a line of a pgbench report"
     exact = ("progress", "init", "lag", "transactions", "processed", "tps")
     cut = True
-    _section: str | None = None
-    _commands: int = 0
-    _facts: dict[str, str] = field(default_factory=dict)
-    _values: dict[str, float] = field(default_factory=dict)
+    _lines: list[pl.DataFrame] = field(default_factory=list)
     _kinds: set[str] = field(default_factory=set)
-    _weights: dict[str, float] = field(default_factory=dict)
-    _totals: PgbenchTotals = field(default_factory=PgbenchTotals)
     _aborted: bool = False
     _start: float | None = None
     _end: float | None = None
 
     def block(self, block: Block) -> Parsed:
-        """Tables of one block of the report."""
+        """The series of one block; other lines are kept for the end."""
         lines = self.judged(line_frame(block.data, block.offset))
-        good = with_sections(self.taken(lines), self._section, self._commands)
+        good = self.taken(lines)
         self._kinds |= set(good["kind"])
+        self._lines.append(good.filter(~pl.col("kind").is_in(PASSING)))
         self._aborted |= bool(good.filter(kind="error")["text"].str.contains(r"(?i)run was aborted").any())
         progress = good.filter(kind="progress")
         series = pl.DataFrame() if progress.is_empty() else self._series(progress_rows(progress))
-        return accounted(lines, {"client_metrics": self._metrics(good), "client_series": series})
+        return accounted(lines, {"client_series": series})
 
     def finish(self) -> Parsed:
-        """The client's row, unless pgbench only initialised tables, and its errors."""
-        tables = {"client_errors": self.errors}
-        if "init" not in self._kinds or self._values:
-            tables["clients"] = self._client()
-        return Parsed(tables, 0)
-
-    def judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Lines that continue an error are rejected where none was printed before."""
-        failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | ("error" in self._kinds)
-        stray = pl.when((pl.col("kind") == CONTINUED) & ~failing).then(pl.lit(self.unknown))
-        return super().judged(lines).with_columns(reason=pl.coalesce("reason", stray))
-
-    def _metrics(self, lines: pl.DataFrame) -> pl.DataFrame:
-        if not lines.is_empty():
-            self._section, self._commands = lines.select("section", "number").row(-1)
-        for kind in ("version", "mode", "type"):
-            for text in lines.filter(pl.col("kind") == kind)["text"].head(1):
-                self._facts.setdefault(kind, text)
+        """The values of the report, the client's row, unless pgbench only initialised tables, and its errors."""
+        lines = with_sections(pl.concat(self._lines))
         metrics = metric_rows(lines)
-        self._totals.add(metrics, lines)
-        weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS - len(self._weights))
-        # A weight before the first script belongs to no script.
-        self._weights |= dict(weights.select("section", "value").drop_nulls("section").iter_rows())
         counts = metrics.filter(
             (pl.col("unit") != "%").fill_null(value=True),
             pl.col("section").ne_missing("INIT"),
             pl.col("value").is_between(0, MAX_COUNT),
         )
         # Scripts repeat the names of the totals, which come first.
-        first = counts.unique("metric", keep="first").select("metric", "value")
-        self._values = {**dict(first.iter_rows()), **self._values}
-        return metrics
+        values: dict[str, float] = dict(counts.unique("metric", keep="first").select("metric", "value").iter_rows())
+        tables = {"client_metrics": metrics, "client_errors": self.errors}
+        if "init" not in self._kinds or values:
+            tables["clients"] = self._client(lines, metrics, values)
+        return Parsed(tables, 0)
+
+    def judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Lines that continue an error are rejected where none was printed before."""
+        stray = pl.when(self.is_stray()).then(pl.lit(self.unknown))
+        return super().judged(lines).with_columns(reason=pl.coalesce("reason", stray))
 
     def _series(self, progress: pl.DataFrame) -> pl.DataFrame:
         seconds = progress["seconds"]
@@ -214,8 +193,10 @@ class _Report(Report):
         )
         return rows.drop("seconds")
 
-    def _client(self) -> pl.DataFrame:
-        value = self._values.get
+    def _client(self, lines: pl.DataFrame, metrics: pl.DataFrame, values: Mapping[str, float]) -> pl.DataFrame:
+        value = values.get
+        first = lines.filter(pl.col("kind").is_in(["version", "mode", "type"])).unique("kind", keep="first")
+        texts: dict[str, str] = dict(first.select("kind", "text").iter_rows())
         tps = next((value(name) for name in _THROUGHPUT if value(name) is not None), None)
         done, duration = value("number of transactions actually processed"), value("duration")
         clients, each = value("number of clients", 0), value("number of transactions per client", 0)
@@ -223,12 +204,12 @@ class _Report(Report):
         completed = tps is not None and not self._aborted
         facts = {
             "tool": "pgbench",
-            "tool_version": self._facts.get("version", "")[len("pgbench (") :].partition(" ")[0].rstrip(")") or None,
+            "tool_version": texts.get("version", "")[len("pgbench (") :].partition(" ")[0].rstrip(")") or None,
             "throughput_ops_s": tps,
             "runtime_ms": done / tps * 1000 if done and tps else None,
             "time_limit_s": duration,
             "rate_limited": "lag" in self._kinds,
-            "script": self._script(),
+            "script": _script(texts.get("type", ""), metrics),
             "scale_factor": value("scaling factor"),
             "threads": threads,
             # Versions before 14 continue without clients that could not connect, and do not print their number.
@@ -236,20 +217,24 @@ class _Report(Report):
             "operations_planned": clients * each if 0 < clients * each <= MAX_COUNT else None,
             "operations_done": done,
             "failed_operations": value("number of failed transactions"),
-            "notes": self._totals.notes(self._values),
-            "query_mode": self._facts.get("mode", "").removeprefix("query mode: ") or None,
+            "notes": contradicting_totals(metrics, lines, values),
+            "query_mode": texts.get("mode", "").removeprefix("query mode: ") or None,
             "start_time": None if self._start is None else datetime.fromtimestamp(self._start, UTC),
             "end_time": None if self._end is None else datetime.fromtimestamp(self._end, UTC),
             # Standard error alone has no report, and says nothing unless the run was aborted.
-            "completed": completed if self._aborted or not self._kinds <= _OF_STANDARD_ERROR else None,
+            "completed": completed if self._aborted or not self._kinds <= set(PASSING) else None,
         }
         return pl.DataFrame([facts])
 
-    def _script(self) -> str | None:
-        """The script, or several scripts with their weights; a single script has no weight."""
-        if len(self._weights) > 1:
-            return ", ".join(f"{script_name(name)}@{weight:g}" for name, weight in self._weights.items())
-        return script_name(self._facts.get("type", "").removeprefix("transaction type: ")) or None
+
+def _script(stated: str, metrics: pl.DataFrame) -> str | None:
+    """The script, or several scripts with their weights; a single script has no weight."""
+    weights = metrics.filter(pl.col("unit").is_null(), metric="weight").head(_MAX_SCRIPTS)
+    # A weight before the first script belongs to no script.
+    known: dict[str, float] = dict(weights.select("section", "value").drop_nulls("section").iter_rows())
+    if len(known) > 1:
+        return ", ".join(f"{script_name(name)}@{weight:g}" for name, weight in known.items())
+    return script_name(stated.removeprefix("transaction type: ")) or None
 
 
 FORMAT: Final = Pgbench()

@@ -37,8 +37,8 @@ from typing import ClassVar, Final
 import polars as pl
 
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.api.format import Format, Hints, Parsed, Reject, reject_rows
-from citus_analysis.formats.clients._report_lines import accounted, fitting
+from citus_analysis.formats.api.format import Format, Hints, Parsed
+from citus_analysis.formats.clients._report_lines import accounted, each_block, fitting
 from citus_analysis.formats.reading.delimited import read_uniform
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.reading.signs import LineBegin
@@ -107,12 +107,7 @@ class PgbenchLog(Format):
         pattern, share = _kind_of(content.head)
         if share <= _MOST:
             raise FormatError("its first lines are not of a pgbench log", path=content.path, way_out="pass --format")
-        log = _Log(pattern)
-        for block in content.blocks():
-            if block.oversized:
-                yield Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _LONG, block.data)]))
-            else:
-                yield log.block(block)
+        yield from each_block(content, _Log(pattern).block, _LONG)
 
 
 @dataclass
@@ -187,13 +182,8 @@ def _plausible(fields: pl.DataFrame) -> bool:
     """Whether the numbers are within the ranges that the lines' pattern demands."""
     latency = pl.col("latency")
     known = latency >= 0 if fields.schema["latency"] == pl.Int64 else latency.str.contains(f"^{_LATENCY}$")
-    checks = (
-        known.all(),
-        (pl.col("client_thread").min() >= 0),
-        pl.col("micros").is_between(0, US_PER_S - 1).all(),
-        pl.col("seconds").is_between(10**8, 10**11 - 1).all(),
-    )
-    return all(fields.select(check.alias(str(n)) for n, check in enumerate(checks)).row(0))
+    times = pl.col("micros").is_between(0, US_PER_S - 1) & pl.col("seconds").is_between(10**8, 10**11 - 1)
+    return bool(fields.select((known & times & (pl.col("client_thread") >= 0)).all()).item())
 
 
 def _interval_values(fields: pl.DataFrame) -> pl.DataFrame:

@@ -281,8 +281,7 @@ def _metrics(metrics: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:
     measured = name.is_in([*_LATENCIES, counted]) | name.str.contains("percentile", literal=True)
     # Every report prints every value, so the n-th of a name belongs to the n-th report.
     rows = metrics.with_columns(report=pl.int_range(pl.len()).over("metric"))
-    rows = rows.with_columns(section=pl.when(measured).then(section).otherwise(pl.lit(OVERALL)))
-    return rows.select("section", "metric", "unit", "value")
+    return rows.select("metric", "unit", "value", section=pl.when(measured).then(section).otherwise(pl.lit(OVERALL)))
 
 
 def _histogram(values: pl.DataFrame, section: pl.Expr) -> pl.DataFrame:

@@ -64,7 +64,7 @@ from citus_analysis.formats.api.options import HAMMERDB_JOB, TIMEZONE
 from citus_analysis.formats.clients._report_lines import measures_named
 from citus_analysis.formats.clients.hammerdb._database import MAGIC, is_job_database, read_database
 from citus_analysis.formats.clients.hammerdb._job_report import JOB_REPORT, read_job_report
-from citus_analysis.formats.clients.hammerdb._lines import SIGN, SIGN_WORDS
+from citus_analysis.formats.clients.hammerdb._lines import SIGNS
 from citus_analysis.formats.clients.hammerdb._report import HammerdbReport
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.zones import timezone_of
@@ -104,8 +104,7 @@ class Hammerdb(Format):
 
     def detect(self, name: str, head: bytes) -> float:
         """By lines that only HammerDB prints, the tables of its jobs, or the schema that its JSON names."""
-        signed = any(word in head for word in SIGN_WORDS) and SIGN.search(head)
-        return 0.95 if signed or is_job_database(head) or JOB_REPORT.search(head) else 0.0
+        return 0.95 if SIGNS.within(head) or is_job_database(head) or JOB_REPORT.search(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """For lines, the series in a piece per block, then the client, its values and errors; otherwise one piece."""
@@ -114,7 +113,7 @@ class Hammerdb(Format):
         elif JOB_REPORT.search(content.head):
             yield read_job_report(content, hints.options)
         else:
-            signed = bool(SIGN.search(content.head))
+            signed = SIGNS.within(content.head)
             yield from HammerdbReport(signed, timezone=timezone_of(hints.options)).pieces(content)
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from citus_analysis.formats.clients._report_lines import NUMBER
+from citus_analysis.formats.reading.signs import Signs
 
 _USER: Final = r"^(?:Vuser [0-9]+: ?)?"
 #: Like `_USER`, or a text in a list of JSON.
@@ -53,18 +54,16 @@ KINDS: Final = {
 }
 #: The number of a virtual user that ended with an error.
 FAILED_USER: Final = r"^Vuser ([0-9]{1,9}): ?FINISHED FAILED"
-SIGN: Final = re.compile(
-    rb"TEST RESULT : System achieved [0-9]+ (?:NOPM from [0-9]+|[^\n]{1,40} TPM at [0-9]+ NOPM)"
-    rb"|^Hammerdb (?:Transaction Counter )?Log @ "
-    rb"|^[A-Za-z0-9]+ Hammerdb Time Profile Report @ |^HammerDB CLI v[0-9]|^Vuser 1:Beginning rampup time of [0-9]+ min"
-    rb"|^Vuser 1:(?:RUNNING|Executing Query [0-9]+)\r?$",
-    re.MULTILINE,
+SIGNS: Final = Signs(
+    re.compile(
+        rb"TEST RESULT : System achieved [0-9]+ (?:NOPM from [0-9]+|[^\n]{1,40} TPM at [0-9]+ NOPM)"
+        rb"|^Hammerdb (?:Transaction Counter )?Log @ |^[A-Za-z0-9]+ Hammerdb Time Profile Report @ "
+        rb"|^HammerDB CLI v[0-9]|^Vuser 1:Beginning rampup time of [0-9]+ min"
+        rb"|^Vuser 1:(?:RUNNING|Executing Query [0-9]+)\r?$",
+        re.MULTILINE,
+    ),
+    (b"TEST RESULT : ", b"Hammerdb ", b"HammerDB CLI v", b"Vuser 1:"),
 )
-#: Each match of `SIGN` contains one of these; a search for fixed bytes takes a hundredth of the time.
-SIGN_WORDS: Final = (b"TEST RESULT : ", b"Hammerdb ", b"HammerDB CLI v", b"Vuser 1:")
 #: Kinds of lines with values.
-RESULTS: Final = (
-    *("version", "result", "setting", "users", "all_users", "query", "queries", "counter", "listed", "user", "summary"),
-    *("procedure", "values", "timed", "timing"),
-)
+RESULTS: Final = [kind for kind in KINDS if kind not in (STRANGE, "error", "noise")]
 UNKNOWN_RESULT: Final = "a result of HammerDB in a form that is not known"

@@ -54,6 +54,7 @@ _KINDS: Final = {
 _PARTS: Final = ("tag", "start_s", "length_s", "longest", "encoded")
 _UNKNOWN: Final = "not a line of an HdrHistogram log"
 _BROKEN: Final = "its histogram cannot be decoded"
+_BUCKET: Final = ("section", "corrected", "bucket_low_us", "bucket_high_us")
 _QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
 
 
@@ -83,7 +84,7 @@ class Hdrhistogram(Format):
         corrected = None if stated is None else stated == "corrected"
         log = _Log(SECONDS_PER_UNIT[unit] * US_PER_S, section, corrected)
         yield from each_block(content, log.block)
-        yield log.finish()
+        yield Parsed({"client_histogram": log.merged}, 0)
 
 
 @dataclass
@@ -93,7 +94,7 @@ class _Log:
     scale_us: float
     untagged: str
     corrected: bool | None
-    _merged: pl.DataFrame = field(default_factory=lambda: TABLES["client_histogram"].parsed().empty())
+    merged: pl.DataFrame = field(default_factory=lambda: TABLES["client_histogram"].parsed().empty())
 
     def block(self, block: Block) -> Parsed:
         """Intervals of one block; their counts are added up."""
@@ -102,16 +103,12 @@ class _Log:
         parts = pl.col("text").str.extract_groups(_INTERVAL).struct.rename_fields(list(_PARTS))
         printed = good.filter(pl.col("kind") == "interval").select("offset", part=parts).unnest("part")
         # A loop, because each histogram is compressed separately.
-        histograms = [_decoded(text) for text in printed["encoded"]]
+        histograms = [decoded(text) for text in printed["encoded"]]
         whole = pl.Series([histogram is not None for histogram in histograms], dtype=pl.Boolean)
         broken = printed.filter(~whole)["offset"].implode()
         rows = self._intervals(printed.filter(whole), [histogram for histogram in histograms if histogram is not None])
         reason = pl.when(pl.col("offset").is_in(broken)).then(pl.lit(_BROKEN)).otherwise("reason")
         return accounted(lines.with_columns(reason=reason), {"client_series": rows})
-
-    def finish(self) -> Parsed:
-        """The histogram of all intervals."""
-        return Parsed({"client_histogram": self._merged}, 0)
 
     def _intervals(self, printed: pl.DataFrame, histograms: list[tuple[Ints, Ints, Ints]]) -> pl.DataFrame:
         """Rows of `client_series`; the buckets are added to those of the blocks before."""
@@ -125,7 +122,12 @@ class _Log:
         known = pl.when(pl.col("section").str.starts_with(INTENDED)).then(pl.lit(value=True))
         named = named.with_columns(corrected=known.otherwise(pl.lit(self.corrected, pl.Boolean)))
         keys = named.select("section", "corrected")
-        self._add(keys[np.repeat(np.arange(len(sizes)), sizes)], low, low + width, counts)
+        edges = {"bucket_low_us": low, "bucket_high_us": low + width}
+        buckets = keys[np.repeat(np.arange(len(sizes)), sizes)].with_columns(
+            **{name: pl.Series(values) * self.scale_us for name, values in edges.items()}, count=pl.Series(counts)
+        )
+        merged = pl.concat([self.merged.select(buckets.columns), buckets]).group_by(_BUCKET).agg(pl.col("count").sum())
+        self.merged = TABLES["client_histogram"].parsed().conform(merged.sort(_BUCKET))
         totals, reached = _reached(low + width, counts, np.array(sizes))
         seconds = pl.col("length_s").cast(pl.Float64)
         return named.with_columns(operations=pl.Series(totals)).select(
@@ -136,24 +138,6 @@ class _Log:
             throughput_ops_s=pl.when(seconds > 0).then(pl.col("operations") / seconds),
             **{name: pl.Series(edges) * self.scale_us for name, edges in reached.items()},
         )
-
-    def _add(self, keys: pl.DataFrame, low: Ints, high: Ints, counts: Ints) -> None:
-        """Add buckets, each with the `section` and `corrected` of its interval."""
-        buckets = keys.with_columns(
-            bucket_low_us=pl.Series(low) * self.scale_us,
-            bucket_high_us=pl.Series(high) * self.scale_us,
-            count=pl.Series(counts),
-        )
-        names = buckets.columns
-        merged = pl.concat([self._merged.select(names), buckets]).group_by(names[:-1]).agg(pl.col("count").sum())
-        self._merged = TABLES["client_histogram"].parsed().conform(merged.sort(names[:-1]))
-
-
-def _decoded(text: str) -> tuple[Ints, Ints, Ints] | None:
-    try:
-        return decoded(text)
-    except ValueError:
-        return None
 
 
 def _reached(high: Ints, counts: Ints, sizes: Ints) -> tuple[Ints, dict[str, list[float | None]]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -31,35 +31,25 @@ _LONGEST: Final = 8
 _MAX_DIGITS: Final = 5
 
 
-class _Encoded(NamedTuple):
-    # No field is named `index`: it would hide the method of tuples.
-    digits: int
-    lowest: int
-    places: Ints
-    counts: Ints
-
-
-def decoded(text: str) -> tuple[Ints, Ints, Ints]:
+def decoded(text: str) -> tuple[Ints, Ints, Ints] | None:
     """Lower edges, widths and counts of the buckets that are not empty, in the histogram's own unit.
 
-    Raises:
-        ValueError: the text is not a histogram in one of the encodings.
+    None if the text is not a histogram in one of the encodings.
     """
     try:
-        data = base64.b64decode(text, validate=True)
-        found = _read(_inflated(data))
-    except (zlib.error, struct.error, OverflowError) as error:
-        raise ValueError(str(error)) from error
-    if not 0 <= found.digits <= _MAX_DIGITS or found.lowest < 1:
-        raise ValueError("another encoding")
-    kept = found.counts > 0
-    index, counts = found.places[kept], found.counts[kept]
-    half = int(np.ceil(np.log2(2 * 10**found.digits))) - 1
+        digits, lowest, places, counts = _read(_inflated(base64.b64decode(text, validate=True)))
+    except (zlib.error, struct.error, OverflowError, ValueError):
+        return None
+    if not 0 <= digits <= _MAX_DIGITS or lowest < 1:
+        return None
+    index, counts = places[counts > 0], counts[counts > 0]
+    half = int(np.ceil(np.log2(2 * 10**digits))) - 1
     bucket = np.maximum((index >> half) - 1, 0)
     within = np.where((index >> half) > 0, (index & ((1 << half) - 1)) + (1 << half), index)
-    shift = bucket + (found.lowest.bit_length() - 1)
+    shift = bucket + (lowest.bit_length() - 1)
     if len(shift) and int(shift.max()) + half + 1 >= 63:
-        raise ValueError("values beyond 63 bits")
+        # Values beyond 63 bits.
+        return None
     return within << shift, np.left_shift(np.int64(1), shift), counts
 
 
@@ -76,12 +66,13 @@ def _inflated(data: bytes) -> bytes:
     return raw
 
 
-def _read(raw: bytes) -> _Encoded:
+def _read(raw: bytes) -> tuple[int, int, Ints, Ints]:
+    """Significant digits, lowest value, and the places and counts of buckets."""
     (cookie,) = struct.unpack_from(">i", raw)
     kind, width = cookie & _COOKIE_MASK, cookie >> 4 & 0xE
     if kind == _V0:
         _, digits, lowest, _, _ = _HEADER_V0.unpack_from(raw)
-        return _Encoded(digits, lowest, *_fixed(raw[_HEADER_V0.size :], width))
+        return digits, lowest, *_fixed(raw[_HEADER_V0.size :], width)
     if kind not in (_V1, _V2):
         raise ValueError("another encoding")
     _, length, offset, digits, lowest, _, _ = _HEADER.unpack_from(raw)
@@ -89,10 +80,10 @@ def _read(raw: bytes) -> _Encoded:
         raise ValueError("another encoding, or cut")
     payload = raw[_HEADER.size : _HEADER.size + length]
     if kind == _V1:
-        return _Encoded(digits, lowest, *_fixed(payload, width))
+        return digits, lowest, *_fixed(payload, width)
     numbers = _leb128(payload)
     steps = np.where(numbers < 0, -numbers, 1)
-    return _Encoded(digits, lowest, np.cumsum(steps) - steps, numbers)
+    return digits, lowest, np.cumsum(steps) - steps, numbers
 
 
 def _fixed(payload: bytes, width: int) -> tuple[Ints, Ints]:

@@ -95,14 +95,12 @@ class ResultsTable(Format):
 def _has_runs(sheet: Sheet) -> bool:
     columns = named(sheet.header)
     facts = {column.fact for column in columns}
-    if "file" in sheet.header or {"run_id", "resource"} <= set(sheet.header):
-        # It states facts about files that are read themselves, or is an export of the table `runs`.
-        return False
-    words = any(column.names_set_up for column in columns)
-    if not any(is_measure(column) for column in columns) or not (facts & _EVIDENCE or words) or sheet.rejects:
-        return False
+    # It states facts about files that are read themselves, or is an export of the table `runs`.
+    is_of_files = "file" in sheet.header or {"run_id", "resource"} <= set(sheet.header)
+    of_set_ups = facts & _EVIDENCE or any(column.names_set_up for column in columns)
     # A column of latencies alone is common in logs of single operations.
-    if not any(is_throughput(column) for column in columns) and not {"iteration", "threads", "workers"} & facts:
+    sure = any(map(is_throughput, columns)) or {"iteration", "threads", "workers"} & facts
+    if is_of_files or sheet.rejects or not (of_set_ups and sure and any(map(is_measure, columns))):
         return False
     try:
         roles = roles_of(sheet)

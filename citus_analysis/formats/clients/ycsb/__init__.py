@@ -28,7 +28,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
-from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import TIMEZONE
@@ -96,12 +95,7 @@ class Ycsb(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
-        parser = Parser(timezone_of(hints.options))
-        for block in content.blocks():
-            yield parser.block(block)
-        if not parser.recognised:
-            raise FormatError("contains no line of a YCSB client", path=content.path, way_out="choose another --format")
-        yield parser.finish()
+        return Parser(timezone=timezone_of(hints.options)).pieces(content)
 
 
 FORMAT: Final = Ycsb()

@@ -12,7 +12,7 @@ from citus_analysis.formats.clients._report_lines import kinds_of
 from citus_analysis.formats.reading.lines import line_frame
 
 #: `READ,1795210352805,15906` of measurementtype=raw: operation, begin (ms since 1970), latency (us).
-RAW: Final = r"^[A-Za-z][\w-]*,[0-9]{1,13},-?[0-9]{1,15}$"
+RAW: Final = r"^(?P<section>[A-Za-z][\w-]*),(?P<began_ms>[0-9]{1,13}),(?P<latency_us>-?[0-9]{1,15})$"
 #: A number as Java prints it.
 NUMBER: Final = r"[-+]?(?:NaN|Infinity|[0-9]{1,30}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)"
 #: `[SECTION], Metric(unit), value`.
@@ -66,7 +66,7 @@ _ERROR: Final = "|".join(
 )
 
 #: Kind -> pattern; the first that matches decides.
-_KINDS: Final = {
+KINDS: Final = {
     "noise": NOISE,
     "status": STATUS,
     "summary": SUMMARY,
@@ -140,13 +140,13 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
     if _WITHOUT_BLANK.search(data):
         frame = frame.with_columns(pl.col("text").str.replace(r"^(\[[^\]]+\]),(\S)", "$1, $2"))
     lines = frame.select("offset", "length", "text", glued=pl.lit(value=False))
-    lines = lines.with_columns(kinds_of(lines["text"], _KINDS))
+    lines = lines.with_columns(kinds_of(lines["text"], KINDS))
     # Large files consist mainly of lines of these two kinds, in which no other message begins.
     plain = lines["kind"].is_in(["raw", "summary"]).fill_null(value=False)
     others = lines.filter(~plain).with_columns(suspect=MAY_BE_GLUED)
     if others["suspect"].any():
         parts = _split_glued(others.drop("kind"))
-        parts = parts.with_columns(kinds_of(parts["text"], _KINDS))
+        parts = parts.with_columns(kinds_of(parts["text"], KINDS))
         lines = pl.concat([lines.filter(plain), parts]).sort("offset")
     return lines
 
@@ -165,14 +165,19 @@ def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:
         if lines.is_empty():
             break
         lines = lines.with_columns(head=GLUED_HEAD, head_length=GLUED_HEAD.str.len_bytes().cast(pl.Int64))
-        whole = lines.filter(pl.col("head").is_null())
-        glued = lines.filter(pl.col("head").is_not_null())
-        done.append(whole.select(columns))
-        heads = glued.with_columns(length="head_length", text="head", glued=pl.lit(value=True))
+        heads = lines.with_columns(
+            length=pl.coalesce("head_length", "length"),
+            text=pl.coalesce("head", "text"),
+            glued=pl.col("head").is_not_null(),
+        )
         done.append(heads.select(columns))
-        lines = glued.with_columns(
-            pl.col("offset") + pl.col("head_length"),
-            pl.col("length") - pl.col("head_length"),
-            pl.col("text").str.slice(pl.col("head").str.len_chars()),
-        ).select(columns)
+        lines = (
+            lines.drop_nulls("head")
+            .with_columns(
+                pl.col("offset") + pl.col("head_length"),
+                pl.col("length") - pl.col("head_length"),
+                pl.col("text").str.slice(pl.col("head").str.len_chars()),
+            )
+            .select(columns)
+        )
     return pl.concat([*done, lines])

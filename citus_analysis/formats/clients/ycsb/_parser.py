@@ -8,13 +8,13 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.core.column_types import TIME
-from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
-from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.api.format import Parsed
+from citus_analysis.formats.clients._report_lines import Report
 from citus_analysis.formats.clients._single_latencies import SingleLatencies
 from citus_analysis.formats.clients.ycsb import _status, _summary
 from citus_analysis.formats.clients.ycsb._client import Client
 from citus_analysis.formats.clients.ycsb._json import json_values
-from citus_analysis.formats.clients.ycsb._lines import ONCE, TELLING, classified_lines, telling_lines
+from citus_analysis.formats.clients.ycsb._lines import KINDS, ONCE, TELLING, classified_lines, telling_lines
 from citus_analysis.formats.clients.ycsb._raw import raw_fields, uniform_fields
 from citus_analysis.formats.reading.lines import first_true, reject_runs
 from citus_analysis.formats.sources.content import Block
@@ -22,27 +22,25 @@ from citus_analysis.formats.sources.content import Block
 #: Number of status lines kept to find repetitions: a day at one per second.
 _REMEMBERED: Final = 100_000
 _SHOWN: Final = pl.Schema({"log_time": TIME.polars, "operations_total": pl.Int64()})
-_REJECTED: Final = "rejected"
-_UNKNOWN: Final = "not a line of a YCSB client"
-_OTHER_CLIENT: Final = "output of a second client in the same file; put each client's output into a file of its own"
 _NO_BUCKET: Final = "not a bucket of a histogram that YCSB records"
-_TOO_LONG: Final = "too long for a line of a YCSB client"
 
 
 @dataclass
-class Parser:
+class Parser(Report):
     """The state of parsing one file.
 
     Attributes:
         timezone: IANA zone of the client's clock.
-        recognised: whether a line occurred that only a YCSB client prints.
     """
 
-    timezone: str
-    recognised: bool = False
+    tool = "a YCSB client"
+    kinds = KINDS
+    telling = TELLING
+    other_run = "output of a second client in the same file; put each client's output into a file of its own"
+    unknown = "not a line of a YCSB client"
+    too_long = "too long for a line of a YCSB client"
+    timezone: str = "UTC"
     client: Client = field(default_factory=Client)
-    _errors: pl.DataFrame = field(default_factory=no_messages)
-    _failing: bool = False
     _ended: bool = False
     _once: set[str] = field(default_factory=set)
     _with_percentiles: set[str] = field(default_factory=set)
@@ -52,14 +50,12 @@ class Parser:
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the client's output."""
-        if block.oversized:
-            return Parsed({}, 0, 0, reject_rows([Reject(block.offset, block.length, _TOO_LONG, block.data)]))
         if not self._ended and (fields := uniform_fields(block.data)) is not None:
             self.recognised = True
             return Parsed({"client_latencies": self._latencies(fields)}, block.length)
-        lines = self._judged(classified_lines(block.data, block.offset))
-        self.recognised |= not TELLING.isdisjoint(lines["kind"])
-        of_kind = {kind: lines.filter(kind=kind) for kind in ("summary", "json", "status", "raw", "error")}
+        lines = self.judged(classified_lines(block.data, block.offset))
+        good = self.taken(lines)
+        of_kind = {kind: good.filter(kind=kind) for kind in ("summary", "json", "status", "raw")}
         values = self._values(of_kind["summary"], of_kind["json"])
         points = _summary.with_kinds(values.filter(_summary.IS_POINT), self._with_percentiles)
         tables = {
@@ -72,29 +68,21 @@ class Parser:
         }
         for kind in points["kind"].drop_nulls().head(1):
             self.client.saw(kind)
-        self._errors = add_messages(self._errors, count_messages(of_kind["error"]))
         return _accounted(block, lines, points, tables)
 
     def finish(self) -> Parsed:
         """The client's own row and its errors, which are complete at the end."""
         client = pl.DataFrame([self.client.facts()], infer_schema_length=None, strict=False)
-        return Parsed({"clients": client, "client_errors": self._errors}, 0)
+        return Parsed({"clients": client, "client_errors": self.errors}, 0)
 
-    def _judged(self, lines: pl.DataFrame) -> pl.DataFrame:
+    def judged(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines with the `reason` of their rejection, null if they are not rejected."""
         foreign = self._from_second_client(lines)
-        failing, self._failing = self._failing, self._failing or bool((lines["kind"] == "error").any())
-        error = pl.col("kind") == "error"
-        stray = (pl.col("kind") == "continuation") & ~(error.fill_null(value=False).cum_max() | failing)
         # The label (-l) directly precedes the time of each status line.
         label = pl.col("glued") & (pl.col("text") == pl.lit(self.client.label, pl.String))
         unknown = pl.col("kind").is_null() & ~label.fill_null(value=False)
         again = pl.lit(value=False) if foreign is None else pl.col("offset") >= foreign
-        reason = first_true({_OTHER_CLIENT: again, _UNKNOWN: unknown | stray.fill_null(value=False)})
-        judged = lines.with_columns(reason=reason)
-        return judged.with_columns(
-            kind=pl.when(pl.col("reason").is_not_null()).then(pl.lit(_REJECTED)).otherwise("kind").fill_null("label")
-        )
+        return lines.with_columns(reason=first_true({self.other_run: again, self.unknown: unknown | self.is_stray()}))
 
     def _from_second_client(self, lines: pl.DataFrame) -> int | None:
         """Offset from which lines are those of a second client; the banner before it is read."""
@@ -127,7 +115,7 @@ class Parser:
 
     def _series(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Rows of status lines; repetitions (on the other stream) are left out."""
-        status = _status.distinct_status(_status.status_fields(lines, self.timezone))
+        status = _status.status_fields(lines, self.timezone)
         status = status.join(self._shown, on=_status.SHOWN, how="anti", maintain_order="left")
         dated = status.filter(pl.col("log_time").is_not_null()).select(_status.SHOWN)
         self._shown = pl.concat([self._shown, dated]).tail(_REMEMBERED)
@@ -156,6 +144,6 @@ def _with_no_buckets(lines: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
 def _accounted(block: Block, lines: pl.DataFrame, points: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Parsed:
     """The block's tables with an account of its bytes."""
     rejects = reject_runs(_with_no_buckets(lines, points) if points["kind"].null_count() else lines)
-    noise = int(lines["length"].filter(lines["kind"] == "noise").sum())
+    noise = int(lines.filter(pl.col("reason").is_null(), kind="noise")["length"].sum())
     rejected = int(rejects["byte_length"].sum())
     return Parsed(tables, block.length - noise - rejected, noise, rejects)

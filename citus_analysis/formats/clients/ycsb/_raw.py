@@ -17,8 +17,8 @@ _LAST_MS: Final = 10**13 - 1
 
 def raw_fields(lines: pl.Series) -> pl.DataFrame:
     """Fields of lines of kind raw."""
-    parts = pl.col("text").str.split_exact(",", len(_COLUMNS) - 1).struct.rename_fields(_COLUMNS.names())
-    return _timed(lines.to_frame("text").select(parts).unnest("text").cast(_COLUMNS))
+    fields = lines.to_frame("text").select(pl.col("text").str.extract_groups(RAW)).unnest("text")
+    return _timed(fields.cast(_COLUMNS))
 
 
 def uniform_fields(data: bytes) -> pl.DataFrame | None:

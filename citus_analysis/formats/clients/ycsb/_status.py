@@ -55,25 +55,20 @@ _CLOCK_JUMP_S: Final = 1.5
 
 
 def status_fields(lines: pl.DataFrame, timezone: str) -> pl.DataFrame:
-    """Status lines with their fixed fields: `offset`, `log_time` (UTC), `seconds`, `operations_total`, `rest`."""
+    """Status lines with their fixed fields: `offset`, `log_time` (UTC), `seconds`, `operations_total`, `rest`.
+
+    Repetitions (on the other stream) are left out; lines without a time are never taken for one.
+    """
     local = pl.col("1").str.to_datetime("%Y-%m-%d %H:%M:%S:%3f", time_unit="us", strict=False)
     # Separated first, because each expression that names a group would match the pattern again.
     parts = lines.select("offset", pl.col("text").str.extract_groups(STATUS)).unnest("text")
-    return parts.select(
+    status = parts.select(
         "offset",
         log_time=in_utc(local, timezone),
         seconds=pl.col("2").cast(pl.Int64, strict=False),
         operations_total=pl.col("3").cast(pl.Int64, strict=False),
         rest=pl.col("4"),
     )
-
-
-def distinct_status(status: pl.DataFrame) -> pl.DataFrame:
-    """Status lines without repetitions (on the other stream); those without a time are never taken for one.
-
-    Args:
-        status: a frame of :func:`status_fields`.
-    """
     return status.filter(pl.struct(SHOWN).is_first_distinct() | pl.col("log_time").is_null())
 
 
