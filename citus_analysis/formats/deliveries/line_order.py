@@ -1,25 +1,29 @@
-r"""Lines in the order of their times, where a file lists them in another one.
+r"""Rows in the order of their times, where a file lists them in another one.
 
 Example:
-    >>> late = Lines(b"two\none\n", np.array([0, 4, 8]), np.array([0, 9]), np.array([9, 18]), np.array([7, 5]))
-    >>> [text.data for text in sorted_by_time(iter([late]), newest_first=False)]
-    [b'one\ntwo\n']
+    >>> import polars as pl
+    >>> late = pl.DataFrame({"text": ["two\n", "one\n"], "time": [7, 5]})
+    >>> sorted_rows = in_time_order(iter([late]), 9, InputError("out of order"), newest_first=False)
+    >>> [rows["text"].to_list() for rows in sorted_rows]
+    [['one\n', 'two\n']]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from citus_analysis.core.array_types import Integers
 from citus_analysis.errors import InputError
-from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Text that may be held in memory to be sorted.
-_HELD_BYTES: Final = 2**30
+HELD_BYTES: Final = 2**30
 
 
 class OutOfOrderError(InputError):
@@ -42,9 +46,9 @@ class Order:
     latest: int = NO_TIME
     late: int = 0
 
-    def add(self, times: Integers | None) -> None:
+    def add(self, times: pl.Series) -> None:
         """Take in the next times."""
-        known = np.zeros(0, np.int64) if times is None else times[times != NO_TIME]
+        known = times.filter(times != NO_TIME).to_numpy()
         if len(known):
             steps = np.diff(known, prepend=known[0] if self.last == NO_TIME else self.last)
             latest = np.maximum(np.maximum.accumulate(known), self.latest)
@@ -61,88 +65,64 @@ class Order:
         """The newest comes first."""
         return self.is_broken and not self.rises
 
-    def believe(self, times: Integers | None) -> None:
-        """Take in the times of the next lines, which must be in order.
 
-        Raises:
-            OutOfOrderError: they are not.
-        """
-        self.add(times)
-        if self.is_broken:
-            raise OutOfOrderError("the lines are not in the order of their times", way_out="ingest again")
+def orders_of_names(pieces: Iterable[pl.DataFrame]) -> dict[Any, Order]:
+    """The order of the rows of each name, in order of appearance; of rows with `name` and `time`."""
+    order: dict[Any, Order] = {}
+    for piece in pieces:
+        for (name,), rows in piece.group_by("name", maintain_order=True):
+            order.setdefault(name, Order()).add(rows["time"])
+    return order
 
 
-def seen_in_order(texts: Iterator[Lines], *, timed: bool) -> Iterator[Lines]:
-    """Lines that are believed to be in the order of their times, while they are.
-
-    Args:
-        texts: the lines.
-        timed: they keep the times.
+def seen_in_order(pieces: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Rows that are believed to be in the order of their times, while they are.
 
     Raises:
-        OutOfOrderError: a line is earlier than the one before it.
+        OutOfOrderError: a row is earlier than the one before it.
     """
     order = Order()
-    for text in texts:
-        order.believe(text.times)
-        yield text if timed else replace(text, times=None)
+    for piece in pieces:
+        order.add(piece["time"])
+        if order.is_broken:
+            raise OutOfOrderError("the lines are not in the order of their times", way_out="ingest again")
+        yield piece
 
 
-def sorted_by_time(texts: Iterator[Lines], *, newest_first: bool) -> Iterator[Lines]:
-    """All lines sorted by time; those of one time stay in the order of the file (from its end if newest first).
+def in_time_order(
+    pieces: Iterator[pl.DataFrame], late: int, refusal: InputError, *, newest_first: bool
+) -> Iterator[pl.DataFrame]:
+    """The rows sorted by time, those of one time in the order of the file (from its end if it is newest first).
 
-    A line without a time stays after the one before it.
+    A row without a time stays after the one before it. A row is held until none can come that is earlier.
+
+    Args:
+        pieces: the rows in the order of the file.
+        late: how much earlier than one before it a row is at most.
+        refusal: raised if more than 1 GiB of text would have to be held.
+        newest_first: the file lists the newest row first.
 
     Raises:
-        InputError: there are more than 1 GiB of them.
+        InputError: more than 1 GiB of text would have to be held.
     """
-    held: list[Lines] = []
-    size = 0
-    for text in texts:
-        held.append(text)
-        size += len(text.data)
-        if size > _HELD_BYTES:
-            raise InputError(
-                f"the lines are not in the order of their stamps, and more than {_HELD_BYTES >> 30} GiB",
-                way_out="sort the file by its stamps, or divide it",
-            )
-    if held:
-        whole = joined_lines(held)
-        times = np.full(len(whole), NO_TIME) if whole.times is None else whole.times
-        yield _picked(whole, rows_by_time(carried_on(times), newest_first=newest_first))
+    import polars as pl
+
+    held: pl.DataFrame | None = None
+    last = latest = NO_TIME
+    for piece in pieces:
+        keyed = piece.with_columns(key=pl.col("time").replace(NO_TIME, None).forward_fill().fill_null(last))
+        last, latest = int(keyed["key"][-1]), max(latest, int(keyed["key"].max()))  # type: ignore[arg-type]
+        held = keyed if held is None else pl.concat([held, keyed])
+        done = 0 if newest_first else int((held["key"] <= max(latest - late, NO_TIME)).sum())
+        if 2 * done >= held.height:
+            held = _sorted(held, newest_first=newest_first)
+            yield held.head(done)
+            held = held[done:]
+        if int(held["text"].cast(pl.Binary).bin.size().sum()) > HELD_BYTES:
+            raise refusal
+    if held is not None and held.height:
+        yield _sorted(held, newest_first=newest_first)
 
 
-def carried_on(times: Integers, last: int = NO_TIME) -> Integers:
-    """The times, and the one before where one is missing; `last` precedes the first."""
-    times = np.concatenate([[last], times])
-    known = np.maximum.accumulate(np.where(times != NO_TIME, np.arange(len(times)), 0))
-    return times[known][1:]
-
-
-def rows_by_time(times: Integers, *, newest_first: bool) -> Integers:
-    """Places of the times in their order; equal ones stay in theirs, from the end if the newest comes first."""
-    rows = np.arange(len(times))[:: -1 if newest_first else 1]
-    return rows[np.argsort(times[rows], kind="stable")]
-
-
-def _picked(text: Lines, rows: Integers) -> Lines:
-    """Lines of a text, in the order of their numbers."""
-    data = b"".join(text.data[text.starts[row] : text.starts[row + 1]] for row in rows.tolist())
-    starts = np.concatenate([[0], np.cumsum(text.starts[rows + 1] - text.starts[rows])])
-    return Lines(data, starts, text.begins[rows], text.ends[rows], None if text.times is None else text.times[rows])
-
-
-def joined_lines(texts: Sequence[Lines]) -> Lines:
-    """The lines of several texts, one after the other."""
-    if len(texts) == 1:
-        return texts[0]
-    offsets = np.cumsum([0, *(len(text.data) for text in texts)])
-    starts = [offset + text.starts[:-1] for offset, text in zip(offsets, texts, strict=False)]
-    times = [np.full(len(text), NO_TIME) if text.times is None else text.times for text in texts]
-    return Lines(
-        b"".join(text.data for text in texts),
-        np.concatenate([*starts, offsets[-1:]]),
-        np.concatenate([text.begins for text in texts]),
-        np.concatenate([text.ends for text in texts]),
-        None if all(text.times is None for text in texts) else np.concatenate(times),
-    )
+def _sorted(rows: pl.DataFrame, *, newest_first: bool) -> pl.DataFrame:
+    return (rows.reverse() if newest_first else rows).sort("key", maintain_order=True)

@@ -56,18 +56,6 @@ class Lines:
         """Number of lines."""
         return len(self.begins)
 
-    def __getitem__(self, rows: slice) -> Lines:
-        """Some lines that follow on one another."""
-        first, end, _ = rows.indices(len(self))
-        starts = self.starts[first : end + 1]
-        times = None if self.times is None else self.times[first:end]
-        data = self.data[starts[0] : starts[-1]]
-        return Lines(data, starts - starts[0], self.begins[first:end], self.ends[first:end], times)
-
-    def line(self, row: int) -> bytes:
-        """One line, with its line end."""
-        return self.data[self.starts[row] : self.starts[row + 1]]
-
 
 def starts_of(data: bytes) -> Integers:
     r"""Offset of each line, and after them the length of `data`.

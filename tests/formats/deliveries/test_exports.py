@@ -9,7 +9,8 @@ import pytest
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats.api.registry import formats
-from citus_analysis.formats.deliveries.exports import Export, _in_order, any_cut, find_exports
+from citus_analysis.formats.deliveries import line_order
+from citus_analysis.formats.deliveries.exports import Export, any_cut, find_exports
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 from citus_analysis.formats.sources.content import HEAD_BYTES, LINE_CAP, Content, Unread
 from tests.formats.deliveries import exported
@@ -335,7 +336,7 @@ def test_short_exports_of_services(text: str, lines: list[str]) -> None:
 
 
 def test_more_out_of_order_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_in_order, "HELD_BYTES", 1000)
+    monkeypatch.setattr(line_order, "HELD_BYTES", 1000)
     data = exported.docker(said_by_line(plain_texts()["pglog"])[::-1])
     (view,) = views_of(data)
     with pytest.raises(InputError, match="out of order"):
@@ -350,7 +351,7 @@ def test_records_a_little_late_are_sorted_without_holding_all(monkeypatch: pytes
     data = exported.docker(said)
     (view,) = views_of(data)
     assert view.late_ns == 2 * SECOND // 100
-    monkeypatch.setattr(_in_order, "HELD_BYTES", len(text) // 2)
+    monkeypatch.setattr(line_order, "HELD_BYTES", len(text) // 2)
     assert text_of(undone(view, data)) == text
 
 

@@ -1,4 +1,9 @@
-"""Values of the fields of records, to records: texts are completed, times read, names numbered."""
+"""Values of the fields of records, to rows of texts: texts are completed, times read, names numbered.
+
+Readers give records as a frame: `raw` is the record as it stands in the file, `begin` and `end` are its place there,
+`parsed` tells whether it could be parsed, and a column of the name `str(path)` has the values of each field
+that a shape wants, null where a record has none.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import polars as pl
 
-from citus_analysis.core.array_types import Bools, Integers
-from citus_analysis.formats.deliveries.exports._columns import Records, Vocabulary, ended_by_newline
 from citus_analysis.formats.deliveries.exports._shape import OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
@@ -26,85 +28,80 @@ SEVERITY: Final = re.compile(rb"^([^\n]*?)\b(?:DEBUG[1-5]?|LOG|INFO|NOTICE|WARNI
 _CONTINUES: Final = (b"P", b"false")
 
 
-@dataclass(frozen=True)
-class Table:
-    """Records before their fields are understood.
+@dataclass
+class Vocabulary:
+    """Combinations of values in order of their first appearance."""
 
-    Attributes:
-        raws: each as it stands in the file.
-        begins: where it begins in the file.
-        ends: where it ends.
-        fields: path -> values, null where a record has none.
-        parsed: whether it could be parsed.
-        outer: path -> value of the object around all of them; None if that was not read.
-    """
+    numbers: dict[tuple[bytes, ...], int] = field(default_factory=dict)
 
-    raws: pa.Array
-    begins: Integers
-    ends: Integers
-    fields: Mapping[Path, pa.Array]
-    parsed: Bools
-    outer: Mapping[Path, bytes] | None = None
+    def codes(self, values: pl.DataFrame) -> pl.Series:
+        """For each row the number of its values."""
+        distinct = values.unique(maintain_order=True)
+        numbers = [self.numbers.setdefault(words, len(self.numbers)) for words in distinct.iter_rows()]
+        coded = distinct.with_columns(number=pl.Series(numbers, dtype=pl.Int64))
+        return values.join(coded, on=values.columns, how="left", maintain_order="left")["number"]
 
 
 @dataclass
 class Rows:
-    """What turns fields into records; it numbers names over a whole file."""
+    """What turns records into rows of texts; it numbers names over a whole file."""
 
     shape: Shape
     names: Vocabulary = field(default_factory=Vocabulary)
     parts: Vocabulary = field(default_factory=Vocabulary)
 
-    def records(self, table: Table) -> Records:
-        """The records of a table."""
-        shape, count = self.shape, len(table.begins)
-        texts, said = self._texts(table)
-        absent = np.full(count, NO_TIME)
-        times = nanoseconds(table.fields[shape.time]) if shape.time else absent
-        names = np.where(table.parsed, 0, -1)
+    def of(self, records: pl.DataFrame, outer: Mapping[Path, bytes] | None = None) -> pl.DataFrame:
+        """The rows of records: of one without a text, the record as it stands in the file.
+
+        `name` is the number of a record's name, -1 for what could not be parsed, `part` the number of the stream of
+        which its text may be a piece, and `open` tells that the text continues in the next one of both.
+
+        Args:
+            records: records of this shape.
+            outer: path -> value of the object around all of them; None if that was not read.
+        """
+        shape = self.shape
+        text = self._texts(records)
+        times = nanoseconds(records[str(shape.time)].to_arrow()) if shape.time else NO_TIME
+        names = np.where(records["parsed"].to_numpy(), 0, -1)
         if shape.naming:
             # What could not be parsed has no name, not even an empty one.
-            rows = np.flatnonzero(table.parsed)
-            labels = [self._label(table, path, count).take(pa.array(rows)) for _, path in shape.naming]
-            names[rows] = self.names.codes(labels, len(rows))
-        parts = self.parts.codes([table.fields[shape.stream]], count) if shape.stream else np.zeros(count, np.int64)
-        return Records(texts, table.begins, table.ends, times, names, parts, said & self._open(table, texts))
+            labels = records.filter("parsed").select(_label(path, outer) for _, path in shape.naming)
+            names[names == 0] = self.names.codes(labels).to_numpy()
+        parts = self.parts.codes(records.select(_label(shape.stream, None))) if shape.stream else 0
+        return records.select("begin", "end").with_columns(
+            text=text.zip_with(text.is_not_null(), records["raw"]),
+            time=times,
+            name=names,
+            part=parts,
+            open=self._open(records, text),
+        )
 
-    def _texts(self, table: Table) -> tuple[pa.Array, Bools]:
-        """The texts, of records without one the record itself; and whether there was one."""
+    def _texts(self, records: pl.DataFrame) -> pl.Series:
+        """The texts, null where a record has none."""
         shape = self.shape
-        texts = table.fields[shape.text]
+        text = records[str(shape.text)]
         if shape.prefix:
-            before = pc.fill_null(table.fields[shape.prefix], b"")
-            texts = pc.binary_join_element_wise(before, texts, b"")
-        details = [(word.encode(), table.fields[path]) for word, path in shape.details]
-        if any(pc.any(pc.greater(pc.binary_length(column), 0)).as_py() for _, column in details):
-            texts = _with_details(texts, details)
-        if not texts.null_count:
-            return texts, np.ones(len(texts), np.bool_)
-        said: Bools = texts.is_valid().to_numpy(zero_copy_only=False)
-        return pc.coalesce(texts, table.raws), said
+            text = records[str(shape.prefix)].fill_null(b"") + text
+        details = [(word.encode(), records[str(path)]) for word, path in shape.details]
+        return _with_details(text, details) if any(said.bin.size().sum() for _, said in details) else text
 
-    def _open(self, table: Table, texts: pa.Array) -> Bools:
+    def _open(self, records: pl.DataFrame, text: pl.Series) -> pl.Series | bool:
         if self.shape.part:
-            values = pa.array(_CONTINUES, pa.binary())
-            found: Bools = pc.is_in(table.fields[self.shape.part], value_set=values).to_numpy(zero_copy_only=False)
-            return found
-        if self.shape.newline:
-            return ~ended_by_newline(texts)
-        return np.zeros(len(texts), np.bool_)
-
-    def _label(self, table: Table, path: Path, count: int) -> pa.Array:
-        if path[0] == OUTER:
-            value = UNSEEN if table.outer is None else table.outer.get(path, b"")
-            return pa.repeat(pa.scalar(value, pa.binary()), count)
-        return table.fields[path]
+            return (text.is_not_null() & records[str(self.shape.part)].is_in(_CONTINUES)).fill_null(value=False)
+        return (~text.bin.ends_with(b"\n")).fill_null(value=False) if self.shape.newline else False
 
 
-def _with_details(texts: pa.Array, details: Sequence[tuple[bytes, pa.Array]]) -> pa.Array:
+def _label(path: Path, outer: Mapping[Path, bytes] | None) -> pl.Expr:
+    if path[0] == OUTER:
+        return pl.lit(UNSEEN if outer is None else outer.get(path, b"")).alias(str(path))
+    return pl.col(str(path)).fill_null(b"")
+
+
+def _with_details(texts: pl.Series, details: Sequence[tuple[bytes, pl.Series]]) -> pl.Series:
     """Details as the lines that a server log prints after the message, with the same prefix."""
-    rows = zip(texts.to_pylist(), *(column.to_pylist() for _, column in details), strict=True)
-    return pa.array([_with_detail(text, [word for word, _ in details], said) for text, *said in rows], pa.binary())
+    rows = zip(texts, *(column for _, column in details), strict=True)
+    return pl.Series([_with_detail(text, [word for word, _ in details], said) for text, *said in rows], dtype=pl.Binary)
 
 
 def _with_detail(text: bytes | None, words: Sequence[bytes], said: Sequence[bytes | None]) -> bytes | None:

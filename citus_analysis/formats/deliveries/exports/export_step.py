@@ -17,11 +17,10 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 import numpy as np
+import polars as pl
 
-from citus_analysis.core.array_types import Integers
 from citus_analysis.core.threads import work_ahead
-from citus_analysis.formats.deliveries.exports._columns import Records
-from citus_analysis.formats.deliveries.exports._in_order import in_time_order, put_together
+from citus_analysis.errors import InputError
 from citus_analysis.formats.deliveries.exports._rows import UNSEEN, Rows
 from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports._words import words_of
@@ -29,8 +28,9 @@ from citus_analysis.formats.deliveries.exports.readers._csv import of_csv
 from citus_analysis.formats.deliveries.exports.readers._documents import of_documents
 from citus_analysis.formats.deliveries.exports.readers._journal import of_journal
 from citus_analysis.formats.deliveries.exports.readers._lines import of_lines
-from citus_analysis.formats.deliveries.line_order import Order
-from citus_analysis.formats.deliveries.placed_lines import Lines
+from citus_analysis.formats.deliveries.line_order import in_time_order, orders_of_names, seen_in_order
+from citus_analysis.formats.deliveries.line_rows import bytes_of, put_together
+from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines, starts_of
 from citus_analysis.formats.deliveries.steps import Step
 
 _READERS: Final = MappingProxyType({"lines": of_lines, "document": of_documents, "csv": of_csv, "journal": of_journal})
@@ -93,13 +93,17 @@ class Export(Shape, Step):
         rows = Rows(self)
         records = self._selected(rows, work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1))
         if self.believed:
-            records = _seen_in_order(records)
+            records = seen_in_order(records)
         if self.late_ns:
-            records = in_time_order(records, self.late_ns, newest_first=self.newest_first)
+            problem = "records are so far out of order that more than 1 GiB would be held to sort them"
+            refusal = InputError(problem, way_out="sort the file by the time of its records, or export shorter times")
+            records = in_time_order(records, self.late_ns, refusal, newest_first=self.newest_first)
         if self.newline or self.part:
-            records = put_together(records)
+            # A piece without bytes, after which nothing came, is no line.
+            lined = pl.col("text").bin.size() > 0
+            records = (found.filter(lined | ~pl.col("open")) for found in put_together(records, ("name", "part")))
         for found in records:
-            yield found.lines(timed=bool(self.time) and self.utc)
+            yield _lines_of(found, timed=bool(self.time) and self.utc)
 
     def views(self, texts: Iterator[Lines], jobs: int = 1) -> list[Export]:
         """What is in a text: one step for each name in it, in order of appearance, which knows whether to sort.
@@ -111,11 +115,8 @@ class Export(Shape, Step):
             jobs: with more than one, a thread decodes records in advance.
         """
         rows = Rows(self)
-        late: dict[int, Order] = {}
-        for records in work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1):
-            for number in np.unique(records.names[records.names >= 0]).tolist():
-                of_name = records.times[records.names == number]
-                late.setdefault(number, Order()).add(of_name)
+        pieces = work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1)
+        late = orders_of_names(piece.select("name", "time").filter(pl.col("name") >= 0) for piece in pieces)
         names = [self._name(values) for values in rows.names.numbers]
         views = [
             replace(self, strays=number == min(late), late_ns=found.late, newest_first=found.is_descending)
@@ -148,23 +149,28 @@ class Export(Shape, Step):
         texts = [value.decode("utf-8", "replace") for value in values]
         return texts[0] if len(texts) == 1 else "/".join(quote(text, safe=" :@+,=") for text in texts)
 
-    def _selected(self, rows: Rows, pieces: Iterator[Records]) -> Iterator[Records]:
+    def _selected(self, rows: Rows, pieces: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         for piece in pieces:
-            found = piece if self.only is None and self.strays else piece.take(self._rows_of_name(rows, piece))
-            if len(found):
+            # Of a record looked up alone, what stood around it and names it is not at hand.
+            kept = [
+                number
+                for values, number in rows.names.numbers.items()
+                if self.only is None or UNSEEN in values or self._name(values) == self.only
+            ]
+            chosen = pl.col("name").is_in([*kept, *([-1] if self.strays else [])])
+            found = piece if self.only is None and self.strays else piece.filter(chosen)
+            if found.height:
                 yield found
 
-    def _rows_of_name(self, rows: Rows, piece: Records) -> Integers:
-        kept = (piece.names < 0) & self.strays
-        for values, number in rows.names.numbers.items():
-            # Of a record looked up alone, what stood around it and names it is not at hand.
-            if self.only is None or UNSEEN in values or self._name(values) == self.only:
-                kept |= piece.names == number
-        return np.flatnonzero(kept)
 
-
-def _seen_in_order(pieces: Iterator[Records]) -> Iterator[Records]:
-    order = Order()
-    for piece in pieces:
-        order.believe(piece.times)
-        yield piece
+def _lines_of(rows: pl.DataFrame, *, timed: bool) -> Lines:
+    """Their lines; a text without a line end at its end is given one, and each line has the place of its text."""
+    text = pl.col("text")
+    ended = rows.select(pl.when(text.bin.ends_with(b"\n")).then(text).otherwise(text + pl.lit(b"\n")))
+    data, bounds = bytes_of(ended.to_series())
+    starts = starts_of(data)
+    # Each text has at least its line end, so that no two begin at the same place.
+    own = rows[np.searchsorted(bounds, starts[:-1], side="right") - 1]
+    times = own["time"].to_numpy()
+    micros = np.where(times == NO_TIME, times, times // 1000) if timed else None
+    return Lines(data, starts, own["begin"].to_numpy(), own["end"].to_numpy(), micros)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from citus_analysis.core.array_types import Bools, Integers
-from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
-from citus_analysis.formats.deliveries.exports._rows import Rows, Table
-from citus_analysis.formats.deliveries.exports._shape import Path, Shape
+from citus_analysis.formats.deliveries.exports._rows import Rows
+from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
+from citus_analysis.formats.deliveries.halving import decoded_in_halves
+from citus_analysis.formats.deliveries.line_rows import texts_between
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
 _QUOTE, _NEWLINE = ord('"'), ord("\n")
@@ -24,7 +26,7 @@ _ROW_CAP: Final = 64 * 2**20
 _MARK: Final = b"\xef\xbb\xbf"
 
 
-def of_csv(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
+def of_csv(rows: Rows, texts: Iterator[Lines]) -> Iterator[pl.DataFrame]:
     """The records, stretch by stretch."""
     text = Stretch()
     for lines in texts:
@@ -34,10 +36,10 @@ def of_csv(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
             bounds = np.flatnonzero(np.frombuffer(text.data, np.uint8) == _NEWLINE) + 1
             bounds = np.concatenate([[0], bounds]).astype(np.int64)
         if len(bounds) > 1:
-            yield rows.records(_table(rows.shape, text, bounds))
+            yield rows.of(_records(rows.shape, text, bounds))
             text.drop(int(bounds[-1]))
     if text.data:
-        yield rows.records(_table(rows.shape, text, np.array([0, len(text.data)], np.int64)))
+        yield rows.of(_records(rows.shape, text, np.array([0, len(text.data)], np.int64)))
 
 
 def _rows_of(shape: Shape, data: bytes) -> Integers:
@@ -69,46 +71,27 @@ def _begun_by_time(shape: Shape, data: bytes, ends: Integers) -> Bools:
     return begun
 
 
-def _table(shape: Shape, text: Stretch, bounds: Integers) -> Table:
-    data = text.data[: bounds[-1]]
-    begins, ends = text.begins_of(bounds[:-1]), text.ends_of(bounds[1:])
-    parts = list(_halved(shape, data, bounds, 0, len(begins)))
-    columns = {path: pa.concat_arrays([fields[path] for fields, _ in parts]) for path in shape.wanted()}
-    parsed = np.concatenate([whole for _, whole in parts])
-    kept = np.flatnonzero(~_no_record(data, bounds, columns))
-    fields = {path: column.take(pa.array(kept)) for path, column in columns.items()}
-    return Table(binary_of(data, bounds).take(pa.array(kept)), begins[kept], ends[kept], fields, parsed[kept])
+def _records(shape: Shape, text: Stretch, bounds: Integers) -> pl.DataFrame:
+    """The records; Arrow refuses all for one that is none."""
+    data, columns = text.data[: bounds[-1]], [str(path) for path in shape.wanted()]
+    lost = pl.DataFrame(schema=dict.fromkeys(columns, pl.Binary)).clear(1).with_columns(parsed=False)
 
+    def decoded(first: int, end: int) -> pl.DataFrame | None:
+        return _decoded(shape, memoryview(data)[bounds[first] : bounds[end]], end - first)
 
-def _no_record(data: bytes, bounds: Integers, columns: Mapping[Path, pa.Array]) -> Bools:
-    """Blank lines, and the header wherever it stands."""
+    records = pl.concat(decoded_in_halves(decoded, lambda _: lost, 0, len(bounds) - 1)).with_columns(
+        raw=texts_between(data, bounds), begin=text.begins_of(bounds[:-1]), end=text.ends_of(bounds[1:])
+    )
+    # Blank lines, and the header wherever it stands, are no records.
     blank = np.diff(bounds) <= len(b"\r\n")
     for row in np.flatnonzero(blank).tolist():
         blank[row] = not data[bounds[row] : bounds[row + 1]].strip()
-    header = np.ones(len(blank), np.bool_)
-    for path, column in columns.items():
-        names = pa.array([path[0].encode(), _MARK + path[0].encode()], pa.binary())
-        header &= pc.is_in(column, value_set=names).to_numpy(zero_copy_only=False)
-    found: Bools = blank | header
-    return found
+    names = [(str(path), path[0].encode()) for path in shape.wanted()]
+    header = pl.all_horizontal(pl.col(column).is_in([name, _MARK + name]) for column, name in names)
+    return records.filter(~pl.Series(blank) & ~header.fill_null(value=False))
 
 
-def _halved(
-    shape: Shape, data: bytes, bounds: Integers, first: int, end: int
-) -> Iterator[tuple[dict[Path, pa.Array], Bools]]:
-    """The wanted columns of these rows, and whether they are rows; Arrow refuses all for one that is none."""
-    found = _decoded(shape, memoryview(data)[bounds[first] : bounds[end]], end - first)
-    if found is not None:
-        yield found, np.ones(end - first, np.bool_)
-    elif end - first == 1:
-        yield {path: pa.nulls(1, pa.binary()) for path in shape.wanted()}, np.zeros(1, np.bool_)
-    else:
-        middle = (first + end) // 2
-        yield from _halved(shape, data, bounds, first, middle)
-        yield from _halved(shape, data, bounds, middle, end)
-
-
-def _decoded(shape: Shape, data: memoryview, count: int) -> dict[Path, pa.Array] | None:
+def _decoded(shape: Shape, data: memoryview, count: int) -> pl.DataFrame | None:
     from pyarrow import csv as arrow_csv
 
     paths = shape.wanted()
@@ -126,4 +109,5 @@ def _decoded(shape: Shape, data: memoryview, count: int) -> dict[Path, pa.Array]
         return None
     if len(table) != count:
         return None
-    return {path: table.column(name).combine_chunks() for path, name in zip(paths, wanted, strict=True)}
+    fields = {str(path): table.column(name) for path, name in zip(paths, wanted, strict=True)}
+    return pl.DataFrame(fields | {"parsed": True})

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.errors import FormatError
-from citus_analysis.formats.deliveries.exports._columns import Records, binary_of
-from citus_analysis.formats.deliveries.exports._rows import Rows, Table
+from citus_analysis.formats.deliveries.exports._rows import Rows
 from citus_analysis.formats.deliveries.exports._shape import ANY, OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports.readers._brackets import Brackets
 from citus_analysis.formats.deliveries.exports.readers._json_tables import Decoder, parsed_json, value_at
@@ -33,7 +33,7 @@ _KEY_BYTES: Final = 1024
 _MARK: Final = b"\xef\xbb\xbf"
 
 
-def of_documents(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
+def of_documents(rows: Rows, texts: Iterator[Lines]) -> Iterator[pl.DataFrame]:
     """The records, stretch by stretch."""
     decoder = Decoder(rows.shape)
     walk: _Walk | None = None
@@ -42,11 +42,11 @@ def of_documents(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
             walk = _Walk(_shape_of_text(rows.shape, lines.data))
         walk.add(lines)
         for found in walk.taken():
-            yield rows.records(_table(decoder, found))
+            yield _rows(rows, decoder, found)
     if walk is not None:
         walk.finish()
         for found in walk.taken():
-            yield rows.records(_table(decoder, found))
+            yield _rows(rows, decoder, found)
 
 
 def _shape_of_text(shape: Shape, data: bytes) -> tuple[Path, bool]:
@@ -82,18 +82,17 @@ class _Found:
     placed: int = 0
 
 
-def _table(decoder: Decoder, found: _Found) -> Table:
+def _rows(rows: Rows, decoder: Decoder, found: _Found) -> pl.DataFrame:
     data = b"\n".join(found.pieces)
-    sizes = np.array([len(piece) + 1 for piece in found.pieces], np.int64)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts = np.cumsum([0, *(len(piece) + 1 for piece in found.pieces)])
     starts[-1] -= 1
     plain = np.array([piece.startswith(b"{") and piece.endswith(b"}") for piece in found.pieces])
-    columns, parsed = decoder.columns(data, starts, plain)
-    paths = [path for _, path in decoder.shape.naming if path[0] == OUTER]
+    records = decoder.records(data, starts, plain).with_columns(
+        begin=pl.Series(found.begins, dtype=pl.Int64), end=pl.Series(found.ends, dtype=pl.Int64)
+    )
+    paths = [path for _, path in rows.shape.naming if path[0] == OUTER]
     around = found.outer
-    outer = None if around is None else {path: value_at(around, path[1:]) or b"" for path in paths}
-    places = (np.array(found.begins, np.int64), np.array(found.ends, np.int64))
-    return Table(binary_of(data, starts), *places, columns, parsed, outer)
+    return rows.of(records, None if around is None else {path: value_at(around, path[1:]) or b"" for path in paths})
 
 
 @dataclass

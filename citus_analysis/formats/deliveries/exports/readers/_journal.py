@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 
-from citus_analysis.formats.deliveries.exports._columns import Records
-from citus_analysis.formats.deliveries.exports._rows import Rows, Table
+from citus_analysis.formats.deliveries.exports._rows import Rows
 from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
 from citus_analysis.formats.deliveries.placed_lines import Lines
@@ -24,18 +23,18 @@ _SIZE: Final = 8
 _ENTRY_CAP: Final = 64 * 2**20
 
 
-def of_journal(rows: Rows, texts: Iterator[Lines]) -> Iterator[Records]:
+def of_journal(rows: Rows, texts: Iterator[Lines]) -> Iterator[pl.DataFrame]:
     """The records, stretch by stretch."""
     text = Stretch()
     for lines in texts:
         text.add(lines)
         found, end = entries_of(text.data, last=len(text.data) > _ENTRY_CAP)
         if found:
-            yield rows.records(_table(rows.shape, text, found))
+            yield rows.of(_records(rows.shape, text, found))
             text.drop(end)
     found, _ = entries_of(text.data, last=True)
     if found:
-        yield rows.records(_table(rows.shape, text, found))
+        yield rows.of(_records(rows.shape, text, found))
 
 
 def entries_of(data: bytes, *, last: bool) -> tuple[list[tuple[int, int, Entry | None]], int]:
@@ -82,12 +81,14 @@ def entries_of(data: bytes, *, last: bool) -> tuple[list[tuple[int, int, Entry |
     return found, begin
 
 
-def _table(shape: Shape, text: Stretch, found: list[tuple[int, int, Entry | None]]) -> Table:
-    begins = text.begins_of(np.array([begin for begin, _, _ in found], np.int64))
-    ends = text.ends_of(np.array([end for _, end, _ in found], np.int64))
-    raws = pa.array([text.data[begin:end] for begin, end, _ in found], pa.binary())
+def _records(shape: Shape, text: Stretch, found: list[tuple[int, int, Entry | None]]) -> pl.DataFrame:
     fields = {
-        path: pa.array([entry and entry.get(path[0].encode()) for _, _, entry in found], pa.binary())
+        str(path): pl.Series([entry and entry.get(path[0].encode()) for _, _, entry in found], dtype=pl.Binary)
         for path in shape.wanted()
     }
-    return Table(raws, begins, ends, fields, np.array([entry is not None for _, _, entry in found]))
+    return pl.DataFrame(fields).with_columns(
+        raw=pl.Series([text.data[begin:end] for begin, end, _ in found], dtype=pl.Binary),
+        begin=text.begins_of(np.array([begin for begin, _, _ in found], np.int64)),
+        end=text.ends_of(np.array([end for _, end, _ in found], np.int64)),
+        parsed=pl.Series([entry is not None for _, _, entry in found]),
+    )

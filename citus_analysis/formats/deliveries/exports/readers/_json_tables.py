@@ -7,17 +7,20 @@ halved until that one stands alone and Python decodes it. An object is decoded t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._shape import Path, Shape
+from citus_analysis.formats.deliveries.halving import decoded_in_halves
+from citus_analysis.formats.deliveries.line_rows import texts_between
 from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
 _TYPES: Final = {"text": pa.binary(), "integer": pa.int64(), "number": pa.float64()}
@@ -98,15 +101,12 @@ class Decoder:
             for key in path[:-1]:
                 inner = node.setdefault(key, {})
                 node = inner if isinstance(inner, dict) else {}
-            node[path[-1]] = self._arrow_type(path)
+            kind = self._kind(path)
+            node[path[-1]] = pa.string() if kind == pa.binary() else kind
         self._schema = None if self.shape.form != "object" else pa.schema(_fields(tree))
 
-    def _arrow_type(self, path: Path) -> pa.DataType:
-        kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
-        return pa.string() if kind == pa.binary() else kind
-
-    def columns(self, data: bytes, starts: Integers, plain: Bools) -> tuple[dict[Path, pa.Array], Bools]:
-        """Values of the wanted fields, and whether the record could be parsed.
+    def records(self, data: bytes, starts: Integers, plain: Bools) -> pl.DataFrame:
+        """The records, without their places.
 
         Args:
             data: the records.
@@ -116,27 +116,15 @@ class Decoder:
         self._buffer, self._starts = pa.py_buffer(data), starts
         plain = np.zeros(len(plain), np.bool_) if self._schema is None else plain
         edges = np.flatnonzero(np.diff(plain)) + 1
-        bounds = [0, *edges.tolist(), len(plain)]
-        found = []
-        for first, end in pairwise(bounds):
-            runs = self._halved(first, end) if plain[first] else [self._each(first, end)]
-            found += list(runs)
-        paths = self.shape.wanted()
-        columns = {path: pa.concat_arrays([part[0][path] for part in found]) for path in paths}
-        return columns, np.concatenate([part[1] for part in found])
+        found: list[pl.DataFrame] = []
+        for first, end in pairwise([0, *edges.tolist(), len(plain)]):
+            if plain[first]:
+                found += decoded_in_halves(self._decoded, lambda row: self._each(row, row + 1), first, end)
+            else:
+                found.append(self._each(first, end))
+        return pl.concat(found).with_columns(raw=texts_between(data, starts))
 
-    def _halved(self, first: int, end: int) -> Iterator[tuple[dict[Path, pa.Array], Bools]]:
-        table = self._decoded(first, end)
-        if table is not None:
-            yield {path: _column(table, path) for path in self.shape.wanted()}, np.ones(end - first, np.bool_)
-        elif end - first == 1:
-            yield self._each(first, end)
-        else:
-            middle = (first + end) // 2
-            yield from self._halved(first, middle)
-            yield from self._halved(middle, end)
-
-    def _decoded(self, first: int, end: int) -> pa.Table | None:
+    def _decoded(self, first: int, end: int) -> pl.DataFrame | None:
         from pyarrow import json as arrow_json
 
         begin, size = int(self._starts[first]), int(self._starts[end] - self._starts[first])
@@ -146,17 +134,19 @@ class Decoder:
             table = arrow_json.read_json(pa.BufferReader(self._buffer.slice(begin, size)), reading, options)
         except pa.ArrowInvalid:
             return None
-        # Records that begin and end with braces hold at least one object each: as many rows are one of each.
-        return table if len(table) == end - first else None
+        if len(table) != end - first:
+            # Records that begin and end with braces hold at least one object each: as many rows are one of each.
+            return None
+        return pl.DataFrame({str(path): _column(table, path) for path in self.shape.wanted()} | {"parsed": True})
 
-    def _each(self, first: int, end: int) -> tuple[dict[Path, pa.Array], Bools]:
+    def _each(self, first: int, end: int) -> pl.DataFrame:
         """These records, decoded one by one by Python."""
         records = [self._record(row) for row in range(first, end)]
-        columns = {}
-        for path in self.shape.wanted():
-            kind = _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
-            columns[path] = pa.array([self._value(record, path, kind) for record in records], kind)
-        return columns, np.array([record is not None for record in records], np.bool_)
+        columns = {
+            str(path): pa.array([self._value(record, path) for record in records], self._kind(path))
+            for path in self.shape.wanted()
+        }
+        return pl.DataFrame(columns | {"parsed": [record is not None for record in records]})
 
     def _record(self, row: int) -> Mapping[str, object] | None:
         begin, end = int(self._starts[row]), int(self._starts[row + 1])
@@ -165,8 +155,11 @@ class Decoder:
         except ValueError:
             return None
 
-    def _value(self, record: object, path: Path, kind: pa.DataType) -> bytes | int | float | None:
-        value = value_at(record, path)
+    def _kind(self, path: Path) -> pa.DataType:
+        return _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
+
+    def _value(self, record: object, path: Path) -> bytes | int | float | None:
+        value, kind = value_at(record, path), self._kind(path)
         if value is None or (path == self.shape.text and isinstance(_member(record, path), Number)):
             return None
         try:
