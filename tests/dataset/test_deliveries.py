@@ -60,6 +60,12 @@ def test_the_rows_of_a_delivered_log_are_those_of_the_log(tree: Tree, tmp_path: 
         assert all(text in SERVER.decode() for text in dataset.log_text(events))
 
 
+def test_the_series_of_a_delivered_load_generator_is_read(tree: Tree, tmp_path: Path) -> None:
+    dataset = read(tree, {"pgbench.out": DELIVERIES["docker_json"](PGBENCH), "plain.out": PGBENCH}, tmp_path / "out")
+    assert rows(dataset, "pgbench.out", "client_series").height > 0
+    assert_frame_equal(rows(dataset, "pgbench.out", "client_series"), rows(dataset, "plain.out", "client_series"))
+
+
 def test_offsets_lead_to_the_lines_of_the_file(tree: Tree, tmp_path: Path) -> None:
     data = DELIVERIES["compose -t"](SERVER)
     dataset = read(tree, {"compose.log": data}, tmp_path / "out")

@@ -80,7 +80,7 @@ class DeliveredParser:
         import pyarrow as pa
         from pyarrow import compute
 
-        if self.places.times is None or _TIME not in rows.schema.names or not rows.column(_TIME).null_count:
+        if self.places.times is None or not {_TIME, _OFFSETS[0]} <= set(rows.schema.names):
             return rows
         given = self.places.times_of(rows.column(_OFFSETS[0]).to_numpy(zero_copy_only=False))
         times = pa.array(given, pa.timestamp("us", "UTC"), mask=given == NO_TIME)
