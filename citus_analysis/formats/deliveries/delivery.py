@@ -14,7 +14,7 @@ from citus_analysis.formats.deliveries.encoded import encoded_lines
 from citus_analysis.formats.deliveries.exports import Export
 from citus_analysis.formats.deliveries.line_order import OutOfOrderError
 from citus_analysis.formats.deliveries.placed_lines import Lines
-from citus_analysis.formats.deliveries.places import Places, Stretch, write_undone
+from citus_analysis.formats.deliveries.places import WHOLE, Places, write_undone
 from citus_analysis.formats.deliveries.steps import Step
 from citus_analysis.formats.sources.content import Content
 
@@ -76,6 +76,12 @@ class Delivery:
         return self.encoding is not None or bool(self.steps) or self.is_part or bool(self.before or self.after)
 
     @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """Where the source, and in it what is no transcript, begins in the undone text, and where these end."""
+        end = WHOLE[-1] if self.end is None else self.end
+        return self.begin, self.begin + self.before, end - self.after, end
+
+    @property
     def _is_document(self) -> bool:
         first = self.steps[0] if self.steps else None
         return isinstance(first, Export) and first.any_line
@@ -115,9 +121,8 @@ class Delivery:
         Raises:
             InputError: the file of the source cannot be read.
         """
-        stretch = Stretch(self.begin, self.end, self.before, self.after)
         try:
-            return write_undone(self.lines(content, jobs=JOBS), path, stretch)
+            return write_undone(self.lines(content, jobs=JOBS), path, self.bounds)
         except OutOfOrderError:
             doubted = replace(self, steps=tuple(step.believing(ordered=False) for step in self.steps))
             for place in range(len(self.steps)):

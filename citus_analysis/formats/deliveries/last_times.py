@@ -44,11 +44,10 @@ def time_of_last_line(content: Content, delivery: Delivery) -> datetime | None:
 
 def _last_line(content: Content, delivery: Delivery) -> tuple[Lines, int] | None:
     offset, last = 0, None
-    begin = delivery.begin + delivery.before
+    _, begin, end, _ = delivery.bounds
     for text in delivery.lines(content):
         starts = offset + text.starts
         offset += len(text.data)
-        end = offset if delivery.end is None else delivery.end - delivery.after
         filled = (starts[:-1] >= begin) & (starts[1:] <= end) & (np.diff(starts) > 1)
         rows = np.flatnonzero(filled)
         last = (text, int(rows[-1])) if len(rows) else last

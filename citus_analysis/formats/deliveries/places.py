@@ -4,7 +4,7 @@ Example:
     >>> import tempfile
     >>> step_lines = Lines(b"one\ntwo\n", np.array([0, 4, 8]), np.array([7, 18]), np.array([18, 29]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     places = write_undone(iter([step_lines]), Path(folder) / "x.log", Stretch())
+    ...     places = write_undone(iter([step_lines]), Path(folder) / "x.log")
     ...     found = places.of(np.array([4]), np.array([4]))
     >>> [part.tolist() for part in found]
     [[18], [11]]
@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 
 _ARRAYS: Final = ("starts", "begins", "ends", "times")
+#: Bounds of a text that is written as a whole.
+WHOLE: Final = (0, 0, sys.maxsize, sys.maxsize)
 
 
 @dataclass(frozen=True)
@@ -95,76 +98,38 @@ class Places:
         return begins, np.maximum(self.starts[np.clip(last, first + 1, len(self.begins))], begins)
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """A part of an undone text: from an offset to another, with a transcript at its beginning and at its end.
-
-    Attributes:
-        begin: offset of its first line.
-        end: offset after its last line; None: the end of the text.
-        before: bytes of the transcript at its beginning.
-        after: bytes of the transcript at its end, which must be stated.
-    """
-
-    begin: int = 0
-    end: int | None = None
-    before: int = 0
-    after: int = 0
-
-    def rows(self, starts: Integers, size: int) -> tuple[slice, slice]:
-        """Numbers of the lines of the part, and of those that are no transcript, where `size` is the text so far."""
-        end = size if self.end is None else self.end
-        bounds = (self.begin, self.begin + self.before, end - self.after, end)
-        first, text, after, last = np.searchsorted(starts[:-1], bounds).tolist()
-        return slice(first, last), slice(text, after)
-
-
-@dataclass
-class _Counted:
-    """What was written so far."""
-
-    in_order: bool = True
-    latest: int = 0
-    file_bytes: int = 0
-    timed: bool = False
-
-    def add(self, begins: Integers, ends: Integers) -> None:
-        own = np.flatnonzero(np.diff(begins, prepend=self.latest - 1))
-        self.file_bytes += int((ends[own] - begins[own]).sum())
-        self.in_order = self.in_order and bool((np.diff(begins, prepend=self.latest) >= 0).all())
-        self.latest = int(begins[-1])
-
-
-def write_undone(texts: Iterator[Lines], path: Path, stretch: Stretch) -> Places:
+def write_undone(texts: Iterator[Lines], path: Path, bounds: tuple[int, int, int, int] = WHOLE) -> Places:
     """Write lines to a file, and the places of their originals beside it.
 
     Args:
         texts: the lines.
         path: the new file; the places are in files of the same name with an ending of their own.
-        stretch: the part of the text that is written, without its transcript.
+        bounds: offsets in the text: the beginning of a part of it, the beginning and end of what is written of the
+            part, and the end of the part. What stands around what is written is a transcript.
     """
-    offset, counted = 0, _Counted()
+    offset, latest, file_bytes, in_order, timed = 0, 0, 0, True, False
     files = [path.with_name(f"{path.name}.{name}") for name in _ARRAYS]
     with ExitStack() as stack:
         text_file, *arrays = (stack.enter_context(file.open("wb")) for file in (path, *files))
         for text in texts:
             starts = offset + text.starts
             offset += len(text.data)
-            part, kept = stretch.rows(starts, offset)
-            if part.start < part.stop:
-                counted.add(text.begins[part], text.ends[part])
-            if kept.start < kept.stop:
-                bounds = text.starts[[kept.start, kept.stop]]
-                begin = stretch.begin + stretch.before
+            first, begin, end, last = np.searchsorted(starts[:-1], bounds).tolist()
+            if first < last:
+                begins = text.begins[first:last]
+                own = np.diff(begins, prepend=latest - 1) != 0
+                file_bytes += int((text.ends[first:last] - begins)[own].sum())
+                in_order = in_order and bool((np.diff(begins, prepend=latest) >= 0).all())
+                latest = int(begins[-1])
+            if begin < end:
                 times = np.full(len(text), NO_TIME) if text.times is None else text.times
-                counted.timed = counted.timed or text.times is not None
-                columns = (starts[kept] - begin, text.begins[kept], text.ends[kept], times[kept])
-                for file, values in zip(arrays, columns, strict=True):
-                    file.write(np.ascontiguousarray(values, np.int64).data)
-                text_file.write(memoryview(text.data)[bounds[0] : bounds[1]])
+                timed = timed or text.times is not None
+                for file, values in zip(arrays, (starts - bounds[1], text.begins, text.ends, times), strict=True):
+                    file.write(np.ascontiguousarray(values[begin:end], np.int64).data)
+                text_file.write(memoryview(text.data)[text.starts[begin] : text.starts[end]])
         arrays[0].write(np.array([text_file.tell()], np.int64).data)
     starts, begins, ends, times = map(_mapped, files)
-    return Places(starts, begins, ends, counted.in_order, counted.file_bytes, times if counted.timed else None)
+    return Places(starts, begins, ends, in_order, file_bytes, times if timed else None)
 
 
 def _mapped(path: Path) -> Integers:

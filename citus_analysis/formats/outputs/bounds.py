@@ -29,11 +29,13 @@ class Bounds:
     """The place of an output without the transcripts around it.
 
     Attributes:
+        stretch: the stretch that it is in.
         begin: where it begins in the text.
         end: where it ends.
         trial: how its format reads its stretch; offsets are those of the text.
     """
 
+    stretch: Stretch
     begin: int
     end: int
     trial: Trial
@@ -94,7 +96,7 @@ def _bounds(text: bytes, begin: int, one: Stretch, *, framed: bool, limited: boo
     data = text[one.begin : one.end]
     end = document_end(data) if one.whole and data.startswith(_BRACE) else 0
     end = end or _own_bytes(data, trial.moved(-one.begin), one.format, limited=limited, followed=one.end < len(text))
-    return Bounds(own, one.begin + end, trial)
+    return Bounds(one, own, one.begin + end, trial)
 
 
 def _own_bytes(data: bytes, trial: Trial, own: Format, *, limited: bool, followed: bool) -> int:

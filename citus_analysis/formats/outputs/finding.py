@@ -13,9 +13,9 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from citus_analysis.formats.api.format import Format
@@ -100,18 +100,18 @@ def _alone(text: bytes, only: Stretch, *, known: bool) -> list[Output]:
 
 def _several(text: bytes, found: Sequence[Stretch], detect: Detect, *, framed: bool) -> list[Output]:
     bounds = bounds_of(text, found, framed=framed, limited=False)
-    if more := list(unmarked(text, _unread(text, found, bounds), detect)):
+    if more := list(unmarked(text, _unread(text, bounds), detect)):
         found = sorted([*found, *more], key=lambda one: one.begin)
         ends = [*(one.begin for one in found[1:]), len(text)]
         found = [replace(one, end=end) for one, end in zip(found, ends, strict=True)]
         bounds = bounds_of(text, found, framed=framed, limited=False)
     if not framed and any(is_long(text[gap]) for gap in _gaps(text, bounds)):
         bounds = bounds_of(text, found, framed=False, limited=True)
-    check_apart(text, found, bounds)
+    check_apart(text, bounds)
     ranges = pairwise([0, *(one.end for one in bounds[:-1]), len(text)])
     return [
-        _output(text, begin, own.place, end, one.format)
-        for (begin, end), own, one in zip(ranges, bounds, found, strict=True)
+        _output(text, begin, own.place, end, own.stretch.format)
+        for (begin, end), own in zip(ranges, bounds, strict=True)
     ]
 
 
@@ -121,12 +121,14 @@ def _gaps(text: bytes, bounds: Sequence[Bounds]) -> list[slice]:
     return [slice(*gap) for gap in zip(ends, [*(one.begin for one in bounds), len(text)], strict=True)]
 
 
-def _unread(text: bytes, found: Sequence[Stretch], bounds: Sequence[Bounds]) -> list[tuple[slice, Format | None]]:
+def _unread(text: bytes, bounds: Sequence[Bounds]) -> Iterator[tuple[slice, Format | None]]:
     """What stands before, between and after what formats read, also the lines that they reject at first; and whose."""
-    first = (min((begin for begin, _ in one.trial.spans if begin > one.begin), default=one.end) for one in bounds)
-    begins = [0, *(min(begin, one.end) for begin, one in zip(first, bounds, strict=True))]
-    places = [slice(begin, gap.stop) for begin, gap in zip(begins, _gaps(text, bounds), strict=True)]
-    return list(zip(places, [None, *(one.format for one in found)], strict=True))
+    begin, of = 0, None
+    for gap, own in zip_longest(_gaps(text, bounds), bounds):
+        yield slice(begin, gap.stop), of
+        if own is not None:
+            rejected = min((begin for begin, _ in own.trial.spans if begin > own.begin), default=own.end)
+            begin, of = min(rejected, own.end), own.stretch.format
 
 
 def _output(text: bytes, begin: int, own: slice, end: int, of: Format) -> Output:

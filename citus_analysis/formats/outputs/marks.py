@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-import numpy as np
-
-from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.registry import SURE_ENOUGH, formats
 
-#: Bytes at the beginning of a line that are compared in columns.
-_KEY_BYTES: Final = 8
-_RETURN: Final = 13
 #: An opening of one format so soon after one that several formats share decides between them.
 _NEAR_BYTES: Final = 200
 #: Bytes by which it is decided otherwise.
 _LOOK_BYTES: Final = 4096
 
 Owners = tuple[Format, ...]
-Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
 @dataclass(frozen=True)
@@ -60,50 +54,23 @@ def marks_of(text: bytes) -> list[Mark]:
         >>> [(mark.offset, mark.format.name) for mark in marks]
         [(19, 'sysbench')]
     """
-    fitting = [(at, opening) for at, opening in _candidates(text) if opening.pattern.match(text, at)]
+    first, later, openings = _beginnings()
+    begins = [found.end() for found in (first.match(text), *later.finditer(text)) if found]
+    fitting = [(at, one) for at in begins for one in openings[text[at]] if one.pattern.match(text, at)]
     owned = ((at, opening, _owners_of(text, fitting, place)) for place, (at, opening) in enumerate(fitting))
     return [Mark(at, opening, own[0]) for at, opening, own in owned if own]
 
 
-def _candidates(text: bytes) -> list[tuple[int, Opening]]:
-    """Beginnings of lines with the first bytes of an opening."""
-    starts, keys = _line_keys(text)
-    found: list[tuple[int, int, Opening]] = []
-    for mask, (firsts, openings) in _by_first_bytes().items():
-        masked = keys & mask
-        places = np.minimum(np.searchsorted(firsts, masked), len(firsts) - 1)
-        for row in np.flatnonzero(firsts[places] == masked).tolist():
-            found += [(int(starts[row]), *one) for one in openings[places[row]]]
-    return [(offset, opening) for offset, _, opening in sorted(found, key=lambda one: one[:2])]
-
-
 @cache
-def _by_first_bytes() -> Mapping[np.uint64, tuple[Keys, Sequence[Sequence[tuple[int, Opening]]]]]:
-    """Mask of the number of first bytes -> these as ascending numbers, and the openings of each with their ranks."""
-    grouped: dict[int, dict[int, list[tuple[int, Opening]]]] = {}
-    for rank, opening in enumerate(declared()):
-        first = opening.begins[:_KEY_BYTES]
-        grouped.setdefault(len(first), {}).setdefault(int.from_bytes(first, "little"), []).append((rank, opening))
-    return {
-        np.uint64(2 ** (8 * size) - 1): (np.array(sorted(own), np.uint64), [own[first] for first in sorted(own)])
-        for size, own in grouped.items()
-    }
+def _beginnings() -> tuple[re.Pattern[bytes], re.Pattern[bytes], Mapping[int, Sequence[Opening]]]:
+    """What stands before openings in the first line of a text, and in later ones; and openings by their first byte.
 
-
-def _line_keys(text: bytes) -> tuple[Integers, Keys]:
-    """Where each line begins, without the carriage return that consoles print there, and its first bytes as a number.
-
-    Bytes after a short line belong to the next one, which no opening contains.
+    Consoles print a carriage return at the beginning of a line.
     """
-    padded = np.frombuffer(text + bytes(_KEY_BYTES + 1), np.uint8)
-    starts = np.concatenate([[0], np.flatnonzero(padded[: len(text)] == ord("\n")) + 1]).astype(np.int64)
-    starts[0] += len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
-    starts += padded[starts] == _RETURN
-    keys = np.zeros(len(starts), np.uint64)
-    for place in range(_KEY_BYTES):
-        # Indexes beyond the end meet the padding.
-        keys |= padded[np.minimum(starts + place, len(padded) - 1)].astype(np.uint64) << np.uint64(8 * place)
-    return starts, keys
+    opens = rb"\r?(?=" + rb"|".join(re.escape(one.begins) for one in declared()) + rb")"
+    first, later = re.compile(rb"(?:%b)?%b" % (re.escape(codecs.BOM_UTF8), opens)), re.compile(rb"\n" + opens)
+    initials = {one.begins[0] for one in declared()}
+    return first, later, {byte: [one for one in declared() if one.begins[0] == byte] for byte in initials}
 
 
 def _owners_of(text: bytes, found: Sequence[tuple[int, Opening]], place: int) -> Owners:

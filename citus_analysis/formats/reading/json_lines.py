@@ -19,7 +19,10 @@ import polars as pl
 from polars.exceptions import ComputeError, SchemaError
 
 from citus_analysis.core.array_types import Integers
+from citus_analysis.formats.deliveries.halving import decoded_in_halves
 
+#: Column with the number of the line, besides those of the names that were asked for.
+_LINE: Final = "line number"
 _BLANKS: Final = b" \t\r\n"
 #: polars reads integers of up to 128 bits.
 _LEAST, _MOST = -(2**127), 2**128 - 1
@@ -53,14 +56,21 @@ def decode_lines(
     """
     schema = pl.Schema(dict.fromkeys(names, pl.String))
     schema.update((name, pl.Struct(dict.fromkeys(keys, pl.String))) for name, keys in within.items())
-    frame = _decoded(data, schema)
-    if frame is not None and frame.height == len(starts):
+    frame = _decoded(data, len(starts), schema)
+    if frame is not None:
         return frame, np.arange(len(starts))
     lines = [data[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
     objects = [number for number, line in enumerate(lines) if _is_object(line)]
-    read = list(_halved(lines, objects, schema))
-    numbers = [number for _, some in read for number in some]
-    return pl.concat([schema.to_frame(), *(frame for frame, _ in read)]), np.array(numbers, np.int64)
+    none = schema.to_frame().with_columns(pl.lit(0, pl.Int64).alias(_LINE))
+
+    def decoded(first: int, end: int) -> pl.DataFrame | None:
+        numbers = objects[first:end]
+        found = _decoded(b"\n".join(lines[number].rstrip(_BLANKS) for number in numbers), len(numbers), schema)
+        return None if found is None else found.with_columns(pl.Series(_LINE, numbers))
+
+    read = decoded_in_halves(decoded, lambda _: none, 0, len(objects)) if objects else ()
+    frame = pl.concat([none, *read])
+    return frame.drop(_LINE), frame[_LINE].to_numpy()
 
 
 def blank_lines(data: bytes, starts: Integers, sizes: Integers, among: npt.NDArray[np.bool_]) -> Integers:
@@ -78,24 +88,13 @@ def stretches(wanted: npt.NDArray[np.bool_], starts: Integers, sizes: Integers) 
         yield int(starts[first]), int(ends[end - 1])
 
 
-def _decoded(data: bytes, schema: pl.Schema) -> pl.DataFrame | None:
+def _decoded(data: bytes, count: int, schema: pl.Schema) -> pl.DataFrame | None:
+    """The objects, if there are as many."""
     try:
-        return pl.read_ndjson(data, schema=schema)
+        frame = pl.read_ndjson(data, schema=schema)
     except (ComputeError, SchemaError):
         return None
-
-
-def _halved(lines: list[bytes], numbers: list[int], schema: pl.Schema) -> Iterator[tuple[pl.DataFrame, list[int]]]:
-    """The lines with these numbers, except those that polars cannot read."""
-    if not numbers:
-        return
-    frame = _decoded(b"\n".join(lines[number].rstrip(_BLANKS) for number in numbers), schema)
-    if frame is not None and frame.height == len(numbers):
-        yield frame, numbers
-    elif len(numbers) > 1:
-        middle = len(numbers) // 2
-        yield from _halved(lines, numbers[:middle], schema)
-        yield from _halved(lines, numbers[middle:], schema)
+    return frame if frame.height == count else None
 
 
 def _is_object(line: bytes) -> bool:
