@@ -49,6 +49,11 @@ class PackedStream(io.RawIOBase):
     def _step(self) -> bytes | None:
         """The next few bytes, perhaps none yet; None at the end."""
 
+    def _begins(self) -> bool:
+        """Whether bytes follow the last member: zeros may come first, because tapes are written in blocks."""
+        self._packed, self._fed = self._packed[self._fed :].lstrip(b"\0"), 0
+        return bool(self._packed)
+
     def _refill(self) -> bool:
         """Ensure that there are compressed bytes to feed; false at the end of the file."""
         if self._fed == len(self._packed):
@@ -111,8 +116,7 @@ class GzipStream(PackedStream):
             return self._careful.read1(_PIECE_BYTES) or None
         at_end = not self._refill()
         if self._member is None:
-            self._packed, self._fed = _without_padding(self._packed[self._fed :]), 0
-            if not self._packed:
+            if not self._begins():
                 return None if at_end else b""
             self._member = isal_zlib.decompressobj(_GZIP)
         member = self._member
@@ -149,8 +153,7 @@ class _CarefulGzipStream(PackedStream):
     def _step(self) -> bytes | None:
         at_end = not self._refill()
         if self._member is None:
-            self._packed, self._fed = _without_padding(self._packed[self._fed :]), 0
-            if not self._packed:
+            if not self._begins():
                 return None if at_end else b""
             self._member = zlib.decompressobj(_GZIP)
         member = self._member
@@ -169,11 +172,6 @@ class _CarefulGzipStream(PackedStream):
         self._fed += len(fed) - len(member.unused_data if member.eof else member.unconsumed_tail)
         self._member = None if member.eof else member
         return data
-
-
-def _without_padding(packed: bytes) -> bytes:
-    """The bytes after a member: zeros may come first, because tapes are written in blocks."""
-    return packed.lstrip(b"\0")
 
 
 class ZstdStream(PackedStream):
@@ -221,19 +219,16 @@ class FramedStream(PackedStream):
         self._stream: Decompressor | None = None
 
     def _step(self) -> bytes | None:
+        # What a stream did not use is counted back from what it was fed, so that nothing else may be read before.
+        at_end = (self._stream is None or self._stream.needs_input) and not self._refill()
+        if self._stream is None:
+            if not self._begins():
+                return None if at_end else b""
+            self._stream = self._new()
+        if at_end:
+            raise EOFError("the compressed file is cut off")
         stream = self._stream
-        if stream is None or stream.needs_input:
-            at_end = not self._refill()
-            if stream is None:
-                self._packed, self._fed = _without_padding(self._packed[self._fed :]), 0
-                if not self._packed:
-                    return None if at_end else b""
-                stream = self._stream = self._new()
-            elif at_end:
-                raise EOFError("the compressed file is cut off")
-            fed = self._packed[self._fed : self._fed + self._FED_BYTES]
-        else:
-            fed = b""
+        fed = self._packed[self._fed : self._fed + self._FED_BYTES] if stream.needs_input else b""
         data = stream.decompress(fed, _PIECE_BYTES)
         self._fed += len(fed)
         if stream.eof:
@@ -242,7 +237,12 @@ class FramedStream(PackedStream):
         return data
 
 
-def _framed(file: BinaryIO, compression: str) -> FramedStream:
+def unpacked(file: BinaryIO, compression: str) -> PackedStream:
+    """The decompressed bytes of a file that is compressed by `gzip`, `zstd`, `bzip2`, `xz` or `lz4`."""
+    if compression == "gzip":
+        return GzipStream(file)
+    if compression == "zstd":
+        return ZstdStream(file)
     if compression == "bzip2":
         import bz2
 
@@ -254,10 +254,3 @@ def _framed(file: BinaryIO, compression: str) -> FramedStream:
     from lz4.frame import LZ4FrameDecompressor
 
     return FramedStream(file, LZ4FrameDecompressor)
-
-
-def unpacked(file: BinaryIO, compression: str) -> PackedStream:
-    """The decompressed bytes of a file that is compressed by `gzip`, `zstd`, `bzip2`, `xz` or `lz4`."""
-    if compression == "gzip":
-        return GzipStream(file)
-    return ZstdStream(file) if compression == "zstd" else _framed(file, compression)
