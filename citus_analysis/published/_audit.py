@@ -157,9 +157,9 @@ def audit_runs(
     }
     doubtful = DOUBTFUL_SCHEMA.to_frame() if doubtful_samples is None else as_polars(doubtful_samples)
     tables = RunTables(**{name: _table(name, frame) for name, frame in given.items()}, doubtful_samples=doubtful)
-    weighted = [found for run_check in RUN_CHECKS.values() for found in run_check(tables)]
-    details = _as_frame([found for found, _ in weighted])
-    worst_first = details.with_columns(weight=pl.Series([weight for _, weight in weighted], dtype=pl.Float64)).sort(
+    found = [(name, *one) for name, run_check in RUN_CHECKS.items() for one in run_check(tables)]
+    details = _as_frame([one._replace(check=name) for name, one, _ in found])
+    worst_first = details.with_columns(weight=pl.Series([weight for *_, weight in found], dtype=pl.Float64)).sort(
         "weight", descending=True, maintain_order=True
     )
     counted = _together(worst_first.filter(pl.col("severity") != "red"), ["severity", "check"], "the worst")

@@ -53,6 +53,11 @@ class Range:
             return Range(-math.inf, math.inf)
         return self * Range(1 / other.high, 1 / other.low)
 
+    @property
+    def middle(self) -> float:
+        """The middle of its ends."""
+        return (self.low + self.high) / 2
+
     def scaled(self, factor: float) -> Range:
         """The range in another unit."""
         return self * Range.exact(factor)

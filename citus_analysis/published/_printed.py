@@ -14,14 +14,14 @@ from citus_analysis.texts.metric_names import Metric
 _DIGITS: Final = re.compile(r"-?\d+(?:[ ,]\d{3})*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
-def decimal_of(text: str) -> Decimal | None:
+def decimal_of(text: str | None) -> Decimal | None:
     """The first number of a text, with the digits that it has; None if there is none.
 
     Example:
         >>> decimal_of("12,300.50 ops/s"), decimal_of("none")
         (Decimal('12300.50'), None)
     """
-    found = _DIGITS.search(text)
+    found = _DIGITS.search(text or "")
     return Decimal(re.sub("[ ,]", "", found[0])) if found else None
 
 

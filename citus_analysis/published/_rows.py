@@ -133,6 +133,17 @@ class Row:
         candidates = same or ([] if spread.metric.dimension else present)
         return candidates[0] if candidates else None
 
+    @property
+    def sigma_and_mean(self) -> tuple[Number | None, Number | None]:
+        """The standard deviation, and the mean that it belongs to."""
+        sigma = self.get("sigma")
+        return sigma, sigma and self.mean_for(sigma)
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Publication, table and row, as findings name them."""
+        return self.source, self.table, self.label
+
     def percentiles(self) -> dict[str, dict[float, Number]]:
         """Quantity -> percentage -> number; 0 is the minimum, 100 the maximum."""
         found: dict[str, dict[float, Number]] = defaultdict(dict)

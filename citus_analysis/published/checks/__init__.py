@@ -13,19 +13,6 @@ from citus_analysis.published.checks import (
 from citus_analysis.published.checks import (
     latency_checks as latencies,
 )
-from citus_analysis.published.checks._registry import CHECKS, Check, Finding, Severity, check
+from citus_analysis.published.checks._registry import CHECKS, Finding
 
-__all__ = [
-    "CHECKS",
-    "Check",
-    "Finding",
-    "Severity",
-    "check",
-    "copies",
-    "identities",
-    "intervals",
-    "latencies",
-    "little",
-    "plausible",
-    "ratios",
-]
+__all__ = ["CHECKS", "Finding", "copies", "identities", "intervals", "latencies", "little", "plausible", "ratios"]

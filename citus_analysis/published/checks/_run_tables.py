@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import polars as pl
 
-from citus_analysis.published.checks._registry import Finding, Severity
+from citus_analysis.published.checks._registry import Finding, worst
 
 #: Values by column, `resource` and `run_id` among them.
 Cells: TypeAlias = Mapping[str, object]
@@ -38,8 +38,14 @@ class RunTables:
 
 
 def about(
-    severity: Severity, name: str, cells: Cells, expected: str, stated: str, explanation: str, weight: float = 0.0
+    cells: Cells, expected: str, stated: str, green: str = "", *, red: str = "", amber: str = "", weight: float = 0.0
 ) -> Weighted:
-    """A finding about a run or a configuration."""
+    """A finding about a run or a configuration: red or amber if a reason for it is given, else green."""
     resource, run = (str(cells[name] or "") for name in ("resource", "run_id"))
-    return Weighted(Finding(severity, name, resource, "runs", run, expected, stated, explanation), weight)
+    text = red or amber or green
+    return Weighted(Finding(worst(red, amber), "", resource, "runs", run, expected, stated, text), weight)
+
+
+def part_of_run(cells: Cells, part: object) -> Cells:
+    """The values, named as those of a part of their run."""
+    return {**cells, "run_id": f"{cells['run_id']} {part}"}

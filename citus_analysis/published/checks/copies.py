@@ -8,18 +8,16 @@ from typing import Final
 
 from citus_analysis.published._numbers import APPROXIMATE, significant_digits
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, Severity, check, finding, rows_of
+from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
 from citus_analysis.published.checks.interval_checks import implied_n, stated_interval
 from citus_analysis.texts.metric_names import COUNTS, RATIOS
-
-__all__: list[str] = []
 
 #: Two standard deviations that agree in this many digits are copies.
 _TELLING_DIGITS: Final = 4
 _TELLING_VALUES: Final = 2
 
 
-@check("copied_sigma", "Does the same column of standard deviations occur in two tables?")
+@check("copied_sigma", "Does the same column of standard deviations occur in two tables?", lambda tables: [tables])
 def copied_sigma(tables: Sequence[ResultTable]) -> Iterator[Finding]:
     """Standard deviations of two experiments that agree to four digits in two or more rows are copies."""
     columns = [(table, _sigmas(table)) for table in tables]
@@ -33,7 +31,7 @@ def copied_sigma(tables: Sequence[ResultTable]) -> Iterator[Finding]:
         own = "its own intervals need other values" if _misfits(copy) else "one of the two is a copy"
         yield Finding(
             "red",
-            "copied_sigma",
+            "",
             copy.source,
             copy.name,
             rows,
@@ -43,24 +41,20 @@ def copied_sigma(tables: Sequence[ResultTable]) -> Iterator[Finding]:
         )
 
 
-@check("stated_twice", "Does a number that is stated more than once stay the same?")
-def stated_twice(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("stated_twice", "Does a number that is stated more than once stay the same?", rows_of)
+def stated_twice(row: Row) -> Iterator[Finding]:
     """All statements of one quantity must allow a common value."""
-    for row in rows_of(tables):
-        for numbers in row.numbers.values():
-            if len(numbers) < 2:
-                continue
-            differ = any(not a.range.overlaps(b.range) for a, b in combinations(numbers, 2))
-            texts = ", ".join(dict.fromkeys(str(number) for number in numbers))
-            transcribed = all(number.transcribed for number in numbers)
-            if not differ:
-                yield finding("green", "stated_twice", row, "one value", texts, "the statements agree")
-            elif transcribed:
-                text = f"{numbers[0].metric.stem.replace('_', ' ')} is stated with different values"
-                yield finding("red", "stated_twice", row, "one value", texts, text)
-            else:
-                text = "the same row and metric occur with different values; give repetitions different names"
-                yield finding("amber", "stated_twice", row, "one value", texts, text)
+    for numbers in row.numbers.values():
+        if len(numbers) < 2:
+            continue
+        differ = any(not a.range.overlaps(b.range) for a, b in combinations(numbers, 2))
+        texts = ", ".join(dict.fromkeys(str(number) for number in numbers))
+        red, amber = "", ""
+        if differ and all(number.transcribed for number in numbers):
+            red = f"{numbers[0].metric.stem.replace('_', ' ')} is stated with different values"
+        elif differ:
+            amber = "the same row and metric occur with different values; give repetitions different names"
+        yield finding(row, "one value", texts, "the statements agree", red=red, amber=amber)
 
 
 #: Independent equal digits of two rows; by chance 4 are equal once in ten thousand, 3 once in a thousand.
@@ -74,38 +68,33 @@ _SPREADS: Final = frozenset({"sigma", "standard_error", "interval_low", "interva
 _NOT_MEASURED: Final = COUNTS | RATIOS | {"think_time", "target", "warm_up"}
 
 
-@check("copied_row", "Do two rows of a table have numbers of their own?")
-def copied_row(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("copied_row", "Do two rows of a table have numbers of their own?", iter)
+def copied_row(table: ResultTable) -> Iterator[Finding]:
     """Two measurements do not agree in every number digit by digit."""
-    for table in tables:
-        for one, other in combinations(table.rows, 2):
-            shared = _agreeing(one, other)
-            digits = _independent_digits(one, shared)
-            if digits < _SUSPICIOUS:
-                continue
-            severity: Severity = "red" if digits >= _COPIED and not _is_same_subject(one, other) else "amber"
-            stated = ", ".join(f"{stem.replace('_', ' ')} {one[stem]}" for stem in shared)
-            text = f"all measured numbers of this row agree digit by digit with those of {one.label}"
-            yield finding(severity, "copied_row", other, "numbers of its own", stated, text)
+    for one, other in combinations(table.rows, 2):
+        shared = _agreeing(one, other)
+        digits = _independent_digits(one, shared)
+        if digits < _SUSPICIOUS:
+            continue
+        stated = ", ".join(f"{stem.replace('_', ' ')} {one[stem]}" for stem in shared)
+        text = f"all measured numbers of this row agree digit by digit with those of {one.label}"
+        sure = digits >= _COPIED and not _is_same_subject(one, other)
+        yield finding(other, "numbers of its own", stated, red=text if sure else "", amber=text)
 
 
-@check("copied_cell", "Does a number of a row occur again in the same column?")
-def copied_cell(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("copied_cell", "Does a number of a row occur again in the same column?", iter)
+def copied_cell(table: ResultTable) -> Iterator[Finding]:
     """Two measurements of one quantity do not agree in five digits or more, unless one was copied."""
-    for table in tables:
-        known: dict[tuple[str, str], Row] = {}
-        for row in table.rows:
-            for stem in row.numbers:
-                number = row[stem]
-                if not _is_measured(number) or significant_digits(number.stated) < _TELLING_CELL:
-                    continue
-                first = known.setdefault((stem, _digits(number)), row)
-                if first is not row and not _agreeing(first, row):
-                    text = (
-                        f"this number agrees digit by digit with that of {first.label}, while others of the row do not"
-                    )
-                    stated = f"{stem.replace('_', ' ')} {number}"
-                    yield finding("amber", "copied_cell", row, "a number of its own", stated, text)
+    known: dict[tuple[str, str], Row] = {}
+    for row in table.rows:
+        for stem in row.numbers:
+            number = row[stem]
+            if not _is_measured(number) or significant_digits(number.stated) < _TELLING_CELL:
+                continue
+            first = known.setdefault((stem, _digits(number)), row)
+            if first is not row and not _agreeing(first, row):
+                text = f"this number agrees digit by digit with that of {first.label}, while others of the row do not"
+                yield finding(row, "a number of its own", f"{stem.replace('_', ' ')} {number}", amber=text)
 
 
 def _agreeing(one: Row, other: Row) -> list[str]:

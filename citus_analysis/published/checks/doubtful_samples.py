@@ -105,7 +105,7 @@ def possible_values(tables: RunTables) -> Iterator[Weighted]:
         others = "" if row["samples"] == 1 else f", and {counted(row['samples'] - 1, 'more sample')}"
         cells = {"resource": row["resource"], "run_id": row["run_id"] or row["path"]}
         stated = f"{row['stated']} ({row['table']}; {where}{others})"
-        yield about("amber", "possible_values", cells, row["expected"], stated, _LEFT_OUT, row["samples"])
+        yield about(cells, row["expected"], stated, amber=_LEFT_OUT, weight=row["samples"])
 
 
 _LEFT_OUT: Final = "these values cannot be, and enter no mean"

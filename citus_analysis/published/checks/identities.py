@@ -12,8 +12,6 @@ from citus_analysis.published.checks._registry import Finding, check, finding, r
 from citus_analysis.published.checks.ratios import compare
 from citus_analysis.texts.number_text import percent, readable
 
-__all__: list[str] = []
-
 #: Difference that means of repetitions, or warm-up that one number leaves out, explain.
 _CLOSE: Final = 0.02
 #: Largest such difference; numbers further apart are not of the same run.
@@ -21,16 +19,12 @@ _APART: Final = 0.10
 _HUNDRED: Final = 100.0
 
 
-@check("throughput_identity", "Is throughput × run time the number of operations?")
-def throughput_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("throughput_identity", "Is throughput × run time the number of operations?", rows_of)
+def throughput_identity(row: Row) -> Iterator[Finding]:
     """Compare operations over run time with the stated throughput."""
-    for row in rows_of(tables):
-        if not row.states("throughput", "runtime"):
-            continue
-        rate, runtime = row["throughput"], row["runtime"]
-        done = _operations(row)
-        if done is not None and done.low > 0 and runtime.range.low > 0 and rate.value > 0:
-            yield _judge(row, rate, runtime, done)
+    rate, runtime, done = row.get("throughput"), row.get("runtime"), _operations(row)
+    if rate and runtime and done and done.low > 0 and runtime.range.low > 0 and rate.value > 0:
+        yield _judge(row, rate, runtime, done)
 
 
 def _operations(row: Row) -> Range | None:
@@ -43,16 +37,14 @@ def _operations(row: Row) -> Range | None:
 
 def _judge(row: Row, rate: Number, runtime: Number, done: Range) -> Finding:
     implied = done / runtime.range
-    expected = f"{rate.printed((implied.low + implied.high) / 2)} ({readable(done.low)} operations in {runtime})"
+    expected = f"{rate.printed(implied.middle)} ({readable(done.low)} operations in {runtime})"
     off = max(rate.range.low / implied.high - 1, implied.low / rate.range.high - 1)
-    each = _per_generator(row, rate, implied)
-    if off <= _CLOSE:
-        return finding("green", "throughput_identity", row, expected, str(rate), "they agree")
-    if off <= _APART or each:
-        text = each or f"they are {percent(off)} apart: one of them may leave out warm-up or failed operations"
-        return finding("amber", "throughput_identity", row, expected, str(rate), text)
-    text = f"operations, run time and throughput are {percent(off)} apart: they are not of the same run"
-    return finding("red", "throughput_identity", row, expected, str(rate), text)
+    red, amber = "", _per_generator(row, rate, implied) if off > _CLOSE else ""
+    if off > _APART and not amber:
+        red = f"operations, run time and throughput are {percent(off)} apart: they are not of the same run"
+    elif off > _CLOSE and not amber:
+        amber = f"they are {percent(off)} apart: one of them may leave out warm-up or failed operations"
+    return finding(row, expected, str(rate), "they agree", red=red, amber=amber)
 
 
 def _per_generator(row: Row, rate: Number, implied: Range) -> str:
@@ -65,18 +57,16 @@ def _per_generator(row: Row, rate: Number, implied: Range) -> str:
     return f"the operations seem to be those of one of {readable(drivers.value)} load generators" if near else ""
 
 
-@check("spread_identity", "Do standard error and coefficient of variation follow from the standard deviation?")
-def spread_identity(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("spread_identity", "Do standard error and coefficient of variation follow from the standard deviation?", rows_of)
+def spread_identity(row: Row) -> Iterator[Finding]:
     """Standard error = sigma / √n; coefficient of variation = sigma / mean."""
-    for row in rows_of(tables):
-        sigma = row.get("sigma")
-        mean = None if sigma is None else row.mean_for(sigma)
-        if sigma is not None and row.n is not None and row.states("standard_error"):
-            yield compare("spread_identity", row, "standard_error", sigma.range.scaled(1 / math.sqrt(row.n)))
-        if sigma is not None and mean is not None and row.states("variation") and mean.range.low > 0:
-            share = sigma.range / mean.range
-            percent = row["variation"].metric.dimension == "percent" or row["variation"].stated.endswith("%")
-            yield compare("spread_identity", row, "variation", share.scaled(_HUNDRED) if percent else share)
+    sigma, mean = row.sigma_and_mean
+    if sigma and row.n is not None and row.states("standard_error"):
+        yield compare(row, "standard_error", sigma.range.scaled(1 / math.sqrt(row.n)))
+    if sigma and mean and row.states("variation") and mean.range.low > 0:
+        share = sigma.range / mean.range
+        percent = row["variation"].metric.dimension == "percent" or row["variation"].stated.endswith("%")
+        yield compare(row, "variation", share.scaled(_HUNDRED) if percent else share)
 
 
 #: A number this many times away from every other of its column probably has another unit.
@@ -86,15 +76,13 @@ _FEW: Final = 3
 _LARGEST: Final = 700.0
 
 
-@check("same_magnitude", "Are the numbers of a column of one order of magnitude?")
-def same_magnitude(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("same_magnitude", "Are the numbers of a column of one order of magnitude?", iter)
+def same_magnitude(table: ResultTable) -> Iterator[Finding]:
     """A throughput or latency hundreds of times away from all others of its column may be printed in another unit."""
-    for table in tables:
-        stems = dict.fromkeys(stem for row in table.rows for stem in row.numbers)
-        for stem in stems:
-            rows = [row for row in table.rows if row.states(stem) and row[stem].value > 0]
-            if len(rows) >= _FEW and rows[0][stem].metric.dimension in ("rate", "time"):
-                yield from _alone(rows, stem)
+    for stem in dict.fromkeys(stem for row in table.rows for stem in row.numbers):
+        rows = [row for row in table.rows if row.states(stem) and row[stem].value > 0]
+        if len(rows) >= _FEW and rows[0][stem].metric.dimension in ("rate", "time"):
+            yield from _alone(rows, stem)
 
 
 def _alone(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
@@ -106,4 +94,4 @@ def _alone(rows: Sequence[Row], stem: str) -> Iterator[Finding]:
             factor = math.exp(min(abs(nearest - here), _LARGEST))
             text = f"{readable(factor)} times away from every other of its column: wrong unit?"
             expected = f"about {row[stem].printed(math.exp(nearest))}"
-            yield finding("amber", "same_magnitude", row, expected, f"{stem} {row[stem]}", text)
+            yield finding(row, expected, f"{stem} {row[stem]}", amber=text)

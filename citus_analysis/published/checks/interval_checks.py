@@ -9,7 +9,7 @@ from typing import Final
 
 from citus_analysis.published._numbers import Range
 from citus_analysis.published._rows import Number, ResultTable, Row
-from citus_analysis.published.checks._registry import Finding, Severity, check, finding, rows_of
+from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
 from citus_analysis.stats.estimate.intervals import MeanMethod, mean_interval_from_summary
 from citus_analysis.texts.metric_names import level_in
 from citus_analysis.texts.number_text import percent, readable
@@ -42,7 +42,7 @@ class StatedInterval:
         return (self.high.range - self.low.range).scaled(0.5)
 
     def __str__(self) -> str:
-        return f"± {self.mean.printed(_middle(self.half_width))}"
+        return f"± {self.mean.printed(self.half_width.middle)}"
 
 
 def stated_interval(row: Row) -> StatedInterval | None:
@@ -67,7 +67,7 @@ def _ends_about(mean: Number, half: Number) -> tuple[Number, Number]:
     width = half.range.scaled(mean.value / 100) if relative else half.range
     about = Range.exact(mean.value)
     low, high = (
-        replace(half, value=(end.low + end.high) / 2, range=end, stated=readable((end.low + end.high) / 2))
+        replace(half, value=end.middle, range=end, stated=readable(end.middle))
         for end in (about - width, about + width)
     )
     return low, high
@@ -91,38 +91,36 @@ def _half_width(sigma: Range, n: int, level: float, method: MeanMethod) -> Range
     return Range(unit * (1 - _TOLERANCE), unit * (1 + _TOLERANCE)) * sigma
 
 
-@check("interval_centre", "Does the mean lie in the middle of its interval?")
-def interval_centre(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+def _intervals(tables: Sequence[ResultTable]) -> Iterator[StatedInterval]:
+    return (interval for row in rows_of(tables) if (interval := stated_interval(row)))
+
+
+@check("interval_centre", "Does the mean lie in the middle of its interval?", _intervals)
+def interval_centre(interval: StatedInterval) -> Iterator[Finding]:
     """An interval of either formula is symmetric about its mean."""
-    for interval in _intervals(tables):
-        mean, low, high = interval.mean, interval.low, interval.high
-        centre = (low.range + high.range).scaled(0.5)
-        outside = mean.range.high < low.range.low or mean.range.low > high.range.high or low.value > high.value
-        severity: Severity
-        if outside:
-            severity, text = "red", "the mean lies outside its own interval"
-        elif not centre.overlaps(mean.range):
-            severity, text = "amber", "the interval is not centred on its mean, as mean ± half-width is"
-        else:
-            severity, text = "green", "mean in the middle"
-        yield finding(severity, "interval_centre", interval.row, mean.printed(_middle(centre)), str(mean), text)
+    mean, low, high = interval.mean, interval.low, interval.high
+    centre = (low.range + high.range).scaled(0.5)
+    outside = mean.range.high < low.range.low or mean.range.low > high.range.high or low.value > high.value
+    red = "the mean lies outside its own interval" if outside else ""
+    amber = "" if centre.overlaps(mean.range) else "the interval is not centred on its mean, as mean ± half-width is"
+    expected = mean.printed(centre.middle)
+    yield finding(interval.row, expected, str(mean), "mean in the middle", red=red, amber=amber)
 
 
-@check("interval_n", "For which number of repetitions do sigma and interval agree?")
-def interval_n(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("interval_n", "For which number of repetitions do sigma and interval agree?", iter)
+def interval_n(table: ResultTable) -> Iterator[Finding]:
     """Invert half-width = quantile × sigma / √n under the normal quantile and under Student's t."""
-    for table in tables:
-        implied: list[list[int]] = []
-        for interval in _intervals([table]):
-            if interval.row.states("sigma"):
-                fits = {method: implied_n(interval, method) for method in _METHODS}
-                if interval.row.n is None:
-                    implied.append(fits["normal"] or fits["t"])
-                yield _judge_n(interval, fits)
-        if len(implied) > 1 and all(implied) and not set.intersection(*map(set, implied)):
-            stated = "n = " + ", ".join(_either(ns) for ns in implied)
-            text = f"the widths of the intervals imply {stated} in the order of the rows"
-            yield Finding("amber", "interval_n", table.source, table.name, "all rows", "one n", stated, text)
+    implied: list[list[int]] = []
+    for interval in _intervals([table]):
+        if interval.row.states("sigma"):
+            fits = {method: implied_n(interval, method) for method in _METHODS}
+            if interval.row.n is None:
+                implied.append(fits["normal"] or fits["t"])
+            yield _judge_n(interval, fits)
+    if len(implied) > 1 and all(implied) and not set.intersection(*map(set, implied)):
+        stated = "n = " + ", ".join(_either(ns) for ns in implied)
+        text = f"the widths of the intervals imply {stated} in the order of the rows"
+        yield Finding("amber", "", table.source, table.name, "all rows", "one n", stated, text)
 
 
 def _judge_n(interval: StatedInterval, fits: dict[MeanMethod, list[int]]) -> Finding:
@@ -133,64 +131,50 @@ def _judge_n(interval: StatedInterval, fits: dict[MeanMethod, list[int]]) -> Fin
             f"no number of repetitions gives an interval of {interval} from this sigma; "
             "with the normal quantile the interval needs the expected ones"
         )
-        return finding("red", "interval_n", row, _needed_sigma(interval), f"sigma {sigma}", text)
+        return finding(row, _needed_sigma(interval), f"sigma {sigma}", red=text)
     if n is None:
         text = f"{interval} follows from this sigma at that n; the publication does not state n"
-        return finding("amber", "interval_n", row, wanted, "n not stated", text)
-    if any(n in ns for ns in fits.values()):
-        return finding("green", "interval_n", row, wanted, f"n = {n}", "sigma, n and interval agree")
-    text = f"{interval} does not follow from this sigma at the stated n"
-    return finding("red", "interval_n", row, wanted, f"n = {n}", text)
+        return finding(row, wanted, "n not stated", amber=text)
+    agree = any(n in ns for ns in fits.values())
+    red = "" if agree else f"{interval} does not follow from this sigma at the stated n"
+    return finding(row, wanted, f"n = {n}", "sigma, n and interval agree", red=red)
 
 
 def _needed_sigma(interval: StatedInterval) -> str:
-    factor, half = interval.row["sigma"].metric.factor, _middle(interval.half_width)
+    factor, half = interval.row["sigma"].metric.factor, interval.half_width.middle
     needed = {k: half / _unit_half_width(k, interval.level, "normal") / factor for k in (3, 4, 5)}
     return "sigma " + ", ".join(f"{readable(sigma)} at n = {k}" for k, sigma in needed.items())
 
 
-@check("interval_quantile", "Is the interval as wide as Student's t makes it at that n?")
-def interval_quantile(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("interval_quantile", "Is the interval as wide as Student's t makes it at that n?", _intervals)
+def interval_quantile(interval: StatedInterval) -> Iterator[Finding]:
     """The normal quantile gives an interval that is too narrow for a handful of repetitions."""
-    for interval in _intervals(tables):
-        n = _repetitions(interval.row)
-        if n is None or not interval.row.states("sigma"):
-            continue
-        wide, width = _half_width(interval.row["sigma"].range, n, interval.level, "t"), interval.half_width
-        expected = f"± {interval.mean.printed(_middle(wide))} at n = {n}"
-        if width.high < wide.low:
-            share = _middle(width) / _middle(wide)
-            text = f"the interval has {percent(share)} of the width that Student's t gives {n} repetitions"
-            yield finding("amber", "interval_quantile", interval.row, expected, str(interval), text)
-        else:
-            yield finding("green", "interval_quantile", interval.row, expected, str(interval), "wide enough")
-
-
-@check("interval_resolution", "Which differences can the repetitions with their spread show?")
-def interval_resolution(tables: Sequence[ResultTable]) -> Iterator[Finding]:
-    """A mean of few scattered runs cannot support a claim of no difference."""
-    for row in rows_of(tables):
-        if row.n is not None and row.n < 3 and row.states("throughput"):
-            text = "too few repetitions to estimate their spread"
-            yield finding("amber", "interval_resolution", row, "n of 3 or more", f"n = {row.n}", text)
-        elif row.states("sigma"):
-            yield from _judge_resolution(row)
-
-
-def _judge_resolution(row: Row) -> Iterator[Finding]:
-    n, sigma = _repetitions(row), row["sigma"]
-    mean = row.mean_for(sigma)
-    if n is None or mean is None or not mean.value:
+    n = _repetitions(interval.row)
+    if n is None or not interval.row.states("sigma"):
         return
-    share = _middle(_half_width(sigma.range, n, _DEFAULT_LEVEL, "t")) / abs(mean.value)
-    stated = f"sigma {percent(sigma.value / abs(mean.value), 1)} of the mean, n = {n}"
-    expected = f"± {percent(_COARSE)} or better"
-    known = f"the mean is known to ± {percent(share, 1)}"
-    if share > _COARSE:
+    wide, width = _half_width(interval.row["sigma"].range, n, interval.level, "t"), interval.half_width
+    narrow = width.high < wide.low
+    share = percent(width.middle / wide.middle) if narrow else ""
+    amber = f"the interval has {share} of the width that Student's t gives {n} repetitions" if narrow else ""
+    expected = f"± {interval.mean.printed(wide.middle)} at n = {n}"
+    yield finding(interval.row, expected, str(interval), "wide enough", amber=amber)
+
+
+@check("interval_resolution", "Which differences can the repetitions with their spread show?", rows_of)
+def interval_resolution(row: Row) -> Iterator[Finding]:
+    """A mean of few scattered runs cannot support a claim of no difference."""
+    sigma, mean = row.sigma_and_mean
+    n = _repetitions(row)
+    if row.n is not None and row.n < 3 and row.states("throughput"):
+        text = "too few repetitions to estimate their spread"
+        yield finding(row, "n of 3 or more", f"n = {row.n}", amber=text)
+    elif sigma and mean and mean.value and n is not None:
+        share = _half_width(sigma.range, n, _DEFAULT_LEVEL, "t").middle / abs(mean.value)
+        stated = f"sigma {percent(sigma.value / abs(mean.value), 1)} of the mean, n = {n}"
+        known = f"the mean is known to ± {percent(share, 1)}"
         text = f"{known} (Student's t): smaller differences, or their absence, do not show"
-        yield finding("amber", "interval_resolution", row, expected, stated, text)
-    else:
-        yield finding("green", "interval_resolution", row, expected, stated, known)
+        coarse = share > _COARSE
+        yield finding(row, f"± {percent(_COARSE)} or better", stated, known, amber=text if coarse else "")
 
 
 def _repetitions(row: Row) -> int | None:
@@ -199,17 +183,6 @@ def _repetitions(row: Row) -> int | None:
         interval = stated_interval(row)
         return None if interval is None else next(iter(implied_n(interval, "normal")), None)
     return row.n if row.n > 1 else None
-
-
-def _intervals(tables: Sequence[ResultTable]) -> Iterator[StatedInterval]:
-    for row in rows_of(tables):
-        interval = stated_interval(row)
-        if interval is not None:
-            yield interval
-
-
-def _middle(range_: Range) -> float:
-    return (range_.low + range_.high) / 2
 
 
 def _either(ns: Sequence[int]) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations, pairwise
 from math import inf, isfinite
 from typing import Final
 
 from citus_analysis.published._numbers import Range
-from citus_analysis.published._rows import Number, ResultTable, Row
+from citus_analysis.published._rows import Number, Row
 from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
-
-__all__: list[str] = []
-
 
 #: Histograms of whole milliseconds print percentiles as multiples of it and the mean exactly.
 _BUCKET_S: Final = 1e-3
@@ -20,29 +17,29 @@ _BUCKET_S: Final = 1e-3
 _RELATIVE: Final = 2e-3
 
 
-@check("percentiles_ordered", "Do percentiles grow, and is the mean within the bounds that they set?")
-def percentiles_ordered(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("percentiles_ordered", "Do percentiles grow, and is the mean within the bounds that they set?", rows_of)
+def percentiles_ordered(row: Row) -> Iterator[Finding]:
     """Minimum ≤ percentiles in order ≤ maximum, and the mean within the bounds that they set.
 
     A known share of the values lies between two quantiles, so the mean is at least the sum of share × lower quantile,
     and at most the sum of share × upper quantile if the maximum is known.
     """
-    for row in rows_of(tables):
-        for of, known in row.percentiles().items():
-            if len(known) > 1:
-                yield _judge_order(row, of, [known[q] for q in sorted(known)])
-            mean = row.get(of) or row.get(f"{of}_latency")
-            if mean is not None and mean.metric.dimension in ("", *(n.metric.dimension for n in known.values())):
-                yield _judge_mean(row, of, mean, known)
+    for of, known in row.percentiles().items():
+        if len(known) > 1:
+            yield _judge_order(row, of, [known[q] for q in sorted(known)])
+        mean = row.get(of) or row.get(f"{of}_latency")
+        if mean and mean.metric.dimension in ("", *(n.metric.dimension for n in known.values())):
+            yield _judge_mean(row, of, mean, known)
 
 
 def _judge_order(row: Row, of: str, ordered: list[Number]) -> Finding:
     stated = " ≤ ".join(str(number) for number in ordered)
-    wrong = next(((a, b) for a, b in combinations(ordered, 2) if a.range.low > b.range.high + _bucket(a, b)), None)
-    if wrong:
-        text = f"{of.replace('_', ' ')}: {wrong[0]} exceeds {wrong[1]}, which belongs to a higher percentile"
-        return finding("red", "percentiles_ordered", row, "growing percentiles", stated, text)
-    return finding("green", "percentiles_ordered", row, "growing percentiles", stated, "percentiles grow")
+    wrong = (
+        f"{of.replace('_', ' ')}: {a} exceeds {b}, which belongs to a higher percentile"
+        for a, b in combinations(ordered, 2)
+        if a.range.low > b.range.high + _bucket(a, b)
+    )
+    return finding(row, "growing percentiles", stated, "percentiles grow", red=next(wrong, ""))
 
 
 def _bucket(a: Number, b: Number) -> float:
@@ -61,19 +58,17 @@ def _judge_mean(row: Row, of: str, mean: Number, known: Mapping[float, Number]) 
     expected = (
         f"{mean.printed(lowest)} to {mean.printed(highest)}" if isfinite(highest) else f"above {mean.printed(lowest)}"
     )
-    stated = f"mean {mean}"
     words = of.replace("_", " ")
-    if mean.range.high < lowest * (1 - _RELATIVE):
-        text = f"{words}: the percentiles beside it need a larger mean"
-        return finding("red", "percentiles_ordered", row, expected, stated, text)
-    if mean.range.low > highest * (1 + _RELATIVE):
-        text = f"{words}: the percentiles and the maximum beside it need a smaller mean"
-        return finding("red", "percentiles_ordered", row, expected, stated, text)
+    red, amber = "", ""
     above = [q for q, number in known.items() if _HIGH <= q < 100 and number.range.high < mean.range.low]
-    if above:
-        text = f"{words}: a mean above the {max(above):g}th percentile needs a few extremely long requests"
-        return finding("amber", "percentiles_ordered", row, f"below {known[max(above)]}", stated, text)
-    return finding("green", "percentiles_ordered", row, expected, stated, "the mean lies between its bounds")
+    if mean.range.high < lowest * (1 - _RELATIVE):
+        red = f"{words}: the percentiles beside it need a larger mean"
+    elif mean.range.low > highest * (1 + _RELATIVE):
+        red = f"{words}: the percentiles and the maximum beside it need a smaller mean"
+    elif above:
+        expected = f"below {known[max(above)]}"
+        amber = f"{words}: a mean above the {max(above):g}th percentile needs a few extremely long requests"
+    return finding(row, expected, f"mean {mean}", "the mean lies between its bounds", red=red, amber=amber)
 
 
 #: Percentiles from here on are below the mean only if a few values are extreme.
@@ -99,44 +94,36 @@ def _bucket_range(q: float, number: Number) -> Range:
     return Range(allowed.low, allowed.high + _BUCKET_S) if whole and _is_bucket(number.value) else allowed
 
 
-@check("part_within_whole", "Does the server's time fit into the client's?")
-def part_within_whole(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("part_within_whole", "Does the server's time fit into the client's?", rows_of)
+def part_within_whole(row: Row) -> Iterator[Finding]:
     """A client waits at least as long as the server works.
 
     At most the share mean / x of a positive quantity lies above x (Markov), so the q-quantile of the part cannot exceed
     mean of the whole / (1 - q); a median of the part above the mean of the whole is at least doubtful.
     """
-    for row in rows_of(tables):
-        client, part = row.get("client_latency") or row.get("latency"), row.get("server_latency")
-        if client is None:
-            continue
-        if part is not None:
-            yield _judge_means(row, part, client)
-        for q, number in row.percentiles().get("server_latency", {}).items():
-            if q in (0.0, 100.0):
-                continue
+    client, part = row.get("client_latency") or row.get("latency"), row.get("server_latency")
+    if not client:
+        return
+    if part:
+        longer = part.range.low > client.range.high
+        red = "the server's mean exceeds the mean that the client waited" if longer else ""
+        yield finding(row, f"below {client}", str(part), "the server's mean fits", red=red)
+    for q, number in row.percentiles().get("server_latency", {}).items():
+        if q not in (0.0, 100.0):
             yield _judge_quantile(row, q, number, client)
 
 
-def _judge_means(row: Row, part: Number, client: Number) -> Finding:
-    expected = f"below {client}"
-    if part.range.low > client.range.high:
-        text = "the server's mean exceeds the mean that the client waited"
-        return finding("red", "part_within_whole", row, expected, str(part), text)
-    return finding("green", "part_within_whole", row, expected, str(part), "the server's mean fits")
-
-
 def _judge_quantile(row: Row, q: float, number: Number, client: Number) -> Finding:
-    bound = client.value / (1 - q / 100)
-    expected = f"p{q:g} below {client.printed(bound)}"
+    above = 1 - q / 100
+    expected = f"p{q:g} below {client.printed(client.value / above)}"
     stated = f"p{q:g} = {number}, client's mean {client}"
-    if number.range.low > client.range.high / (1 - q / 100):
-        text = "with such a percentile of the server's time the client's mean would be larger (Markov's inequality)"
-        return finding("red", "part_within_whole", row, expected, stated, text)
-    if q <= 50 and number.range.low > client.range.high:
-        text = (
+    red, amber = "", ""
+    if number.range.low > client.range.high / above:
+        red = "with such a percentile of the server's time the client's mean would be larger (Markov's inequality)"
+    elif q <= 50 and number.range.low > client.range.high:
+        expected = f"p{q:g} below {client}"
+        amber = (
             "half of the sampled statements took longer in the server than a client waited on average: "
             "the sample does not represent the load"
         )
-        return finding("amber", "part_within_whole", row, f"p{q:g} below {client}", stated, text)
-    return finding("green", "part_within_whole", row, expected, stated, "the percentile fits the client's mean")
+    return finding(row, expected, stated, "the percentile fits the client's mean", red=red, amber=amber)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from typing import Final
 
-from citus_analysis.published._rows import Number, ResultTable, Row
+from citus_analysis.published._rows import Number, Row
 from citus_analysis.published.checks._registry import Finding, check, finding, rows_of
 from citus_analysis.published.counts.counted_means import means_of_counts
 from citus_analysis.published.counts.whole_numbers import judge_counts
@@ -23,43 +24,19 @@ _POSSIBLE: Final[dict[str, tuple[float, float, str]]] = {
     "data_rate": (0.0, 1e13, "no machine moves that much data"),
 }
 #: Words in names of quantities that may be negative or above 100 %: changes, differences, ends of intervals, ratios.
-_SIGNED: Final = [
-    "change",
-    "diff",
-    "delta",
-    "overhead",
-    "interval",
-    "gain",
-    "improv",
-    "increase",
-    "decrease",
-    "growth",
-    "penalty",
-    "speedup",
-    "efficiency",
-    "relative",
-    "scal",
-    "faster",
-    "slower",
-    "vs",
-    "versus",
-    "compared",
-    "of_base",
-    "reduction",
-    "variation",
-]
+_SIGNED: Final = re.compile(
+    "change|diff|delta|overhead|interval|gain|improv|increase|decrease|growth|penalty|speedup|efficiency|relative|scal|"
+    "faster|slower|vs|versus|compared|of_base|reduction|variation"
+)
 #: The shortest round trip over a network that a statement can take.
 _SHORTEST_S: Final = 1e-6
 
 
-@check("units_plausible", "Is each number possible in its unit?")
-def units_plausible(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("units_plausible", "Is each number possible in its unit?", rows_of)
+def units_plausible(row: Row) -> Iterator[Finding]:
     """Shares within 100 %, counts whole, times positive, no network faster than its link."""
-    for row in rows_of(tables):
-        problems = list(_impossible(row))
-        yield from problems
-        if not problems and row.numbers:
-            yield finding("green", "units_plausible", row, "possible values", f"{len(row.numbers)} metrics", "they are")
+    possible = finding(row, "possible values", f"{len(row.numbers)} metrics", "they are")
+    yield from list(_impossible(row)) or [possible]
 
 
 def _impossible(row: Row) -> Iterator[Finding]:
@@ -67,24 +44,22 @@ def _impossible(row: Row) -> Iterator[Finding]:
     for stem in row.numbers:
         number = row[stem]
         for expected, why in _problems(stem, number):
-            yield finding("red", "units_plausible", row, expected, f"{stem} {number}", why)
-        if link is not None and number.metric.dimension == "data_rate" and number.range.low > link.range.high:
-            text = "more than the link can carry"
+            yield finding(row, expected, f"{stem} {number}", red=why)
+        if link and number.metric.dimension == "data_rate" and number.range.low > link.range.high:
             limit = f"at most {number.printed(link.value)}"
-            yield finding("red", "units_plausible", row, limit, f"{stem} {number}", text)
+            yield finding(row, limit, f"{stem} {number}", red="more than the link can carry")
     if row.states("throughput") and row["throughput"].value == 0:
         text = "no operation was done: a failed run is not a measurement"
-        yield finding("amber", "units_plausible", row, "more than 0", f"throughput {row['throughput']}", text)
-    sigma = row.get("sigma")
-    mean = None if sigma is None else row.mean_for(sigma)
-    if sigma is not None and mean is not None and sigma.range.low > mean.range.high > 0:
+        yield finding(row, "more than 0", f"throughput {row['throughput']}", amber=text)
+    sigma, mean = row.sigma_and_mean
+    if sigma and mean and sigma.range.low > mean.range.high > 0:
         text = "the standard deviation exceeds the mean of a quantity that cannot be negative"
-        yield finding("amber", "units_plausible", row, f"below {mean}", str(sigma), text)
+        yield finding(row, f"below {mean}", str(sigma), amber=text)
 
 
 def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
     low, high, why = _POSSIBLE.get(number.metric.dimension, (-float("inf"), float("inf"), ""))
-    if any(word in stem for word in _SIGNED):
+    if _SIGNED.search(stem):
         low = high = float("nan")
     if number.value < low or number.value > high:
         yield f"{number.printed(low)} to {number.printed(high)}", why
@@ -96,39 +71,31 @@ def _problems(stem: str, number: Number) -> Iterator[tuple[str, str]]:
         yield "0.95, or 95 for per cent", "a confidence level is a probability"
 
 
-@check("whole_numbers", "Can the mean and the deviation of counts be those of n whole numbers?")
-def whole_numbers(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("whole_numbers", "Can the mean and the deviation of counts be those of n whole numbers?", rows_of)
+def whole_numbers(row: Row) -> Iterator[Finding]:
     """Counts are whole in each run, so that only some means and deviations are possible for a stated n."""
-    for row in rows_of(tables):
-        for counts in means_of_counts(row):
-            if row.n is None:
-                continue
+    for counts in means_of_counts(row):
+        if row.n is not None:
             judged = judge_counts(row.n, counts)
-            yield finding(judged.severity, "whole_numbers", row, *judged[1:])
+            yield Finding(judged.severity, "", *row.place, *judged[1:])
 
 
-@check("run_length", "Did the run last long enough for its sampling rate?")
-def run_length(tables: Sequence[ResultTable]) -> Iterator[Finding]:
+@check("run_length", "Did the run last long enough for its sampling rate?", rows_of)
+def run_length(row: Row) -> Iterator[Finding]:
     """Run time × sampling rate is the number of samples; below 30, start-up and chance dominate."""
-    for row in rows_of(tables):
-        seconds = _seconds(row)
-        if seconds is None:
-            continue
+    seconds = _seconds(row)
+    if seconds is not None:
         rate = row.get("sampling_hz")
-        hertz = rate.value if rate is not None and rate.value > 0 else DEFAULT_SAMPLING_HZ
-        samples, stated = seconds * hertz, f"{readable(seconds)} s"
+        hertz = rate.value if rate and rate.value > 0 else DEFAULT_SAMPLING_HZ
+        samples = seconds * hertz
         expected = f"at least {readable(ENOUGH_SAMPLES / hertz)} s at {readable(hertz)} Hz"
-        if samples < ENOUGH_SAMPLES:
-            text = f"about {samples:.0f} samples at {readable(hertz)} Hz: start-up and chance dominate"
-            yield finding("amber", "run_length", row, expected, stated, text)
-        else:
-            yield finding("green", "run_length", row, expected, stated, "long enough")
+        amber = f"about {samples:.0f} samples at {readable(hertz)} Hz: start-up and chance dominate"
+        short = samples < ENOUGH_SAMPLES
+        yield finding(row, expected, f"{readable(seconds)} s", "long enough", amber=amber if short else "")
 
 
 def _seconds(row: Row) -> float | None:
     runtime, operations, rate = row.get("runtime"), row.get("operations"), row.get("throughput")
-    if runtime is not None:
+    if runtime:
         return runtime.value
-    if operations is None or rate is None or not rate.value:
-        return None
-    return operations.value / rate.value
+    return operations.value / rate.value if operations and rate and rate.value else None

@@ -12,8 +12,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.operations import INTENDED, is_counted_once
-from citus_analysis.published.checks._registry import Severity
-from citus_analysis.published.checks._run_tables import Cells, RunTables, Weighted, about
+from citus_analysis.published.checks._run_tables import Cells, RunTables, Weighted, about, part_of_run
 from citus_analysis.published.checks.doubtful_samples import possible_values
 from citus_analysis.published.checks.little import BUSY
 from citus_analysis.published.checks.plausible import DEFAULT_SAMPLING_HZ, ENOUGH_SAMPLES
@@ -31,9 +30,7 @@ from citus_analysis.texts.number_text import percent, readable
 
 #: Columns whose combination is one configuration; its runs are repetitions.
 _REPEATED: Final = tuple(
-    name
-    for name in ("resource", "set_up", *CONFIGURATION, "rate_limited", "target_ops_s")
-    if name in TABLES["runs"].names()
+    name for name in ("resource", "set_up", *CONFIGURATION, "rate_limited", "target_ops_s") if name in TABLES["runs"]
 )
 _PERCENTILES: Final = ("min_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us", "max_us")
 _QUANTILES: Final = tuple(name for name in _PERCENTILES if name not in ("min_us", "max_us"))
@@ -54,25 +51,20 @@ _FEW: Final = 3
 def run_status(tables: RunTables) -> Iterator[Weighted]:
     """List runs that failed or lost operations, which are left out of the statistics unless they are allowed."""
     for run in tables.runs.iter_rows(named=True):
-        if run["status"] != "ok":
-            unless = " that does not allow it" if run["status"] == "degraded" else ""
-            text = f"{run['status']}: not part of any statistic{unless}"
-            yield about("amber", "run_status", run, "ok", run["status_reason"] or run["status"] or "unknown", text)
-        else:
-            text = run["status_reason"] or "every planned operation succeeded"
-            yield about("green", "run_status", run, "ok", "ok", text)
+        status, reason = run["status"], run["status_reason"]
+        unless = " that does not allow it" if status == "degraded" else ""
+        amber = "" if status == "ok" else f"{status}: not part of any statistic{unless}"
+        stated = reason or status or "unknown" if amber else "ok"
+        yield about(run, "ok", stated, reason or "every planned operation succeeded", amber=amber)
 
 
 def client_totals(tables: RunTables) -> Iterator[Weighted]:
     """The totals that a client prints are the sums of the parts that it prints."""
     expected = "totals that are the sums of their parts"
     for run in tables.runs.iter_rows(named=True):
-        if run["notes"]:
-            text = "the client's output contradicts itself"
-            yield about("amber", "client_totals", run, expected, run["notes"], text)
-        else:
-            text = "no total contradicts its parts"
-            yield about("green", "client_totals", run, expected, "no contradiction", text)
+        notes = run["notes"]
+        amber = "the client's output contradicts itself" if notes else ""
+        yield about(run, expected, notes or "no contradiction", "no total contradicts its parts", amber=amber)
 
 
 def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
@@ -90,17 +82,16 @@ def throughput_identity(tables: RunTables) -> Iterator[Weighted]:
         low, high = done * (1 - _SUMS), (done + failed) * (1 + _SUMS)
         rate, seconds = readable(run["throughput_ops_s"]), readable(run["runtime_ms"] / 1e3)
         stated = f"{rate} operations/s × {seconds} s = {readable(implied)}"
-        severity: Severity = "green"
-        text = "they agree"
+        red, amber = "", ""
         if implied > high and (run["drivers"] or 1) > 1:
-            severity = "amber"
             excess = percent(implied / done - 1, 1) if done else "all of it"
-            text = f"the load generators did not run at the same time throughout: their sum is too large by {excess}"
+            amber = f"the load generators did not run at the same time throughout: their sum is too large by {excess}"
         elif not low <= implied <= high:
-            severity, text = "red", "throughput × run time is not the number of operations that were done"
+            red = "throughput × run time is not the number of operations that were done"
         elif implied > done * (1 + _SUMS):
-            severity, text = "amber", f"the client's throughput counts {readable(failed)} failed operations"
-        yield about(severity, "throughput_identity", run, f"{readable(done)} operations", stated, text, implied - done)
+            amber = f"the client's throughput counts {readable(failed)} failed operations"
+        expected = f"{readable(done)} operations"
+        yield about(run, expected, stated, "they agree", red=red, amber=amber, weight=implied - done)
 
 
 def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
@@ -113,11 +104,9 @@ def parts_add_up(tables: RunTables) -> Iterator[Weighted]:
             total, added = run[name], run[f"{name}_parts"]
             if total is None or not added:
                 continue
-            off = abs(total / added - 1) > _SUMS
-            severity: Severity = "red" if off else "green"
-            generators = counted(run["parts"], "load generator")
-            text = f"{name} over {generators} {'does not add' if off else 'adds'} up"
-            yield about(severity, "parts_add_up", run, readable(added), readable(total), text)
+            over = f"{name} over {counted(run['parts'], 'load generator')}"
+            red = f"{over} does not add up" if abs(total / added - 1) > _SUMS else ""
+            yield about(run, readable(added), readable(total), f"{over} adds up", red=red)
 
 
 def littles_law(tables: RunTables) -> Iterator[Weighted]:
@@ -126,21 +115,16 @@ def littles_law(tables: RunTables) -> Iterator[Weighted]:
     for run in concurrency(tables.finished(), tables.operation_latencies).iter_rows(named=True):
         if not run["threads"] or not run["in_system"]:
             continue
-        share = run["share_in_system"]
-        stated = f"{readable(run['in_system'])} of {counted(run['threads'], 'thread')} in the system"
-        expected = f"at most {counted(run['threads'], 'thread')}"
+        share, threads = run["share_in_system"], counted(run["threads"], "thread")
+        expected, red, amber, weight = f"at most {threads}", "", "", -share
+        green = "throttled by the client's target" if share < BUSY else "the threads waited for the system"
         if run["contradicts"]:
-            text = "the operations took more time than all threads had"
-            yield about("red", "littles_law", run, expected, stated, text)
+            red, weight = "the operations took more time than all threads had", 0.0
         elif share < BUSY and run["run_id"] not in throttled:
-            text = (
-                f"the threads waited for the system {percent(share)} of the run; "
-                "the rest is start-up and the client itself"
-            )
-            yield about("amber", "littles_law", run, f"{percent(BUSY)} or more", stated, text, -share)
-        else:
-            text = "throttled by the client's target" if share < BUSY else "the threads waited for the system"
-            yield about("green", "littles_law", run, expected, stated, text, -share)
+            expected, waited = f"{percent(BUSY)} or more", f"the threads waited for the system {percent(share)}"
+            amber = f"{waited} of the run; the rest is start-up and the client itself"
+        stated = f"{readable(run['in_system'])} of {threads} in the system"
+        yield about(run, expected, stated, green, red=red, amber=amber, weight=weight)
 
 
 def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
@@ -151,13 +135,12 @@ def percentiles_ordered(tables: RunTables) -> Iterator[Weighted]:
         ends = dict(known)
         mean = cells["mean_us"]
         outside = mean is not None and not ends.get("min_us", mean) <= mean <= ends.get("max_us", mean)
+        red = "the mean lies outside minimum and maximum" if outside else ""
+        red = f"{wrong[0][0]} exceeds {wrong[1][0]}" if wrong else red
         stated = ", ".join(f"{name.removesuffix('_us')} {readable(value)}" for name, value in known)
-        row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
-        if wrong or outside:
-            text = f"{wrong[0][0]} exceeds {wrong[1][0]}" if wrong else "the mean lies outside minimum and maximum"
-            yield about("red", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", text)
-        elif len(known) > 1:
-            yield about("green", "percentiles_ordered", row, "growing percentiles", f"{stated} µs", "they grow")
+        if red or len(known) > 1:
+            row = part_of_run(cells, cells["operation"])
+            yield about(row, "growing percentiles", f"{stated} µs", "they grow", red=red)
 
 
 def _slack(a: float, b: float) -> float:
@@ -175,18 +158,14 @@ def coarse_percentiles(tables: RunTables) -> Iterator[Weighted]:
         known = {name: cells[name] for name in _QUANTILES if cells[name] is not None}
         if not known:
             continue
-        row = {**cells, "run_id": f"{cells['run_id']} {cells['operation']}"}
+        row = part_of_run(cells, cells["operation"])
         name, least = min(known.items(), key=lambda item: item[1])
-        stated, expected = (
-            f"{name.removesuffix('_us')} {readable(least / 1e3)} ms",
-            f"{readable(_BUCKET_US / _WIDE / 1e3)} ms or more",
-        )
+        stated = f"{name.removesuffix('_us')} {readable(least / 1e3)} ms"
+        expected = f"{readable(_BUCKET_US / _WIDE / 1e3)} ms or more"
         share = _BUCKET_US / max(least, _BUCKET_US)
-        if share > _WIDE:
-            text = "the buckets of its histogram are 1 ms wide; measure with measurementtype=hdrhistogram"
-            yield about("amber", "coarse_percentiles", row, expected, stated, text, share)
-        else:
-            yield about("green", "coarse_percentiles", row, expected, stated, "1 ms is small beside it", share)
+        text = "the buckets of its histogram are 1 ms wide; measure with measurementtype=hdrhistogram"
+        amber = text if share > _WIDE else ""
+        yield about(row, expected, stated, "1 ms is small beside it", amber=amber, weight=share)
 
 
 def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
@@ -201,24 +180,21 @@ def coordinated_omission(tables: RunTables) -> Iterator[Weighted]:
         if own and not pairs:
             yield _without_intended(run, str(tools.get(run["run_id"], "ycsb")))
         for name, intended in pairs.items():
-            yield _beside_intended({**run, "run_id": f"{run['run_id']} {name}"}, own[name], intended)
+            yield _beside_intended(part_of_run(run, name), own[name], intended)
 
 
 def _without_intended(run: Cells, tool: str) -> Weighted:
     """Latencies of one kind only; which it is depends on the tool."""
-    name, expected = "coordinated_omission", "intended latencies"
+    expected, omission = "intended latencies", "operations delayed by a slow one look fast (coordinated omission)"
     if tool == "pgbench":
         # pgbench.c, processXactStats(): latency = now - txn_scheduled
         text = "pgbench counts latencies from when transactions were due (--rate)"
-        return about("green", name, run, expected, "intended ones", text)
-    omission = "operations delayed by a slow one look fast (coordinated omission)"
+        return about(run, expected, "intended ones", text)
     if tool == "ycsb":
         text = f"latencies count from when operations were sent: {omission}; run YCSB with measurement.interval=both"
-        return about("amber", name, run, expected, "actual ones only", text)
-    text = (
-        f"{tool} does not say whether they count from when operations were due; if from when they were sent, {omission}"
-    )
-    return about("amber", name, run, expected, "of unknown kind", text)
+        return about(run, expected, "actual ones only", amber=text)
+    unsaid = f"{tool} does not say whether they count from when operations were due"
+    return about(run, expected, "of unknown kind", amber=f"{unsaid}; if from when they were sent, {omission}")
 
 
 def _latencies_us(cells: pl.DataFrame) -> dict[str, dict[str, float]]:
@@ -234,11 +210,9 @@ def _beside_intended(row: Cells, actual: dict[str, float], intended: dict[str, f
         for latencies in (intended, actual)
     ]
     late = max((intended[name] / actual[name] - 1 for name in shown), default=0.0)
-    if late > _LATE:
-        text = "operations began after they were due: users wait for the intended latency, not the actual one"
-        return about("amber", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
-    text = "operations began when they were due"
-    return about("green", "coordinated_omission", row, f"intended {texts[0]}", f"actual {texts[1]}", text, late)
+    text = "operations began after they were due: users wait for the intended latency, not the actual one"
+    amber, green = text if late > _LATE else "", "operations began when they were due"
+    return about(row, f"intended {texts[0]}", f"actual {texts[1]}", green, amber=amber, weight=late)
 
 
 def series_add_up(tables: RunTables) -> Iterator[Weighted]:
@@ -260,11 +234,9 @@ def series_add_up(tables: RunTables) -> Iterator[Weighted]:
     for cells in per_client.iter_rows(named=True):
         expected, stated = f"{readable(cells['counted'])} operations", f"{readable(cells['integral'])} operations"
         off = abs(cells["integral"] / cells["counted"] - 1)
-        if off > _SERIES:
-            text = "the interval throughputs do not integrate to the operations counted between the status lines"
-            yield about("amber", "series_add_up", cells, expected, stated, text, off)
-        else:
-            yield about("green", "series_add_up", cells, expected, stated, "the series integrates to the total", off)
+        text = "the interval throughputs do not integrate to the operations counted between the status lines"
+        amber = text if off > _SERIES else ""
+        yield about(cells, expected, stated, "the series integrates to the total", amber=amber, weight=off)
 
 
 def run_length(tables: RunTables) -> Iterator[Weighted]:
@@ -274,23 +246,18 @@ def run_length(tables: RunTables) -> Iterator[Weighted]:
         samples = round(run["runtime_ms"] / 1e3 * DEFAULT_SAMPLING_HZ)
         stated = f"{readable(run['runtime_ms'] / 1e3)} s"
         expected = f"at least {readable(ENOUGH_SAMPLES / DEFAULT_SAMPLING_HZ)} s"
-        if samples < ENOUGH_SAMPLES:
-            series = f"about {counted(samples, 'sample')} per second-by-second series"
-            text = f"{series}: start-up has a large weight, utilisation is coarse"
-            yield about("amber", "run_length", run, expected, stated, text, -samples)
-        else:
-            yield about("green", "run_length", run, expected, stated, "long enough", -samples)
+        series = f"about {counted(samples, 'sample')} per second-by-second series"
+        text = f"{series}: start-up has a large weight, utilisation is coarse"
+        amber = text if samples < ENOUGH_SAMPLES else ""
+        yield about(run, expected, stated, "long enough", amber=amber, weight=-samples)
 
 
 def iterations(tables: RunTables) -> Iterator[Weighted]:
     """Fewer than three repetitions give no usable interval."""
     for row, values in _repetitions(tables):
-        n, expected = len(values), f"{_FEW} or more"
-        if n < _FEW:
-            text = "too few repetitions for a meaningful interval"
-            yield about("amber", "iterations", row, expected, f"n = {n}", text, -n)
-        else:
-            yield about("green", "iterations", row, expected, f"n = {n}", "repeated", -n)
+        n = len(values)
+        amber = "too few repetitions for a meaningful interval" if n < _FEW else ""
+        yield about(row, f"{_FEW} or more", f"n = {n}", "repeated", amber=amber, weight=-n)
 
 
 def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
@@ -298,15 +265,11 @@ def interval_resolution(tables: RunTables) -> Iterator[Weighted]:
     for row, values in _repetitions(tables):
         if len(values) < _FEW:
             continue
-        interval = mean_interval(values)
-        half = interval.relative_half_width
-        wanted = f"± {percent(_COARSE)} or better"
+        half = mean_interval(values).relative_half_width
         stated = f"± {percent(half, 1)} at n = {len(values)}"
-        if half > _COARSE:
-            text = "smaller differences of the mean, or their absence, cannot be shown (Student's t)"
-            yield about("amber", "interval_resolution", row, wanted, stated, text, half)
-        else:
-            yield about("green", "interval_resolution", row, wanted, stated, "well known", half)
+        text = "smaller differences of the mean, or their absence, cannot be shown (Student's t)"
+        amber = text if half > _COARSE else ""
+        yield about(row, f"± {percent(_COARSE)} or better", stated, "well known", amber=amber, weight=half)
 
 
 def _repetitions(tables: RunTables) -> Iterator[tuple[Cells, list[float]]]:
@@ -325,21 +288,12 @@ def _configuration(cells: Cells) -> str:
     return ", ".join([*([str(cells["set_up"])] if cells["_several"] else []), work, *counted])
 
 
-#: Checks of runs, in the order in which findings are listed.
+#: Checks of runs by their names, in the order in which findings are listed.
 RUN_CHECKS: Final[dict[str, Callable[[RunTables], Iterator[Weighted]]]] = {
-    "run_status": run_status,
-    "client_totals": client_totals,
-    "throughput_identity": throughput_identity,
-    "parts_add_up": parts_add_up,
-    "littles_law": littles_law,
-    "percentiles_ordered": percentiles_ordered,
-    "coarse_percentiles": coarse_percentiles,
-    "percentile_label": percentile_label,
-    "measurement_interval": measurement_interval,
-    "coordinated_omission": coordinated_omission,
-    "series_add_up": series_add_up,
-    "possible_values": possible_values,
-    "run_length": run_length,
-    "iterations": iterations,
-    "interval_resolution": interval_resolution,
+    one.__name__: one
+    for one in (
+        *(run_status, client_totals, throughput_identity, parts_add_up, littles_law, percentiles_ordered),
+        *(coarse_percentiles, percentile_label, measurement_interval, coordinated_omission, series_add_up),
+        *(possible_values, run_length, iterations, interval_resolution),
+    )
 }

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.operations import INTENDED, is_counted_once, is_operation
-from citus_analysis.published.checks._run_tables import RunTables, Weighted, about
+from citus_analysis.published.checks._run_tables import Cells, RunTables, Weighted, about, part_of_run
 from citus_analysis.texts.number_text import readable
 
 _LABEL: Final = "95thPercentileLatency"
@@ -30,13 +30,15 @@ def percentile_label(tables: RunTables) -> Iterator[Weighted]:
     # The coarse histogram of those releases prints the real 95th percentile, in whole milliseconds.
     old = (pl.col("unit") == "ms") & (pl.col("measurement_type").fill_null("hdrhistogram") == "hdrhistogram")
     for cells in of_ycsb.with_columns(old=old).iter_rows(named=True):
-        row = {**cells, "run_id": f"{cells['run_id']} {cells['section']}"}
-        stated = f"{_LABEL}({cells['unit']}) {readable(cells['value'])}"
-        if cells["old"]:
-            text = "YCSB 0.2 and 0.3 print the 90th percentile under this name (YCSB issue 440); read it as p90"
-            yield about("amber", "percentile_label", row, "the 95th percentile", stated, text, 1.0)
-        else:
-            yield about("green", "percentile_label", row, "the 95th percentile", stated, "the name is right")
+        text = "YCSB 0.2 and 0.3 print the 90th percentile under this name (YCSB issue 440); read it as p90"
+        yield about(
+            part_of_run(cells, cells["section"]),
+            "the 95th percentile",
+            f"{_LABEL}({cells['unit']}) {readable(cells['value'])}",
+            "the name is right",
+            amber=text if cells["old"] else "",
+            weight=float(cells["old"] or 0.0),
+        )
 
 
 def measurement_interval(tables: RunTables) -> Iterator[Weighted]:
@@ -45,22 +47,21 @@ def measurement_interval(tables: RunTables) -> Iterator[Weighted]:
     for run_id, interval in _intervals(tables.clients).iter_rows():
         own = {cells["operation"]: cells for cells in main.filter(run_id=run_id).iter_rows(named=True)}
         for name, cells in own.items():
-            row = {**cells, "run_id": f"{run_id} {name}"}
+            row = part_of_run(cells, name)
             if interval == "intended" and is_counted_once(name):
                 text = "latencies begin at the scheduled start (measurement.interval=intended); do not compare them "
                 text += "with those of runs that measure from the sending"
-                yield about("amber", "measurement_interval", row, f"{INTENDED}{name}", name, text, 1.0)
+                yield about(row, f"{INTENDED}{name}", name, amber=text, weight=1.0)
             elif interval == "both" and INTENDED + name in own:
                 yield _counted_again(row, cells["operations"], own[INTENDED + name]["operations"])
 
 
-def _counted_again(row: dict[str, object], counted: int | None, again: int | None) -> Weighted:
+def _counted_again(row: Cells, counted: int | None, again: int | None) -> Weighted:
     stated, expected = (f"{readable(count or 0)} operations" for count in (again, counted))
-    if counted == again:
-        text = "intended latencies repeat the operations, which are counted once"
-        return about("green", "measurement_interval", row, expected, stated, text)
-    text = "intended latencies are of other operations than the actual ones: the two cannot be compared"
-    return about("amber", "measurement_interval", row, expected, stated, text, 1.0)
+    green = "intended latencies repeat the operations, which are counted once"
+    other = "intended latencies are of other operations than the actual ones: the two cannot be compared"
+    differ = counted != again
+    return about(row, expected, stated, green, amber=other if differ else "", weight=float(differ))
 
 
 def intended_under_plain_names(clients: pl.DataFrame) -> list[str]:

@@ -10,10 +10,11 @@ that were tried (the idea of minimum description length, Rissanen 1978). A hypot
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
+from statistics import mean, median, variance
 from typing import Final, Literal
 
 from citus_analysis.published._printed import Printed
@@ -21,7 +22,7 @@ from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
 
 Kind = Literal["all", "subset", "one_differs"]
 CLAIM_BITS: Final = 10.0
-#: Names of formulas of the deviation, and of the half width of the interval.
+#: Names of formulas of the deviation, of the half width of the interval, and of what is no mean.
 FORMULAS: Final = {
     "sample": "the sample's standard deviation (n - 1)",
     "population": "the population's standard deviation (n)",
@@ -29,12 +30,12 @@ FORMULAS: Final = {
     "normal": "the normal quantile",
     "1.96": "1.96",
     "t": "Student's quantile",
+    "median": "their median",
 }
-_MEDIAN: Final = "median"
 #: Most runs of which all subsets are tried; of more, those without at most `_LEFT_OUT`.
 _ALL_SUBSETS: Final = 12
 _LEFT_OUT: Final = 3
-_USUAL: Final = ("sample", "normal")
+_USUAL: Final = ("", "sample", "normal", "1.96")
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,7 @@ class Hypothesis:
     Attributes:
         kind: all runs; a subset of them; or all, if one value was another.
         used: places of the runs.
-        matched: names of the numbers that it reproduces.
-        formulas: formulas that it needs: of the deviation and of the interval.
+        matched: names of the numbers that it reproduces, each with the formula that it needs; empty for the mean's own.
         bits: evidence for it, less what the search costs.
         tried: hypotheses of its kind.
         changed: place of the value that differs.
@@ -88,13 +88,21 @@ class Hypothesis:
 
     kind: Kind
     used: tuple[int, ...]
-    matched: tuple[str, ...]
-    formulas: tuple[str, ...]
+    matched: Mapping[str, str]
     bits: float
     tried: int
     changed: int | None = None
     needed: Fraction | None = None
-    unusual: tuple[str, ...] = field(default=())
+
+    @property
+    def formulas(self) -> list[str]:
+        """The formulas that it needs."""
+        return [name for name in self.matched.values() if name]
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether a formula is not the usual one."""
+        return not {*self.matched.values()} <= {*_USUAL}
 
 
 def hypotheses(runs: Sequence[Fraction], stated: Statement) -> list[Hypothesis]:
@@ -112,13 +120,12 @@ def hypotheses(runs: Sequence[Fraction], stated: Statement) -> list[Hypothesis]:
 
 def _scale(runs: Sequence[Fraction]) -> float:
     """The spread of the runs: what a mean or a deviation may be."""
-    spread = math.sqrt(float(_variance(runs))) if len(runs) > 1 else 0.0
-    return spread or abs(float(runs[0])) * 1e-3 or 1.0
+    return math.sqrt(float(variance_of(runs))) or abs(float(runs[0])) * 1e-3 or 1.0
 
 
-def _variance(runs: Sequence[Fraction]) -> Fraction:
-    mean = sum(runs, Fraction(0)) / len(runs)
-    return sum(((value - mean) ** 2 for value in runs), Fraction(0)) / (len(runs) - 1)
+def variance_of(runs: Sequence[Fraction]) -> Fraction:
+    """The sample's variance, exactly; 0 of one run."""
+    return variance(runs) if len(runs) > 1 else Fraction(0)
 
 
 def _subsets(runs: Sequence[Fraction], stated: Statement, scale: float) -> Iterator[Hypothesis]:
@@ -142,13 +149,13 @@ def _one_differs(runs: Sequence[Fraction], stated: Statement, scale: float) -> I
     if stated.n not in (None, n) or n < 3:
         return
     for i in range(n):
-        rest = sum((value for j, value in enumerate(runs) if j != i), Fraction(0))
+        others = [*runs[:i], *runs[i + 1 :]]
+        rest = sum(others, Fraction(0))
         ends = [bound * n - rest for bound in (stated.mean.low, stated.mean.high)]
-        others = [value for j, value in enumerate(runs) if j != i]
         # The digits of a deviation may be finer than the range that the mean allows: they choose the value in it.
         fitting = [x for x in _giving_deviation(others, stated) if ends[0] <= x < ends[1]]
         values = [*fitting, stated.mean.value * n - rest]
-        tried = [_weighed("one_differs", tuple(range(n)), _with(runs, i, x), stated, scale, n) for x in values]
+        tried = [_weighed("one_differs", tuple(range(n)), [x, *others], stated, scale, n) for x in values]
         best, needed = max(zip(tried, values, strict=True), key=lambda one: (len(one[0].matched), one[0].bits))
         if len(best.matched) < 2:
             continue
@@ -178,10 +185,6 @@ def _giving_deviation(others: Sequence[Fraction], stated: Statement) -> Iterator
                 yield Fraction((float(total) / n + sign * math.sqrt(root)) / (1 - 1 / n))
 
 
-def _with(runs: Sequence[Fraction], place: int, value: Fraction) -> list[Fraction]:
-    return [value if j == place else one for j, one in enumerate(runs)]
-
-
 def _bits(scale: float, width: float) -> float:
     return max(0.0, math.log2(4 * scale / width)) if width > 0 else 0.0
 
@@ -189,51 +192,28 @@ def _bits(scale: float, width: float) -> float:
 def _weighed(
     kind: Kind, used: tuple[int, ...], runs: Sequence[Fraction], stated: Statement, scale: float, tried: int
 ) -> Hypothesis:
-    n = len(runs)
-    mean, variance = sum(runs, Fraction(0)) / n, _variance(runs) if n > 1 else Fraction(0)
-    matched: list[str] = []
-    formulas: list[str] = []
+    n, spread = len(runs), variance_of(runs)
+    matched: dict[str, str] = {}
     bits = -math.log2(tried)
-    if stated.mean.allows(mean):
-        matched.append("mean")
-        bits += _bits(scale, stated.mean.width)
-    elif kind == "all" and stated.mean.allows(_median(runs)):
-        matched.append("mean")
-        formulas.append(_MEDIAN)
-        bits += _bits(scale, stated.mean.width) - 1
+    is_median = kind == "all" and not stated.mean.allows(mean(runs))
+    if stated.mean.allows(median(runs) if is_median else mean(runs)):
+        matched["mean"] = "median" if is_median else ""
+        bits += _bits(scale, stated.mean.width) - (1 if is_median else 0)
     if stated.sigma is not None:
-        squares = {"sample": variance, "population": variance * (n - 1) / n, "standard error": variance / n}
-        name = next((name for name, square in squares.items() if stated.sigma.allows_root(square)), None)
-        if name is not None:
-            matched.append("sigma")
-            formulas.append(name)
+        squares = {"sample": spread, "population": spread * (n - 1) / n, "standard error": spread / n}
+        if name := next((name for name, square in squares.items() if stated.sigma.allows_root(square)), ""):
+            matched["sigma"] = name
             bits += _bits(scale, stated.sigma.width) - (0 if name == "sample" else 1)
     if stated.half is not None and n > 1:
-        name = _interval_formula(variance, n, stated)
-        if name is not None:
-            matched.append("interval")
-            formulas.append(name)
+        low, high = stated.half
+        error = math.sqrt(float(spread) / n)
+        slack = 1e-9 * error
+        factors = _quantiles(stated.level, n).items()
+        if name := next((name for name, q in factors if low - slack <= q * error <= high + slack), ""):
             # A deviation that is printed right gives the interval as well.
-            bits += (2.0 if "sigma" in matched else _bits(scale, stated.half[1] - stated.half[0])) - math.log2(3)
-    unusual = tuple(name for name in formulas if name not in (*_USUAL, "1.96"))
-    return Hypothesis(kind, used, tuple(matched), tuple(formulas), bits, tried, unusual=unusual)
-
-
-def _median(runs: Sequence[Fraction]) -> Fraction:
-    ordered = sorted(runs)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
-def _interval_formula(variance: Fraction, n: int, stated: Statement) -> str | None:
-    """The formula with which the deviation gives half the width that is printed."""
-    half = stated.half or (0.0, 0.0)
-    error = math.sqrt(float(variance) / n)
-    slack = 1e-9 * error
-    fitting = (
-        name for name, q in _quantiles(stated.level, n).items() if half[0] - slack <= q * error <= half[1] + slack
-    )
-    return next(fitting, None)
+            bits += (2.0 if "sigma" in matched else _bits(scale, high - low)) - math.log2(3)
+            matched["interval"] = name
+    return Hypothesis(kind, used, matched, bits, tried)
 
 
 def _quantiles(level: float, n: int) -> dict[str, float]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from statistics import mean
 from typing import Final
 
 from citus_analysis.published._printed import Printed, unit_of
@@ -14,7 +15,14 @@ from citus_analysis.published.checks._registry import Finding, Severity, finding
 from citus_analysis.published.checks.interval_checks import stated_interval
 from citus_analysis.published.counts.counted_means import CountMean, means_of_counts
 from citus_analysis.published.counts.whole_numbers import judge_counts
-from citus_analysis.published.reconciling.hypotheses import CLAIM_BITS, FORMULAS, Hypothesis, Statement, hypotheses
+from citus_analysis.published.reconciling.hypotheses import (
+    CLAIM_BITS,
+    FORMULAS,
+    Hypothesis,
+    Statement,
+    hypotheses,
+    variance_of,
+)
 from citus_analysis.published.reconciling.single_runs import MEANS, Run, RunTable
 from citus_analysis.stats.estimate._student import normal_quantile
 from citus_analysis.texts.counted_words import counted, listed, noun_for
@@ -69,7 +77,7 @@ def _of_row(row: Row, stem: str, metric: str, chosen: Sequence[Run], runs: RunTa
     if differ := runs.unsaid(row):
         text = f"the runs of this row differ in {listed(differ)}, which the row does not state"
         stated = f"{counted(len(chosen), 'run')} of {runs.source}"
-        yield finding("amber", "runs_missing", row, "runs of one setting", stated, text)
+        yield finding(row, "runs of one setting", stated, amber=text, name="runs_missing")
         return
     yield _judged(row, stem, chosen)
     if metric in runs.whole and stem == metric and row.n:
@@ -77,7 +85,7 @@ def _of_row(row: Row, stem: str, metric: str, chosen: Sequence[Run], runs: RunTa
         counts = CountMean(metric, row[stem], sigma if sigma and row.mean_for(sigma) is row[stem] else None)
         judged = judge_counts(row.n, counts, runs.whole[metric])
         if judged.severity != "green":
-            yield finding("amber", "whole_numbers", row, *judged[1:])
+            yield Finding("amber", "whole_numbers", *row.place, *judged[1:])
 
 
 def _unused(runs: RunTable) -> Iterator[Finding]:
@@ -110,40 +118,26 @@ def _judged(row: Row, stem: str, runs: Sequence[Run]) -> Finding:
     runs = [replace(run, value=run.value / unit) for run in runs]
     values = [run.value for run in runs]
     stated = _statement(row, stem)
-    all_of_them = hypotheses(values, stated)
-    whole = next(one for one in all_of_them if one.kind == "all")
-    best = all_of_them[0]
-    if set(whole.matched) == set(stated.stated) or best.bits < whole.bits + CLAIM_BITS:
-        best = whole
-    severity, text = _words(best, whole, stated, runs, all_of_them)
-    expected = _expected(values)
-    printed = ", ".join(
-        f"{name} {value}"
-        for name, value in (
-            ("mean", stated.mean.text),
-            ("sigma", stated.sigma.text if stated.sigma else None),
-            ("interval", f"{stated.low.text} to {stated.high.text}" if stated.low and stated.high else None),
-            ("n =", stated.n),
-        )
-        if value is not None
-    )
-    return finding(severity, "runs_reconciled", row, expected, printed, text)
+    tried = hypotheses(values, stated)
+    whole = next(one for one in tried if one.kind == "all")
+    best = whole if tried[0].bits < whole.bits + CLAIM_BITS else tried[0]
+    severity, text = _words(best, whole, stated, runs, tried)
+    interval = f"{stated.low.text} to {stated.high.text}" if stated.low and stated.high else None
+    parts = {"mean": stated.mean.text, "sigma": stated.sigma and stated.sigma.text, "interval": interval}
+    printed = ", ".join(f"{name} {value}" for name, value in {**parts, "n =": stated.n}.items() if value is not None)
+    return Finding(severity, "runs_reconciled", *row.place, _expected(values), printed, text)
 
 
 def _expected(values: Sequence[Fraction]) -> str:
     """Mean, deviation and interval that all runs give."""
-    mean, deviation = _moments(values)
+    centre, deviation = _moments(values)
     half = normal_quantile(0.975) * deviation / math.sqrt(len(values))
-    return (
-        f"mean {_plain(mean)}, sigma {_plain(deviation)}, interval {_plain(mean - half)} to {_plain(mean + half)} "
-        f"from {counted(len(values), 'run')}"
-    )
+    ends = f"{_plain(centre - half)} to {_plain(centre + half)}"
+    return f"mean {_plain(centre)}, sigma {_plain(deviation)}, interval {ends} from {counted(len(values), 'run')}"
 
 
 def _moments(values: Sequence[Fraction]) -> tuple[float, float]:
-    mean = sum(values, Fraction(0)) / len(values)
-    variance = sum(((value - mean) ** 2 for value in values), Fraction(0)) / max(len(values) - 1, 1)
-    return float(mean), math.sqrt(float(variance))
+    return float(mean(values)), math.sqrt(float(variance_of(values)))
 
 
 def _plain(value: float) -> str:
@@ -154,35 +148,27 @@ def _words(
     best: Hypothesis, whole: Hypothesis, stated: Statement, runs: Sequence[Run], tried: Sequence[Hypothesis]
 ) -> tuple[Severity, str]:
     missing = [name for name in stated.stated if name not in best.matched]
+    wrong_n = stated.n is not None and stated.n != len(best.used)
+    if not best.matched:
+        return "red", f"no number of the row follows from its runs{_nearest(tried, stated, runs)}"
+    text = f"{listed([*best.matched])} {'follows' if len(best.matched) == 1 else 'follow'} from "
     if best.kind == "subset":
         left = [runs[i] for i in range(len(runs)) if i not in best.used]
         names = listed([f"{run.name} ({_plain(float(run.value))})" for run in left])
-        text = (
-            f"{_numbers(best.matched)} {_follow(best.matched)} from {len(best.used)} of the {len(runs)} runs, without "
-            f"{noun_for(len(left), 'run')} {names}{_by(best)}; {_certainty(best, whole)}"
-        )
-    elif best.kind == "one_differs" and best.changed is not None and best.needed is not None:
+        text += f"{len(best.used)} of the {len(runs)} runs, without {noun_for(len(left), 'run')} {names}"
+    elif best.changed is not None and best.needed is not None:
         run = runs[best.changed]
-        text = (
-            f"{_numbers(best.matched)} {_follow(best.matched)} from all runs if run {run.name} was "
-            f"{_plain(float(best.needed))} and not {_plain(float(run.value))}{_by(best)}; {_certainty(best, whole)}"
-        )
-    elif not best.matched:
-        return "red", f"no number of the row follows from its runs{_nearest(tried, stated, runs)}"
+        text += f"all runs if run {run.name} was {_plain(float(best.needed))} and not {_plain(float(run.value))}"
     else:
-        used = f"all {len(runs)} runs"
-        text = f"{_numbers(best.matched)} {_follow(best.matched)} from {used}{_by(best)}"
-    if stated.n is not None and stated.n != len(best.used):
-        text += f"; the row states n = {stated.n}"
+        text += f"all {len(runs)} runs"
+    text += f" (by {listed([FORMULAS[name] for name in best.formulas])})" if best.formulas else ""
+    text += "" if best.kind == "all" else f"; {_certainty(best, whole)}"
+    text += f"; the row states n = {stated.n}" if wrong_n else ""
     if missing:
-        text += (
-            f"; {_numbers(missing)} {'does' if len(missing) == 1 else 'do'} not follow{_instead(missing, best, runs)}"
-        )
-    severity: Severity = "red" if missing or best.kind == "one_differs" else "amber"
-    if best.kind == "all" and not missing:
-        wrong_n = stated.n is not None and stated.n != len(best.used)
-        severity = "amber" if best.unusual or wrong_n else "green"
-    return severity, text
+        text += f"; {listed(missing)} {'does' if len(missing) == 1 else 'do'} not follow{_instead(missing, best, runs)}"
+    if missing or best.kind == "one_differs":
+        return "red", text
+    return "amber" if best.kind == "subset" or best.is_unusual or wrong_n else "green", text
 
 
 def _instead(missing: Sequence[str], best: Hypothesis, runs: Sequence[Run]) -> str:
@@ -193,19 +179,6 @@ def _instead(missing: Sequence[str], best: Hypothesis, runs: Sequence[Run]) -> s
     return f": these runs have a sigma of {_plain(deviation)}"
 
 
-def _numbers(names: Sequence[str]) -> str:
-    return listed(list(names))
-
-
-def _follow(names: Sequence[str]) -> str:
-    return "follows" if len(names) == 1 else "follow"
-
-
-def _by(one: Hypothesis) -> str:
-    words = [FORMULAS.get(name, "their median") for name in one.formulas]
-    return f" (by {listed(words)})" if words else ""
-
-
 def _certainty(best: Hypothesis, whole: Hypothesis) -> str:
     once_in = 2.0 ** (best.bits - whole.bits)
     what = "subset" if best.kind == "subset" else "run"
@@ -214,8 +187,8 @@ def _certainty(best: Hypothesis, whole: Hypothesis) -> str:
 
 
 def _nearest(tried: Sequence[Hypothesis], stated: Statement, runs: Sequence[Run]) -> str:
-    mean, _ = _moments([run.value for run in runs])
-    away = abs(mean / float(stated.mean.value) - 1) if stated.mean.value else math.inf
+    of_all = float(mean([run.value for run in runs]))
+    away = abs(of_all / float(stated.mean.value) - 1) if stated.mean.value else math.inf
     near = [one for one in tried if one.kind != "all"]
     agree = f"; {counted(len(near), 'hypothesis')} that would fit may do so by chance" if near else ""
     return f": their mean is {away:.2%} away{agree}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
@@ -43,7 +43,7 @@ class Run:
     parts: Mapping[str, Decimal]
 
 
-Line: TypeAlias = tuple[Mapping[str, float], Mapping[str, Run]]
+Line: TypeAlias = tuple[dict[str, float], Mapping[str, Run]]
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,6 @@ class RunTable:
     lines: tuple[Line, ...]
     whole: Mapping[str, Fraction]
     empty: Mapping[str, tuple[int, ...]]
-    #: Settings -> their values -> lines, filled when asked for.
-    _found: dict[tuple[str, ...], dict[tuple[float, ...], list[Line]]] = field(default_factory=dict)
 
     def of(self, row: Row, stem: str) -> list[Run]:
         """The runs of a row of a published table: those whose settings the row states, and no other."""
@@ -81,12 +79,8 @@ class RunTable:
 
     def _lines_of(self, row: Row) -> Sequence[Line]:
         """The lines with the settings that a row states."""
-        shared = tuple(key for key in self.keys if row.states(key))
-        if shared not in self._found:
-            grouped = self._found.setdefault(shared, defaultdict(list))
-            for line in self.lines:
-                grouped[tuple(line[0][key] for key in shared)].append(line)
-        return self._found[shared].get(tuple(row[key].value for key in shared), ())
+        stated = {key: row[key].value for key in self.keys if row.states(key)}
+        return [line for line in self.lines if stated.items() <= line[0].items()]
 
     def copies(self, most: int = 5) -> Iterator[tuple[Decimal, list[str]]]:
         """Values with many digits that occur more than once, and where."""
@@ -131,7 +125,7 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
     seen: dict[tuple[float, ...], int] = defaultdict(int)
     for cells in table.iter_rows(named=True):
         settings = {
-            stem: float(number) for stem, column in keys.items() if (number := _number(cells[column])) is not None
+            stem: float(number) for stem, column in keys.items() if (number := decimal_of(cells[column])) is not None
         }
         if len(settings) < len(keys):
             continue
@@ -148,7 +142,7 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
 def _whole(table: pl.DataFrame, measured: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Fraction]]:
     """The stems of which every value is a whole number, and their unit."""
     for stem, columns in measured.items():
-        values = [number for column in columns for text in table[column] if (number := _number(text)) is not None]
+        values = [number for column in columns for text in table[column] if (number := decimal_of(text)) is not None]
         units = {unit_of(metric_of(column)) for column in columns}
         if len(units) == 1 and all(value == int(value) for value in values):
             yield stem, units.pop()
@@ -170,17 +164,13 @@ def _has_rows(stem: str) -> bool:
     return stem in MEANS or counted_quantity(stem) is not None
 
 
-def _number(text: str | None) -> Decimal | None:
-    return decimal_of(text) if text else None
-
-
 def _columns(table: pl.DataFrame) -> tuple[dict[str, str], dict[str, list[str]], str | None]:
     keys: dict[str, str] = {}
     measured: dict[str, list[str]] = defaultdict(list)
     numbering = next((name for name in table.columns if name.lower() in _NUMBERING), None)
     for name in [one for one in table.columns if one != numbering]:
         texts = table[name].drop_nulls()
-        if texts.is_empty() or any(_number(text) is None for text in texts):
+        if texts.is_empty() or any(decimal_of(text) is None for text in texts):
             continue
         metric = metric_of(name)
         whole = metric_of(_PART.sub("", name).strip("_ ") or name)
@@ -197,7 +187,7 @@ def _measured(
     cells: Mapping[str, str | None], measured: Mapping[str, Sequence[str]], name: str
 ) -> Iterator[tuple[str, Run]]:
     for stem, columns in measured.items():
-        parts = {column: number for column in columns if (number := _number(cells[column])) is not None}
+        parts = {column: number for column in columns if (number := decimal_of(cells[column])) is not None}
         if len(parts) == len(columns):
             values = (Fraction(number) * unit_of(metric_of(column)) for column, number in parts.items())
             yield stem, Run(name, sum(values, Fraction(0)), parts)
