@@ -28,11 +28,11 @@ from citus_analysis.accounts.terms.throughput import (
     closed_loops,
     throughput_terms,
 )
+from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import TableSource
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InsufficientDataError
 
-Array = npt.NDArray[np.float64]
 #: A node or segment is named for a cause if it has at least this share of it.
 _MOSTLY: Final = 0.5
 _PLACE: Final = ("statement_kind", "segment", "node")
@@ -163,7 +163,7 @@ class _Account:
         schema = {"effect": pl.String, "kind": pl.Int64, **dict.fromkeys(_PLACE, pl.String)}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
-    def _all_values(self, base: Array, other: Array) -> Array:
+    def _all_values(self, base: Floats, other: Floats) -> Floats:
         """Mix and place per kind, times per cell and segment, and the rests."""
         means = [
             (weights @ side.counts, np.tensordot(weights, side.times, 1))
@@ -177,7 +177,7 @@ class _Account:
         rests = np.subtract(of_rests[1], of_rests[0])
         return np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), rests])
 
-    def _values(self, base: Array, other: Array) -> Array:
+    def _values(self, base: Floats, other: Floats) -> Floats:
         """All values, those of one label summed."""
         values = self._all_values(base, other)
         return np.bincount(self._places, weights=values, minlength=self._labels.height).astype(np.float64)
@@ -193,7 +193,7 @@ class _Account:
         kinds = own["kind"].to_numpy().astype(np.int64)
         sums = np.bincount(kinds, weights=own["estimate_us"].to_numpy()).astype(np.float64)
 
-        def values(base: Array, other: Array) -> Array:
+        def values(base: Floats, other: Floats) -> Floats:
             found = self._all_values(base, other)[: kinds.size]
             return np.bincount(kinds, weights=found, minlength=sums.size).astype(np.float64)
 
@@ -208,20 +208,20 @@ class _Account:
         """The terms without each run."""
         return self._spread_of(self._values)
 
-    def throughput(self, loops: tuple[ClosedLoop, ClosedLoop]) -> tuple[Array, Spread]:
+    def throughput(self, loops: tuple[ClosedLoop, ClosedLoop]) -> tuple[Floats, Spread]:
         """The terms of throughput, in the order of `terms` and then of OWN_TERMS, and these without each run."""
 
-        def values(base: Array, other: Array) -> Array:
+        def values(base: Floats, other: Floats) -> Floats:
             return throughput_terms(loops, base, other, self._values(base, other))
 
         return values(*self._even()), self._spread_of(values)
 
-    def _even(self) -> tuple[Array, Array]:
+    def _even(self) -> tuple[Floats, Floats]:
         """Equal weights of the runs."""
         base, other = self._sides.both
         return np.full(base.runs, 1 / base.runs), np.full(other.runs, 1 / other.runs)
 
-    def _spread_of(self, values: Callable[[Array, Array], Array]) -> Spread:
+    def _spread_of(self, values: Callable[[Floats, Floats], Floats]) -> Spread:
         base, other = self._sides.both
         return spread_of(values, (base.runs, other.runs), paired=self._sides.paired)
 
@@ -243,7 +243,7 @@ class _Groups:
         """Mix, places and what is outside, and the times by node or by segment: whichever says more; largest first."""
         return tuple(sorted(self._causes, key=lambda one: -abs(one.estimate_us)))
 
-    def throughput_parts(self, values: Array, spread: Spread) -> tuple[ThroughputPart, ...]:
+    def throughput_parts(self, values: Floats, spread: Spread) -> tuple[ThroughputPart, ...]:
         """The causes as parts of throughput, and its own terms; the largest first.
 
         Args:

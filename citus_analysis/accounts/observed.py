@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.accounts.sides import Window, chosen_runs, one_load, side_label, window_of
-from citus_analysis.accounts.statement_times import CELL, OF_CHILD, SEGMENTS, statement_times
+from citus_analysis.accounts.statement_times import CELL, OF_CHILD, RUN, SEGMENTS, statement_times
+from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.operations import adds_up
@@ -27,8 +27,6 @@ from citus_analysis.stats.series.drift import are_interleaved
 from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.units import US_PER_MS, US_PER_S
 
-Array = npt.NDArray[np.float64]
-_RUN: Final = ("resource", "run_id")
 #: Column of `Side.table`: statements of each stretch of logs without runs.
 STATEMENTS_PER_S: Final = "statements_per_s"
 #: Statements per operation this close to a whole number are that number: some statements have no record.
@@ -60,11 +58,11 @@ class Side:
 
     name: str
     table: pl.DataFrame
-    counts: Array
-    times: Array
-    response_us: Array
-    traced_us: Array
-    untraced_us: Array
+    counts: Floats
+    times: Floats
+    response_us: Floats
+    traced_us: Floats
+    untraced_us: Floats
     statements: int
 
     @property
@@ -73,7 +71,7 @@ class Side:
         return self.table.height
 
     @property
-    def outside_us(self) -> Array:
+    def outside_us(self) -> Floats:
         """Response time of the traced client's operations that no traced statement covers, of each run."""
         return self.response_us - self.untraced_us - self.traced_us
 
@@ -124,7 +122,7 @@ class Observed:
         """The comparison of the sides' response times."""
         return self._compared(self.base.response_us, self.other.response_us, "response_time_us", margin, level)
 
-    def _compared(self, base: Array, other: Array, metric: str, margin: float, level: float) -> Comparison:
+    def _compared(self, base: Floats, other: Floats, metric: str, margin: float, level: float) -> Comparison:
         return compare(
             other,
             base,
@@ -145,7 +143,7 @@ class Observed:
         kept = chosen.sort(segment or "total_us", descending=True).head(_EXAMPLES)
         files = as_polars(self.sources[1].table("sources")).select("source_id", file="path")
         lines = kept.join(files, on="source_id", how="left", maintain_order="left")
-        columns = ("trace_id", *_RUN, "statement_kind", "executed", "node", "child_node", "total_us", *SEGMENTS)
+        columns = ("trace_id", *RUN, "statement_kind", "executed", "node", "child_node", "total_us", *SEGMENTS)
         return lines.select(*columns, "file", "byte_offset")
 
 
@@ -247,7 +245,7 @@ def _runs(source: TableSource, name: str, only: Mapping[str, object], allow: str
 
 def _traced(table: pl.DataFrame, timed: pl.DataFrame, label: str) -> pl.DataFrame:
     """The runs of which statements were traced."""
-    kept = table.join(timed.select(_RUN).unique(), on=_RUN, how="semi", maintain_order="left")
+    kept = table.join(timed.select(RUN).unique(), on=RUN, how="semi", maintain_order="left")
     if kept.height < 2:
         raise InsufficientDataError(
             f"{counted(kept.height, 'run')} of {label} with traced statements: an account needs two or more on each "
@@ -268,7 +266,7 @@ def _left_out(
     ]
 
 
-def _response(table: pl.DataFrame, source: TableSource, role: str) -> Array | None:
+def _response(table: pl.DataFrame, source: TableSource, role: str) -> Floats | None:
     """Mean response time (µs) that the clients of a role report of each run; None if those of a run report none.
 
     Operations of pgbench that wait for their turn in its schedule are not yet in the system: this time is left out.
@@ -278,8 +276,8 @@ def _response(table: pl.DataFrame, source: TableSource, role: str) -> Array | No
         (pl.col("role").cast(pl.String) == role) & adds_up("operation") & pl.col("mean_us").is_finite()
     )
     mean = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
-    found = table.join(own.group_by(_RUN).agg(response_us=mean), on=_RUN, how="left", maintain_order="left")
-    found = found.join(_schedule_lags(source, role), on=_RUN, how="left", maintain_order="left")
+    found = table.join(own.group_by(RUN).agg(response_us=mean), on=RUN, how="left", maintain_order="left")
+    found = found.join(_schedule_lags(source, role), on=RUN, how="left", maintain_order="left")
     sent = found.select(pl.col("response_us") - pl.col("lag_us").fill_null(0.0)).to_series()
     return None if sent.null_count() else sent.to_numpy()
 
@@ -289,16 +287,16 @@ def _schedule_lags(source: TableSource, role: str) -> pl.DataFrame:
     clients = as_polars(source.table("clients")).filter(pl.col("role").cast(pl.String) == role)
     lags = as_polars(source.table("client_metrics")).filter(pl.col("metric").cast(pl.String) == _LAG)
     own = lags.join(clients.select("source_id").unique(), on="source_id", how="semi")
-    return own.group_by(_RUN).agg(lag_us=pl.col("value").mean() * US_PER_MS)
+    return own.group_by(RUN).agg(lag_us=pl.col("value").mean() * US_PER_MS)
 
 
-def _per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Array:
+def _per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataFrame) -> Floats:
     """Statements per operation of each run; 1 where the operations of the traced client are not known."""
     roles = latencies.with_columns(pl.col("role").cast(pl.String))
     traced_role = "monitor" if (roles["role"] == "monitor").any() else "main"
-    operations = roles.filter(role=traced_role).group_by(_RUN).agg(pl.col("operations").sum())
-    found = table.join(timed.group_by(_RUN).len("statements"), on=_RUN, how="left", maintain_order="left")
-    found = found.join(operations, on=_RUN, how="left", maintain_order="left")
+    operations = roles.filter(role=traced_role).group_by(RUN).agg(pl.col("operations").sum())
+    found = table.join(timed.group_by(RUN).len("statements"), on=RUN, how="left", maintain_order="left")
+    found = found.join(operations, on=RUN, how="left", maintain_order="left")
     ratio = pl.col("statements") / pl.col("operations")
     whole = pl.max_horizontal(ratio.round(), pl.lit(1.0))
     near = (ratio - whole).abs() <= _WHOLE * whole
@@ -318,22 +316,22 @@ def _cells(statements: pl.DataFrame) -> pl.DataFrame:
 
 
 def _side(
-    name: str, table: pl.DataFrame, timed: pl.DataFrame, cells: pl.DataFrame, ratio: Array, response_us: Array | None
+    name: str, table: pl.DataFrame, timed: pl.DataFrame, cells: pl.DataFrame, ratio: Floats, response_us: Floats | None
 ) -> Side:
     """One side; without response times of a client, those of the traced statements stand in for them."""
-    counts, times = _sums(timed, table.select(_RUN), cells, ratio)
+    counts, times = _sums(timed, table.select(RUN), cells, ratio)
     traced = times.sum(axis=(1, 2))
     response = traced if response_us is None else response_us
     return Side(name, table, counts, times, response, traced, np.zeros_like(traced), timed.height)
 
 
-def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_operation: Array) -> tuple[Array, Array]:
+def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_operation: Floats) -> tuple[Floats, Floats]:
     """Statements, and their times by segment, of an operation of each run and cell."""
-    keys = timed.select(*_RUN, *CELL, *SEGMENTS).with_columns(
+    keys = timed.select(*RUN, *CELL, *SEGMENTS).with_columns(
         pl.col("statement_kind", "node", "child_node").cast(pl.String)
     )
-    grouped = keys.group_by(*_RUN, *CELL).agg(pl.len().alias("n"), pl.col(SEGMENTS).sum())
-    placed = grouped.join(runs.with_row_index("run"), on=_RUN).join(
+    grouped = keys.group_by(*RUN, *CELL).agg(pl.len().alias("n"), pl.col(SEGMENTS).sum())
+    placed = grouped.join(runs.with_row_index("run"), on=RUN).join(
         cells.with_row_index("cell").drop("kind"), on=CELL, nulls_equal=True
     )
     run, cell = placed["run"].to_numpy(), placed["cell"].to_numpy()
@@ -345,7 +343,7 @@ def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_oper
     return counts * scale[:, None], times * scale[:, None, None]
 
 
-def _paired(tables: list[pl.DataFrame]) -> tuple[bool, list[npt.NDArray[np.int64]]]:
+def _paired(tables: list[pl.DataFrame]) -> tuple[bool, list[Integers]]:
     """Whether the runs of both sides are blocks, and the order that puts those of one block at the same place."""
     ones = [table.with_columns(_one=pl.lit(1.0)) for table in tables]
     paired = layout_of(ones[1], ones[0], "_one").paired
@@ -433,7 +431,7 @@ def _stretches(timed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     stretch = ((pl.col("start_time") - pl.lit(first)) / covered * STRETCHES).floor().cast(pl.Int32)
     mine = timed.with_columns(run_id=stretch.clip(0, STRETCHES - 1).cast(pl.String))
     seconds = covered.dt.total_microseconds() / US_PER_S / STRETCHES
-    return mine, mine.group_by(_RUN).agg((pl.len() / seconds).alias(STATEMENTS_PER_S)).sort(_RUN)
+    return mine, mine.group_by(RUN).agg((pl.len() / seconds).alias(STATEMENTS_PER_S)).sort(RUN)
 
 
 def _same_nodes(

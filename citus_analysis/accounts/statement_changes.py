@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.accounts.observed import STATEMENTS_PER_S, STRETCHES, Observed, Side
+from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.core.frames import TableSource
 from citus_analysis.serverlogs.log_window import LogSource, LogWindow, WindowedLogs
 from citus_analysis.serverlogs.statement_texts import normalised, opening_records, read_texts
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.verdicts import Comparison, compare
 
-Array = npt.NDArray[np.float64]
 #: Statements that are compared: those with the most time on both sides.
 _MOST: Final = 50
 #: Fewest executions on a side whose mean time, or number, is compared.
@@ -127,16 +127,15 @@ def statement_changes(sides: Observed, parts: pl.DataFrame, level: float, margin
     return tuple(sorted(rows, key=lambda one: -abs(one.part_us)))
 
 
-def _executions(timed: pl.DataFrame, side: int, named: pl.DataFrame) -> npt.NDArray[np.int64]:
+def _executions(timed: pl.DataFrame, side: int, named: pl.DataFrame) -> Integers:
     counts = timed.filter(side=side).group_by(_KIND).len().with_columns(pl.col("statement_kind").cast(pl.String))
     found = named.join(counts, on=_KIND, how="left", nulls_equal=True, maintain_order="left")
     return found["len"].fill_null(0).to_numpy().astype(np.int64)
 
 
-def _by_kind(side: Side, kinds: npt.NDArray[np.int64], number: int) -> tuple[Array, Array]:
+def _by_kind(side: Side, kinds: Integers, number: int) -> tuple[Floats, Floats]:
     """How often each kind of statement comes, and its time in all, by run and kind."""
-    is_of = np.zeros((kinds.size, number))
-    is_of[np.arange(kinds.size), kinds] = 1.0
+    is_of = np.eye(number)[kinds]
     counts, totals = side.counts @ is_of, side.times.sum(axis=2) @ is_of
     per_s = side.table.get_column(STATEMENTS_PER_S, default=None)
     if per_s is None:
@@ -148,28 +147,17 @@ def _by_kind(side: Side, kinds: npt.NDArray[np.int64], number: int) -> tuple[Arr
 
 
 def _tests(
-    measured: list[tuple[Array, Array]], chosen: list[int], labels: tuple[str, str], level: float, margin: float
+    measured: list[tuple[Floats, Floats]], chosen: list[int], labels: tuple[str, str], level: float, margin: float
 ) -> Iterator[Comparison | None]:
     """The comparison of rates and that of mean times, for each kind."""
+    compared = partial(compare, margin=margin, level=level, label_a=labels[0], label_b=labels[1])
     for kind in chosen:
         rates = [counts[:, kind] for counts, _ in measured]
         times = [totals[counts[:, kind] > 0, kind] / counts[counts[:, kind] > 0, kind] for counts, totals in measured]
         for values, better, metric in ((rates, True, "rate"), (times, False, "time_us")):
             base, other = values
-            yield (
-                None
-                if min(base.size, other.size) < 2
-                else compare(
-                    other,
-                    base,
-                    margin,
-                    level=level,
-                    higher_is_better=better,
-                    label_a=labels[0],
-                    label_b=labels[1],
-                    metric=metric,
-                )
-            )
+            few = min(base.size, other.size) < 2
+            yield None if few else compared(other, base, higher_is_better=better, metric=metric)
 
 
 def _texts(sources: tuple[TableSource, TableSource], fingerprints: pl.Series) -> dict[int, str]:

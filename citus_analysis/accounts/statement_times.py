@@ -6,18 +6,9 @@ from typing import Final
 
 import polars as pl
 
-#: Parts of T, in the order in which a statement passes them. Those of the child and between are of the child's node.
-SEGMENTS: Final = (
-    "parse_us",
-    "bind_us",
-    "connect_us",
-    "parent_us",
-    "between_us",
-    "commit_us",
-    "child_us",
-    "unseen_us",
-)
-#: Segment -> where the time passed, in words.
+#: What names a run in all tables.
+RUN: Final = ("resource", "run_id")
+#: Part of T, in the order in which a statement passes them -> where the time passed, in words.
 SEGMENT_WORDS: Final = {
     "parse_us": "parsing on the parent",
     "bind_us": "binding on the parent",
@@ -28,6 +19,8 @@ SEGMENT_WORDS: Final = {
     "child_us": "in the child",
     "unseen_us": "waiting for children that no log shows",
 }
+#: Those of the child and between are of the child's node.
+SEGMENTS: Final = tuple(SEGMENT_WORDS)
 #: Segments that pass on the child's node, or on the way to it.
 OF_CHILD: Final = frozenset({"between_us", "commit_us", "child_us", "unseen_us"})
 #: Statements of one cell are alike but for their times.

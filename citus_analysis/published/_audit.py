@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,7 +13,7 @@ import polars as pl
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.published._load import frame_published, published, read_published
-from citus_analysis.published._rows import ResultTable, result_tables
+from citus_analysis.published._rows import result_tables
 from citus_analysis.published.checks import CHECKS, Finding
 from citus_analysis.published.checks._run_tables import RunTables
 from citus_analysis.published.checks.doubtful_samples import DOUBTFUL_SCHEMA
@@ -102,19 +102,17 @@ def audit(tables: Audited | Sequence[Audited] | None = None, runs: Audited | Non
     """
     given = _listed(tables)
     documents = [Path(one) for one in given if isinstance(one, str | PathLike) and is_of_collection(Path(one))]
-    judged = judge_collections(documents)
+    judged, numbers_of_results = judge_collections(documents)
     tabled = _numbers([one for one in given if not _is_among(one, documents)])
-    numbers = published() if tables is None else pl.concat([tabled, judged.numbers])
+    numbers = published() if tables is None else pl.concat([tabled, numbers_of_results])
     parts = result_tables(numbers)
     reconciled = reconcile(parts, read_runs(runs)) if runs is not None else ()
-    details = _as_frame([*judged.findings, *reconciled, *_checked(parts), *unread(numbers, parts)])
-    single = pl.col("check").is_in((GAPS,))
-    counted = _together(
-        details.filter(pl.col("severity") == "green", ~single), ["severity", "check", "source", "table"], "the first"
-    )
+    checked = [found for check in CHECKS.values() for found in check.run(parts)]
+    details = _as_frame([*judged, *reconciled, *checked, *unread(numbers, parts)])
+    several = (pl.col("severity") == "green") & (pl.col("check") != GAPS)
+    counted = _together(details.filter(several), ["severity", "check", "source", "table"], "the first")
     order = [*COLLECTION_CHECKS, *RECONCILED, *CHECKS, UNREAD]
-    listed = details.filter((pl.col("severity") != "green") | single)
-    return AuditResult(_ordered(listed, counted, order=order), details)
+    return AuditResult(_ordered(details.remove(several), counted, order=order), details)
 
 
 @in_callers_kind
@@ -189,11 +187,6 @@ def _ordered(*parts: pl.DataFrame, order: Iterable[str]) -> pl.DataFrame:
         descending=True,
         maintain_order=True,
     )
-
-
-def _checked(parts: Sequence[ResultTable]) -> Iterator[Finding]:
-    for check in CHECKS.values():
-        yield from check.run(parts)
 
 
 def _listed(tables: Audited | Sequence[Audited] | None) -> Sequence[Audited]:

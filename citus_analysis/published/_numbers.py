@@ -104,17 +104,14 @@ def column_resolution(values: Sequence[float], stated: Sequence[str]) -> list[fl
     own = [resolution(value, text) for value, text in zip(values, texts, strict=True)]
     finest = min((step for step in own if step), default=0.0)
     # A number printed with an exponent lacks the zeros at its end, which may have been significant.
-    return [
-        step
-        if APPROXIMATE in text
-        else min(step, max(finest, _step_at(value, most), 0.0 if "e" in text.lower() else _last_digit(value, text)))
-        for value, text, step in zip(values, texts, own, strict=True)
+    last = [
+        0.0 if "e" in text.lower() else resolution(value, text, zeros=True)
+        for value, text in zip(values, texts, strict=True)
     ]
-
-
-def _last_digit(value: float, stated: str) -> float:
-    """The step of the last printed digit, even if that is a zero."""
-    return resolution(value, stated, zeros=True)
+    return [
+        step if APPROXIMATE in text else min(step, max(finest, _step_at(value, most), digit))
+        for value, text, step, digit in zip(values, texts, own, last, strict=True)
+    ]
 
 
 def _step_at(value: float, digits: int) -> float:

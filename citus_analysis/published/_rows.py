@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypedDict, cast
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -14,24 +14,10 @@ from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolut
 from citus_analysis.texts.metric_names import COUNTS, Metric, metric_of, percentile_of
 from citus_analysis.texts.number_text import readable
 
-
-class Cells(TypedDict):
-    """One line of ``schema.TABLES["published"]``."""
-
-    source: str
-    table: str
-    row: str
-    system: str | None
-    workload: str | None
-    metric: str
-    unit: str | None
-    value: float
-    stated: str | None
-    note: str | None
-    seed: int | None
-    n: int | None
-
-
+#: One line of ``schema.TABLES["published"]``, with `step`: that of the last printed digit of its number.
+Cells: TypeAlias = dict[str, Any]
+#: What the numbers of one row share.
+_SUBJECT: Final = ("source", "table", "row", "system", "workload")
 #: The suffix that distinguishes lines with the same words.
 _LINE: Final = re.compile(r" \(line \d+\)$")
 _NUMERALS: Final = re.compile(r"[-+\d.,eE~\s]")
@@ -167,38 +153,33 @@ class ResultTable:
 
 def result_tables(frame: pl.DataFrame) -> list[ResultTable]:
     """Group a frame of ``schema.TABLES["published"]`` into tables and rows, in the order of the frame."""
-    numbers = cast("list[Cells]", [row for row in frame.iter_rows(named=True) if row["value"] is not None])
-    steps = _column_steps(numbers)
+    numbers = [
+        cells | {"stated": cells["stated"] or f"{cells['value']:.15g}"}
+        for cells in frame.iter_rows(named=True)
+        if cells["value"] is not None
+    ]
+    _add_steps(numbers)
     tables: dict[tuple[str, str], ResultTable] = {}
-    grouped: dict[tuple[str | None, ...], list[_Member]] = defaultdict(list)
-    for cells, step in zip(numbers, steps, strict=True):
-        subject = cells["source"], cells["table"], cells["row"], cells["system"], cells["workload"]
-        grouped[subject].append(_Member(cells, step))
-    for members in grouped.values():
-        source, name = members[0].cells["source"], members[0].cells["table"]
+    grouped: dict[tuple[str, ...], list[Cells]] = defaultdict(list)
+    for cells in numbers:
+        grouped[tuple(cells[name] for name in _SUBJECT)].append(cells)
+    for (source, name, *_), members in grouped.items():
         tables.setdefault((source, name), ResultTable(source, name)).rows.append(_row(members))
     return list(tables.values())
 
 
-class _Member(NamedTuple):
-    """One line of the frame, and the step of the last printed digit of its number."""
-
-    cells: Cells
-    step: float
-
-
-def _row(members: Sequence[_Member]) -> Row:
+def _row(members: Sequence[Cells]) -> Row:
     held: dict[str, list[Number]] = defaultdict(list)
-    for cells, step in members:
-        number = _number(cells, step)
+    for cells in members:
+        number = _number(cells)
         stem = number.metric.stem
         beside = held.get(stem)
         if beside and not _same_quantity(beside[0], number):
             # Another quantity with the same name, such as MB/s and operations/s, or queries/s and transactions/s.
             stem = f"{stem} ({number.name})"
         held[stem].append(number)
-    first = members[0].cells
-    n = next((cells["n"] for cells, _ in members if cells["n"] is not None), None)
+    n = next((cells["n"] for cells in members if cells["n"] is not None), None)
+    first = members[0]
     return Row(first["source"], first["table"], first["row"], first["system"], first["workload"], n, dict(held))
 
 
@@ -210,10 +191,10 @@ def _is_of_queries(name: str) -> bool:
     return name.lower().startswith(("q/s", "qps", "quer"))
 
 
-def _number(cells: Cells, step: float) -> Number:
+def _number(cells: Cells) -> Number:
     metric = metric_of(cells["metric"], cells["unit"])
-    value, stated = cells["value"], _stated(cells)
-    allowed = Range.exact(value) if metric.stem in COUNTS else stated_range(value, stated, step)
+    value, stated = cells["value"], cells["stated"]
+    allowed = Range.exact(value) if metric.stem in COUNTS else stated_range(value, stated, cells["step"])
     return Number(
         metric,
         cells["metric"],
@@ -226,20 +207,13 @@ def _number(cells: Cells, step: float) -> Number:
     )
 
 
-def _stated(cells: Cells) -> str:
-    return cells["stated"] or f"{cells['value']:.15g}"
-
-
-def _column_steps(numbers: Sequence[Cells]) -> list[float]:
-    """Printed precision of each number, from the numbers of its column in the same style (240k and 246,396 differ)."""
-    columns: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for index, cells in enumerate(numbers):
-        style = _NUMERALS.sub("", _stated(cells))
-        columns[cells["source"], cells["table"], cells["metric"], cells["unit"] or "", style].append(index)
-    steps = [0.0] * len(numbers)
-    for indices in columns.values():
-        values = [numbers[index]["value"] for index in indices]
-        texts = [_stated(numbers[index]) for index in indices]
-        for index, step in zip(indices, column_resolution(values, texts), strict=True):
-            steps[index] = step
-    return steps
+def _add_steps(numbers: Sequence[Cells]) -> None:
+    """Add the printed precision, from the numbers of a column in the same style (240k and 246,396 differ)."""
+    columns: dict[tuple[str, ...], list[Cells]] = defaultdict(list)
+    for cells in numbers:
+        style = _NUMERALS.sub("", cells["stated"])
+        columns[cells["source"], cells["table"], cells["metric"], cells["unit"] or "", style].append(cells)
+    for column in columns.values():
+        steps = column_resolution([cells["value"] for cells in column], [cells["stated"] for cells in column])
+        for cells, step in zip(column, steps, strict=True):
+            cells["step"] = step

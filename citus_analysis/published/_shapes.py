@@ -74,13 +74,11 @@ def _long(sheet: Sheet) -> Iterator[Record]:
 
 def _transposed(sheet: Sheet) -> Iterator[Record]:
     rows = [name for name in sheet.header if name not in _TABLE]
+    repeats = next((each for _, each in sheet.lines if each["metric"].lower() in _N_NAMES), None)
     for line, cells in sheet.lines:
         if not cells["metric"]:
             raise sheet.fault("is empty", line, "metric")
-        if cells["metric"].lower() in _N_NAMES:
-            continue
-        for row in rows:
-            repeats = next((each for _, each in sheet.lines if each["metric"].lower() in _N_NAMES), None)
+        for row in rows if cells["metric"].lower() not in _N_NAMES else ():
             record: Record = {**{name: cells.get(name) or None for name in _WORDS}, "row": row}
             record["n"] = _count(sheet, line, row, repeats[row]) if repeats and repeats[row] else None
             yield from _cell(record, sheet, line, row, cells["metric"], cells[row])
@@ -93,11 +91,8 @@ def _wide(sheet: Sheet) -> Iterator[Record]:
     numbers = [m for m in metrics if any(numbers_in(cells[m]) for _, cells in sheet.lines)]
     unread = [m for m in metrics if m not in numbers and _ought_to_be_numbers(m, sheet)]
     if not numbers:
-        raise sheet.fault(
-            "no column contains numbers",
-            1,
-            way_out="separate cells by commas and name metrics, such as tps, in the header",
-        )
+        way_out = "separate cells by commas and name metrics, such as tps, in the header"
+        raise sheet.fault("no column contains numbers", 1, way_out=way_out)
     repeats = next((name for name in sheet.header if name.lower() in _N_NAMES), None)
     words = [name for name in metrics if name not in numbers and name not in unread]
     seen: set[tuple[str | None, ...]] = set()
@@ -146,8 +141,9 @@ def _stated(shared: Record, sheet: Sheet, line: int, column: str, metric: str, t
     if len(values) > 1:
         of = spread["spread"].strip() if spread else ""
         said = f"{of} {name}" if of else f"{name} {UNSAID_SPREAD}"
-        facts = {"metric": said, "value": values[1], "stated": texts[1].strip()}
-        yield _completed({**shared, **facts}, sheet, line, column, texts[1].strip())
+        stated = texts[1].strip()
+        facts = {"metric": said, "value": values[1], "stated": stated}
+        yield _completed({**shared, **facts}, sheet, line, column, stated)
 
 
 def _completed(record: Record, sheet: Sheet, line: int, column: str, stated: str) -> Record:
@@ -156,7 +152,7 @@ def _completed(record: Record, sheet: Sheet, line: int, column: str, stated: str
         "table": sheet.name,
         "row": f"line {line}",
         "stated": stated,
-        "location": sheet.place(line, column),
+        "location": f"line {line}, column {column}",
     }
     return {name: record.get(name) if record.get(name) is not None else defaults.get(name) for name in _TABLE.names()}
 

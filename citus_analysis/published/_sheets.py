@@ -43,10 +43,6 @@ class Sheet:
         """An error that names the place."""
         return _fault(problem, self.path, line, column, way_out)
 
-    def place(self, line: int, column: str) -> str:
-        """The place of a cell."""
-        return f"line {line}, column {column}"
-
 
 def sheet_of(frame: pl.DataFrame, name: str) -> Sheet:
     """A frame as a sheet; numbers are written with all their digits, and the first line below the header is line 2."""

@@ -13,19 +13,16 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.published._rows import Row, result_tables
+from citus_analysis.published.checks._registry import rows_of
 from citus_analysis.published.checks.interval_checks import implied_n, stated_interval
 from citus_analysis.stats.estimate.intervals import mean_interval_from_summary
 
 _SCHEMA: Final = {
     "row": pl.String(),
-    "mean": pl.Float64(),
-    "sd": pl.Float64(),
+    **dict.fromkeys(("mean", "sd"), pl.Float64()),
     "n": pl.Int64(),
     "n_from": pl.String(),
-    "stated_low": pl.Float64(),
-    "stated_high": pl.Float64(),
-    "low": pl.Float64(),
-    "high": pl.Float64(),
+    **dict.fromkeys(("stated_low", "stated_high", "low", "high"), pl.Float64()),
 }
 
 
@@ -48,22 +45,19 @@ def published_summaries(rows: Frame, size: str = "workers", level: float = LEVEL
         >>> published_summaries(published("thesis", "5.7"))["n"].to_list()
         [5, 5, 3, 4, 4]
     """
-    found = []
-    for table in result_tables(as_polars(rows)):
-        found += [_summary(row, size, level) for row in table.rows if row.states("sigma", size)]
-    known = [cells for cells in found if cells is not None]
+    stating = [row for row in rows_of(result_tables(as_polars(rows))) if row.states("sigma", size)]
+    known = [cells for row in stating if (cells := _summary(row, size, level)) is not None]
     frame = pl.DataFrame(known, schema={size: pl.Float64(), **_SCHEMA})
     whole = bool((frame[size] % 1 == 0).all())
-    sized = frame.with_columns(pl.col(size).cast(pl.Int64)) if whole else frame
-    return sized.select("row", size, *list(_SCHEMA)[1:]).sort(size, maintain_order=True)
+    sized = pl.col(size).cast(pl.Int64) if whole else pl.col(size)
+    return frame.select("row", sized, *list(_SCHEMA)[1:]).sort(size, maintain_order=True)
 
 
 def _summary(row: Row, size: str, level: float) -> dict[str, object] | None:
-    sigma, stated = row["sigma"], stated_interval(row)
-    mean = row.mean_for(sigma)
+    (sigma, mean), stated = row.sigma_and_mean, stated_interval(row)
     implied = implied_n(stated, "normal") if stated and row.n is None else []
     n = row.n or (implied[0] if len(implied) == 1 else None)
-    if mean is None or n is None:
+    if sigma is None or mean is None or n is None:
         return None
     interval = mean_interval_from_summary(mean.value, sigma.value, n, level)
     return {

@@ -92,14 +92,10 @@ def study_published(source: str, table: str, size: str = "workers", level: float
             f"table {table} of {source} states no mean with standard deviation and known n by {size}",
             way_out="choose table 5.7 of thesis",
         )
-    values = [(row[size], value) for row in summaries.iter_rows(named=True) for value in _values(row)]
+    values = [(row[size], x) for row in summaries.iter_rows(named=True) for x in runs_like(*_triple(row)).tolist()]
     sizes, throughputs = zip(*values, strict=True)
     fitted = fit(sizes, throughputs, level=level)
     return PublishedStudy(published(), summaries, _relative(summaries, size, level), fitted, audit(), size)
-
-
-def _values(row: dict[str, float]) -> list[float]:
-    return [float(value) for value in runs_like(row["mean"], row["sd"], int(row["n"]))]
 
 
 def _relative(summaries: pl.DataFrame, size: str, level: float) -> pl.DataFrame:
@@ -108,20 +104,11 @@ def _relative(summaries: pl.DataFrame, size: str, level: float) -> pl.DataFrame:
     for row in summaries.iter_rows(named=True):
         growth = row[size] / base[size]
         speedup = ratio_interval_from_summaries(_triple(row), _triple(base), level)
-        exact = row is base or row[size] == base[size]
-        ends = (1.0, 1.0, 1.0) if exact else (speedup.estimate, speedup.low, speedup.high)
-        rows.append(
-            {
-                size: row[size],
-                "n": row["n"],
-                **dict(zip(("speedup", "speedup_low", "speedup_high"), ends, strict=True)),
-                **{name: end / growth for name, end in zip(_EFFICIENCY, ends, strict=True)},
-            }
-        )
+        ends = (1.0, 1.0, 1.0) if growth == 1 else (speedup.estimate, speedup.low, speedup.high)
+        speedups = dict(zip(("speedup", "speedup_low", "speedup_high"), ends, strict=True))
+        shares = {name.replace("speedup", "efficiency"): end / growth for name, end in speedups.items()}
+        rows.append({size: row[size], "n": row["n"], **speedups, **shares})
     return pl.DataFrame(rows)
-
-
-_EFFICIENCY: Final = ("efficiency", "efficiency_low", "efficiency_high")
 
 
 def _triple(row: dict[str, float]) -> tuple[float, float, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from citus_analysis.accounts.statement_times import RUN
 from citus_analysis.bottleneck.evidence.waits import client_sessions
 from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
 from citus_analysis.bottleneck.timeline import busy_percent
@@ -21,7 +22,6 @@ from citus_analysis.units import US_PER_S
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed
 
-_RUN: Final = ("resource", "run_id")
 #: Measure -> its name in words and its unit.
 MEASURE_WORDS: Final = {
     "cpu_busy_percent": ("busy CPU time", "%"),
@@ -58,7 +58,7 @@ _COUNTERS: Final = {
     ("pg_stat_database", "blks_read"): "blocks_read_per_operation",
     ("pg_stat_database", "tup_returned"): "tuples_read_per_operation",
 }
-_NODE: Final = (*_RUN, "node")
+_NODE: Final = (*RUN, "node")
 _LONG: Final = (*_NODE, "measure", "value")
 
 
@@ -184,7 +184,7 @@ class _Tables:
     def minutes(self) -> pl.DataFrame:
         """resource, run_id, from_time, until_time, minutes, operations_done."""
         return self.runs.select(
-            *_RUN,
+            *RUN,
             "operations_done",
             from_time=pl.coalesce("measured_from", "start_time"),
             until_time=pl.coalesce("measured_until", "end_time"),
@@ -204,7 +204,7 @@ def _machines(read: _Tables) -> Iterator[pl.DataFrame]:
     yield from _long(read.inside("vm_samples"), {name: pl.col(name).mean() for name in of_vm})
     used_us = pl.col("used_percent").mean() / 100 * pl.col("minutes").first() * 60 * US_PER_S
     held = {f"group_{name}": pl.col(name).mean() for name in ("used_percent", "throttled_percent")}
-    of_groups = _held(read).join(read.minutes, on=_RUN, how="left", maintain_order="left")
+    of_groups = _held(read).join(read.minutes, on=RUN, how="left", maintain_order="left")
     yield from _long(of_groups, held | {"cpu_us_per_operation": used_us / pl.col("operations_done").first()})
     pressure = read.inside("pressure_samples", "pressure", "scope").filter(pl.col("scope").cast(pl.String) == "some")
     for kind in ("cpu", "io", "memory"):
@@ -252,7 +252,7 @@ def _logs(read: _Tables) -> Iterator[pl.DataFrame]:
         .filter(pl.col("kind").cast(pl.String).is_in(list(kinds)))
         .select(*_NODE, pl.col("kind").cast(pl.String))
         .collect()
-        .join(read.minutes, on=_RUN)
+        .join(read.minutes, on=RUN)
     )
     for kind, measure in kinds.items():
         yield _rate(read, events.filter(kind=kind), measure)

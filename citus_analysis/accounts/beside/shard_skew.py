@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.accounts.beside.mechanisms import Mechanism, tested_means
+from citus_analysis.accounts.statement_times import RUN
+from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import as_polars
 from citus_analysis.stats.compare.families import holm
 from citus_analysis.stats.estimate._student import chi2_tail
@@ -27,8 +28,6 @@ from citus_analysis.stats.estimate._student import chi2_tail
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed, Side
 
-Array = npt.NDArray[np.float64]
-_RUN: Final = ("resource", "run_id")
 _DRAWS: Final = 400
 _SEED: Final = 47
 _OVER: Final = {"shards": "shard_id", "nodes": "executed_on"}
@@ -90,7 +89,7 @@ def shard_skew(sides: Observed, *, level: float) -> pl.DataFrame:
 def _places(sides: Observed, i: int, placed: pl.DataFrame, place: str) -> int:
     """Number of shards or nodes of a side: as stated, or if more were seen in a run, or none is stated, those."""
     side = sides.both[i]
-    seen = placed.filter(side=i).group_by(_RUN).agg(pl.col(place).n_unique())[place].max()
+    seen = placed.filter(side=i).group_by(RUN).agg(pl.col(place).n_unique())[place].max()
     return max(_stated(sides, side, i, place), int(seen) if isinstance(seen, int) else 0)
 
 
@@ -104,14 +103,14 @@ def _stated(sides: Observed, side: Side, i: int, place: str) -> int:
     return int(stated) if isinstance(stated, int) else 0
 
 
-def _spread(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> tuple[Array, dict[str, object]]:
+def _spread(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> tuple[Floats, dict[str, object]]:
     """The squared coefficient of variation of each run, and what is stated of the side."""
     weighted = placed.with_columns(weight=weight)
     own = (pl.col("weight") ** 2).sum()
-    sums = weighted.group_by(*_RUN, place).agg(total=pl.col("weight").sum(), own=own, n=pl.len())
+    sums = weighted.group_by(*RUN, place).agg(total=pl.col("weight").sum(), own=own, n=pl.len())
     whole = pl.col("total").sum()
     runs = (
-        sums.group_by(_RUN, maintain_order=True)
+        sums.group_by(RUN, maintain_order=True)
         .agg(
             n=pl.col("n").sum(),
             equal=(whole**2 / pl.col("own").sum()).round().clip(lower_bound=1),
@@ -121,7 +120,7 @@ def _spread(placed: pl.DataFrame, place: str, weight: pl.Expr, places: int) -> t
             - (places - 1) * pl.col("own").sum() / whole**2,
             pearson=places * (pl.col("n") ** 2).sum() / pl.col("n").sum() - pl.col("n").sum(),
         )
-        .sort(_RUN)
+        .sort(RUN)
     )
     draws = np.random.default_rng(_SEED)
     numbers = runs["n"].to_numpy()

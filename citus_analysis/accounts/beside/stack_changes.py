@@ -17,19 +17,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from citus_analysis.accounts.statement_times import RUN
 from citus_analysis.bottleneck.profiles import part_of
 from citus_analysis.bottleneck.stacks import frames_of, numbered_frames, one_output
+from citus_analysis.core.array_types import Bools, Floats
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.texts.counted_words import listed
 
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed
 
-Array = npt.NDArray[np.float64]
-_RUN: Final = ("resource", "run_id")
 #: Events whose count is CPU time in nanoseconds, and other common ones, in the order of preference.
 _CLOCKS: Final = ("cpu-clock", "task-clock")
 _EVENTS: Final = (*_CLOCKS, "cycles", "cpu-cycles")
@@ -121,7 +120,7 @@ def _same_nodes(stacks: Sequence[pl.DataFrame], names: Sequence[str]) -> tuple[l
     kept = []
     for one in stacks:
         node = pl.col("node").fill_null("")
-        runs = pl.struct(_RUN)
+        runs = pl.struct(RUN)
         in_runs = one.group_by(node).agg(runs.n_unique().alias("runs"))
         everywhere = in_runs.filter(pl.col("runs") == one.select(runs.n_unique()).item())["node"]
         kept.append(one.filter(node.is_in(everywhere.implode())))
@@ -145,11 +144,11 @@ def _recorded(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
     whole = as_polars(source.table("settings")).filter(resources, pl.col("name") == "experiment")["resource"]
     # The traced client's operations take CPU time as well.
     traced = pl.col("monitor_operations").fill_null(0) if "monitor_operations" in runs.columns else pl.lit(0)
-    measured = runs.select(*_RUN, operations=pl.col("operations_done") + traced)
-    share = 100 * pl.col("self_percent") / pl.col("self_percent").sum().over(*_RUN, "node", "event")
+    measured = runs.select(*RUN, operations=pl.col("operations_done") + traced)
+    share = 100 * pl.col("self_percent") / pl.col("self_percent").sum().over(*RUN, "node", "event")
     in_run = pl.col("resource").is_in(whole.unique().implode()) & (pl.col("operations") > 0)
     return (
-        stacks.join(measured, on=_RUN)
+        stacks.join(measured, on=RUN)
         .join(totals, on=["source_id", "event"], how="left")
         .with_columns(
             pl.col("event").str.extract(r"^([^:/]+)"),
@@ -167,7 +166,7 @@ def _recorded(source: TableSource, runs: pl.DataFrame) -> pl.DataFrame:
 
 def _valued(stacks: pl.DataFrame, weight: str) -> pl.DataFrame:
     """One row per run, stack and part of the software: `run` (its number), `value` and `samples`, over all nodes."""
-    numbered = stacks.with_columns(run=pl.struct(_RUN).rank("dense") - 1, nodes=pl.col("node").n_unique().over(_RUN))
+    numbered = stacks.with_columns(run=pl.struct(RUN).rank("dense") - 1, nodes=pl.col("node").n_unique().over(RUN))
     # Shares of several nodes are averaged, times are added up.
     value = pl.col(weight) / (pl.col("nodes") if weight == "share" else 1)
     return (
@@ -210,7 +209,7 @@ def _functions(stacks: Sequence[pl.DataFrame], *, level: float, with_total: bool
     return rows.sort(pl.col("function") == ALL_FUNCTIONS, "decided", size, descending=True)
 
 
-def _by_run(places: pl.DataFrame, tested: pl.DataFrame) -> tuple[Array, Array]:
+def _by_run(places: pl.DataFrame, tested: pl.DataFrame) -> tuple[Floats, Floats]:
     """Values and numbers of samples: one row per function, one column per run."""
     runs = places["run"].n_unique()
     rows = places.join(tested.with_row_index("row"), on=["function", "module"])
@@ -222,7 +221,7 @@ def _by_run(places: pl.DataFrame, tested: pl.DataFrame) -> tuple[Array, Array]:
     return arrays[0], arrays[1]
 
 
-def changed_rates(values: Sequence[Array], counts: Sequence[Array], level: float) -> dict[str, npt.NDArray[np.generic]]:
+def changed_rates(values: Sequence[Floats], counts: Sequence[Floats], level: float) -> dict[str, Floats | Bools]:
     """Differences of the means of two sides whose values are weighted counts, with simultaneous intervals.
 
     Args:

@@ -17,9 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from citus_analysis.core.array_types import Bools, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,9 @@ class Effects:
         times: effect of each segment's mean time (m); one row per cell, one column per segment.
     """
 
-    mix: Array
-    place: Array
-    times: Array
+    mix: Floats
+    place: Floats
+    times: Floats
 
     @property
     def total(self) -> float:
@@ -42,7 +41,7 @@ class Effects:
         return float(self.mix.sum() + self.place.sum() + self.times.sum())
 
 
-def decompose(kinds: npt.NDArray[np.int64], base: tuple[Array, Array], other: tuple[Array, Array]) -> Effects:
+def decompose(kinds: Integers, base: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Effects:
     """Divide the difference `other` - `base` of the mean time per operation.
 
     A cell or kind that one side lacks has no mean time there: that of the other side stands in, so that its appearance
@@ -80,18 +79,18 @@ def decompose(kinds: npt.NDArray[np.int64], base: tuple[Array, Array], other: tu
     return Effects(mix, _by_kind(kinds, place, number), (m[1] - m[0]) * weights[:, None])
 
 
-def _by_kind(kinds: npt.NDArray[np.int64], values: Array, number: int) -> Array:
+def _by_kind(kinds: Integers, values: Floats, number: int) -> Floats:
     return np.bincount(kinds, weights=values, minlength=number).astype(np.float64)
 
 
-def _average(base: Array, other: Array, first: Array, second: Array) -> Array:
+def _average(base: Floats, other: Floats, first: Floats, second: Floats) -> Floats:
     """The product of the two other factors, averaged over the orders of change: Das Gupta's weights for three."""
     return (base + other) / 3 + (first + second) / 6
 
 
-def _divided(values: Array, by: Array) -> Array:
+def _divided(values: Floats, by: Floats) -> Floats:
     return np.divide(values, by, out=np.zeros(np.broadcast_shapes(values.shape, by.shape)), where=by > 0)
 
 
-def _standing_in(values: list[Array], known: list[npt.NDArray[np.bool_]]) -> list[Array]:
+def _standing_in(values: list[Floats], known: list[Bools]) -> list[Floats]:
     return [np.where(known[i], values[i], values[1 - i]) for i in (0, 1)]

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.stats.estimate._student import t_quantile, t_tail
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -22,15 +20,13 @@ class Spread:
             set: a pair is left out as a whole.
     """
 
-    sides: tuple[Array, ...]
+    sides: tuple[Floats, ...]
 
-    def summed(self, groups: npt.NDArray[np.int64], number: int) -> Spread:
+    def summed(self, groups: Integers, number: int) -> Spread:
         """The spread of sums of terms; `groups` is the group of each term."""
-        sums = np.zeros((groups.size, number))
-        sums[np.arange(groups.size), groups] = 1.0
-        return Spread(tuple(side @ sums for side in self.sides))
+        return Spread(tuple(side @ np.eye(number)[groups] for side in self.sides))
 
-    def intervals(self, estimates: Array, level: float, together: int = 1) -> tuple[Array, Array, Array]:
+    def intervals(self, estimates: Floats, level: float, together: int = 1) -> tuple[Floats, Floats, Floats]:
         """Half widths, p-values and degrees of freedom.
 
         The variance is the jackknife's (Efron and Stein 1981), the quantile Student's t with Welch's and
@@ -41,11 +37,8 @@ class Spread:
             level: confidence level.
             together: number of intervals that hold at the same time with this level (Bonferroni).
         """
-        parts, freedoms = [], []
-        for side in self.sides:
-            n = side.shape[0]
-            parts.append((n - 1) / n * ((side - side.mean(axis=0)) ** 2).sum(axis=0))
-            freedoms.append(n - 1)
+        freedoms = [len(side) - 1 for side in self.sides]
+        parts = [(len(one) - 1) / len(one) * ((one - one.mean(axis=0)) ** 2).sum(axis=0) for one in self.sides]
         variance = np.sum(parts, axis=0)
         below = np.sum([part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True)], axis=0)
         freedom = np.divide(variance**2, below, out=np.full_like(variance, float(min(freedoms))), where=below > 0)
@@ -57,7 +50,7 @@ class Spread:
         return half, np.minimum(p * together, 1.0), freedom
 
 
-def spread_of(terms: Callable[[Array, Array], Array], sizes: tuple[int, int], *, paired: bool) -> Spread:
+def spread_of(terms: Callable[[Floats, Floats], Floats], sizes: tuple[int, int], *, paired: bool) -> Spread:
     """Compute the terms without each run, or without each pair of runs.
 
     Args:
@@ -73,7 +66,7 @@ def spread_of(terms: Callable[[Array, Array], Array], sizes: tuple[int, int], *,
     return Spread((first, second))
 
 
-def _without(size: int, place: int) -> Array:
+def _without(size: int, place: int) -> Floats:
     weights = np.full(size, 1 / (size - 1))
     weights[place] = 0.0
     return weights

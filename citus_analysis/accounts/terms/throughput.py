@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from citus_analysis.accounts.statement_times import RUN
+from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import as_polars
 from citus_analysis.runs.concurrency import TOLERANCE, concurrency
 from citus_analysis.texts.number_text import percent
@@ -24,7 +25,6 @@ from citus_analysis.units import US_PER_S
 if TYPE_CHECKING:
     from citus_analysis.accounts.observed import Observed, Side
 
-Array = npt.NDArray[np.float64]
 #: Terms of throughput that are none of the response time.
 OWN_TERMS: Final = ("concurrency", "client", "uneven")
 #: Below this share of the client's threads in operations, it is said that the client's own time matters.
@@ -42,16 +42,16 @@ class ClosedLoop:
         response_us: R.
     """
 
-    threads: Array
-    throughput_ops_s: Array
-    response_us: Array
+    threads: Floats
+    throughput_ops_s: Floats
+    response_us: Floats
 
     @property
     def in_system(self) -> float:
         """Threads in an operation on average, X R."""
         return float((self.throughput_ops_s * self.response_us).mean() / US_PER_S)
 
-    def means(self, weights: Array) -> tuple[float, float, float, float]:
+    def means(self, weights: Floats) -> tuple[float, float, float, float]:
         """For weights of the runs that sum to 1: threads, throughput, C and Z (µs)."""
         cycle = self.threads / self.throughput_ops_s * US_PER_S
         throughput, mean_cycle = float(weights @ self.throughput_ops_s), float(weights @ cycle)
@@ -69,12 +69,8 @@ def closed_loops(sides: Observed) -> tuple[tuple[ClosedLoop, ClosedLoop] | None,
         )
     loops, notes = [], []
     for side, source in zip(sides.both, sides.sources, strict=True):
-        checked = side.table.select("resource", "run_id").join(
-            concurrency(side.table, as_polars(source.table("operation_latencies"))),
-            on=["resource", "run_id"],
-            how="left",
-            maintain_order="left",
-        )
+        operations = concurrency(side.table, as_polars(source.table("operation_latencies")))
+        checked = side.table.select(RUN).join(operations, on=RUN, how="left", maintain_order="left")
         threads, throughput_ops_s, counted_us = (
             checked[name].cast(float).fill_null(np.nan).to_numpy()
             for name in ("threads", "throughput_ops_s", "response_time_us")
@@ -92,7 +88,7 @@ def closed_loops(sides: Observed) -> tuple[tuple[ClosedLoop, ClosedLoop] | None,
     return (loops[0], loops[1]), tuple(notes)
 
 
-def _refused(loop: ClosedLoop, counted_us: Array, side: Side) -> str:
+def _refused(loop: ClosedLoop, counted_us: Floats, side: Side) -> str:
     """Why Little's law gives no account of a side; empty if it does."""
     share = loop.throughput_ops_s * counted_us / US_PER_S / loop.threads
     if np.isnan(share).any():
@@ -107,7 +103,7 @@ def _refused(loop: ClosedLoop, counted_us: Array, side: Side) -> str:
     return ""
 
 
-def throughput_terms(loops: Sequence[ClosedLoop], base: Array, other: Array, response_terms: Array) -> Array:
+def throughput_terms(loops: Sequence[ClosedLoop], base: Floats, other: Floats, response_terms: Floats) -> Floats:
     """Terms of the difference of mean throughput (operations/s): those of the response time, then OWN_TERMS.
 
     Args:

@@ -34,13 +34,14 @@ _HEAD: Final = re.compile(rf"({'|'.join(QUANTITIES)})\s+(\w+)")
 _COLUMN: Final = r"\w[\w.]*"
 _AXIS: Final = re.compile(rf"({_COLUMN})\s+({_VALUE})\s+over\s+({_VALUE})")
 _CONDITION: Final = re.compile(rf"({_COLUMN})\s+({_VALUE})")
+#: First words of a bound -> the bound.
 _BOUNDS: Final = {
-    "at least": re.compile(rf"at least ({_NUMBER})"),
-    "at most": re.compile(rf"at most ({_NUMBER})"),
-    "between": re.compile(rf"between ({_NUMBER}) and ({_NUMBER})"),
-    "about": re.compile(rf"about ({_NUMBER}) within ({_NUMBER}) ?%"),
-    "higher": re.compile("higher"),
-    "lower": re.compile("lower"),
+    "at least": "at least {}",
+    "at most": "at most {}",
+    "between": "between {} and {}",
+    "about": "about {} within {} %",
+    "higher": "higher",
+    "lower": "lower",
 }
 _WAY_OUT: Final = "write: ratio METRIC, COLUMN A over B, COLUMN VALUE, at least X; docs/claims.md has all forms"
 
@@ -87,12 +88,7 @@ class Bound:
 
     def __str__(self) -> str:
         shown = [f"{number:.17g}" if number != float(f"{number:g}") else f"{number:g}" for number in self.numbers]
-        match self.kind:
-            case "between":
-                return f"between {shown[0]} and {shown[1]}"
-            case "about":
-                return f"about {shown[0]} within {shown[1]} %"
-        return " ".join([self.kind, *shown])
+        return _BOUNDS[self.kind].format(*shown)
 
 
 @dataclass(frozen=True)
@@ -165,8 +161,9 @@ def _selection(parts: list[str]) -> tuple[tuple[tuple[str, str, str], ...], tupl
 
 
 def _bound(part: str) -> Bound:
-    for kind, pattern in _BOUNDS.items():
-        if found := pattern.fullmatch(" ".join(part.split())):
+    for kind, words in _BOUNDS.items():
+        pattern = words.replace(" %", " ?%").format(f"({_NUMBER})", f"({_NUMBER})")
+        if found := re.fullmatch(pattern, " ".join(part.split())):
             return Bound(kind, tuple(map(float, found.groups())))
     raise FormatError(f"{part!r} is no bound", way_out=f"end with one of: {', '.join(_BOUNDS)}, with its numbers")
 

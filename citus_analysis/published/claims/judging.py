@@ -26,21 +26,12 @@ ClaimVerdict = Literal["supported", "contradicted", "undecided", "no data"]
 VERDICTS: Final[tuple[ClaimVerdict, ...]] = ("supported", "contradicted", "undecided", "no data")
 _JUDGES: Final = ("runs", "printed numbers")
 _SCHEMA: Final = {
-    "claim": pl.String,
-    "source": pl.String,
-    "place": pl.String,
-    "judged_by": pl.String,
-    "verdict": pl.String,
-    "estimate": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
+    **dict.fromkeys(("claim", "source", "place", "judged_by", "verdict"), pl.String),
+    **dict.fromkeys(("estimate", "low", "high"), pl.Float64),
     "n": pl.Int64,
     "method": pl.String,
     "runs_needed": pl.Int64,
-    "form": pl.String,
-    "configuration": pl.String,
-    "explanation": pl.String,
-    "warnings": pl.String,
+    **dict.fromkeys(("form", "configuration", "explanation", "warnings"), pl.String),
 }
 
 

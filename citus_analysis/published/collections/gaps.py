@@ -169,13 +169,10 @@ def _finding(gap: _Gap) -> Finding:
 def _stated(gap: _Gap) -> str:
     ratio, better = readable(gap.comparison.ratio.estimate), gap.first[0]
     worse = gap.second[0].system
-    if better.times is None:
-        return (
-            f"{ratio} times the {better.unit} of {worse}"
-            if better.higher_is_better
-            else f"{worse} takes {ratio} times as long"
-        )
-    return f"{worse} takes {ratio} times as long (geometric mean of {counted(gap.queries, 'query')})"
+    if better.times is None and better.higher_is_better:
+        return f"{ratio} times the {better.unit} of {worse}"
+    queries = "" if better.times is None else f" (geometric mean of {counted(gap.queries, 'query')})"
+    return f"{worse} takes {ratio} times as long{queries}"
 
 
 def _judged(gap: _Gap) -> tuple[str, str]:

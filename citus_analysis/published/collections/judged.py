@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,21 +20,12 @@ from citus_analysis.schema import TABLES
 COLLECTION_CHECKS: Final = (GAPS, COPIED, WARM, EXECUTIONS, ALONE)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Documents of collections, judged.
-
-    Attributes:
-        findings: gaps, copies, executions, and documents without results.
-        numbers: numbers that must agree with one another, as a frame of ``schema.TABLES["published"]``.
-    """
-
-    findings: Sequence[Finding]
-    numbers: pl.DataFrame
-
-
-def judge_collections(paths: Sequence[Path]) -> Judged:
+def judge_collections(paths: Sequence[Path]) -> tuple[list[Finding], pl.DataFrame]:
     """Judge documents of collections.
+
+    Returns:
+        Gaps, copies, executions, and documents without results; and numbers that must agree with one another, as a
+        frame of ``schema.TABLES["published"]``.
 
     Raises:
         CitusAnalysisError: no document could be read; the error of the first.
@@ -51,16 +41,14 @@ def judge_collections(paths: Sequence[Path]) -> Judged:
         raise faults[0][1]
     kept, copies = without_copies(results)
     findings = [*published_gaps(kept), *copies, *executions(results), *(_unread(*fault) for fault in faults)]
-    rows = [row for one in kept for row in _rows(one)]
-    return Judged(findings, pl.DataFrame(rows, schema=TABLES["published"].polars_schema()))
+    rows = [
+        dict(zip(("source", "table", "row", "metric", "value", "stated"), (*one.place, *number), strict=True))
+        for one in kept
+        for number in ((metric, value, f"{value:.15g}") for metric, value in one.numbers.items())
+    ]
+    return findings, pl.DataFrame(rows, schema=TABLES["published"].polars_schema())
 
 
 def _unread(path: Path, fault: CitusAnalysisError) -> Finding:
     place = path.stem, path.stem, path.name
     return Finding("amber", UNREAD, *place, "a result of a collection", fault.problem, "it was not judged")
-
-
-def _rows(one: PublishedResult) -> Iterator[dict[str, object]]:
-    for metric, value in one.numbers.items():
-        place = {"source": one.source, "table": one.table, "row": f"{one.system}, {one.name}"}
-        yield place | {"metric": metric, "value": value, "stated": f"{value:.15g}"}

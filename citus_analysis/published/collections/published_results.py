@@ -61,6 +61,11 @@ class PublishedResult:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def place(self) -> tuple[str, str, str]:
+        """Collection, table and row, as findings name them."""
+        return self.source, self.table, f"{self.system}, {self.name}"
+
+    @property
     def is_measured(self) -> bool:
         """Whether it has a value above 0, or the time of an execution."""
         return self.value > 0 if self.times is None else bool(np.isfinite(self.times).any())
@@ -129,37 +134,26 @@ def _of_run(run: BexhomaRun) -> Iterator[PublishedResult]:
 
     What the descriptions of two experiments do not say (limits, storage, neighbours) may differ between them.
     """
-    measures = (("NOPM", "NOPM", True), ("Geo Times [s]", "s", False))
-    found = next((one for one in measures if one[0] in run.numbers), None)
-    value = run.throughput_ops_s if found is None else run.numbers[found[0]]
+    rate = (run.throughput_ops_s, "operations/s", True)
+    measured = (run.numbers.get("NOPM"), "NOPM", True), (run.numbers.get("Geo Times [s]"), "s", False), rate
+    value, unit, higher = next((one for one in measured if one[0] is not None), rate)
     if value is None:
         return
     facts = dict(run.settings)
     system = facts.pop("configuration", run.system)
-    for known in ("system", "image", "node"):
-        facts.pop(known, None)
-    words = [f"{name} {value}" for name, value in facts.items()]
+    words = [f"{name} {value}" for name, value in facts.items() if name not in ("system", "image", "node")]
     label = ", ".join([system, *words, *([f"{run.threads} threads"] if run.threads is not None else [])])
     table = f"{run.workload}, experiment {run.code}"
-    unit, higher = ("operations/s", True) if found is None else found[1:]
     stated = {
-        "throughput_ops_s": value if found is None else None,
+        "throughput_ops_s": value if unit == "operations/s" else None,
         "latency_us": run.numbers.get("Latency Distribution.Average Latency (microseconds)"),
         "connections": run.threads,
     }
     numbers = {metric: number for metric, number in stated.items() if number}
     yield PublishedResult(
-        "bexhoma",
-        table,
-        label,
-        f"run {run.iteration}",
-        value,
-        unit,
-        higher,
-        iteration=run.iteration,
-        target=run.target_ops_s,
-        numbers=numbers if len(numbers) == len(stated) else {},
-    )
+        "bexhoma", table, label, f"run {run.iteration}", value, unit, higher, None, run.iteration, run.target_ops_s,
+        numbers if len(numbers) == len(stated) else {},
+    )  # fmt: skip
 
 
 _Reader = Callable[[Content], list[PublishedResult]]

@@ -59,8 +59,7 @@ def _copy(one: PublishedResult, first: PublishedResult) -> Finding:
     text = "stated again: no repeat" if ours else "one of the two was not measured; both are left out"
     what = "all times" if one.times is not None else f"{readable(one.value)} {one.unit}"
     stated = f"{what} of {first.system}, {first.table}, {first.name}"
-    row = f"{one.system}, {one.name}"
-    return Finding(severity, COPIED, one.source, one.table, row, "a measurement of its own", stated, text)
+    return Finding(severity, COPIED, *one.place, "a measurement of its own", stated, text)
 
 
 def executions(results: Sequence[PublishedResult]) -> Iterator[Finding]:
@@ -69,17 +68,16 @@ def executions(results: Sequence[PublishedResult]) -> Iterator[Finding]:
         if not one.is_measured and one.times is None:
             yield _left_out(one, "a value above 0", "nothing was measured")
         if one.is_limited and one.target is not None:
-            yield _left_out(
-                one, f"less than the target of {readable(one.target)}", "the clients were limited to this rate"
-            )
+            expected = f"less than the target of {readable(one.target)}"
+            yield _left_out(one, expected, "the clients were limited to this rate")
         if one.times is not None:
             yield _complete(one, one.times)
             yield from _warm(one, one.times)
 
 
 def _left_out(one: PublishedResult, expected: str, text: str) -> Finding:
-    stated, row = f"{readable(one.value)} {one.unit}", f"{one.system}, {one.name}"
-    return Finding("amber", EXECUTIONS, one.source, one.table, row, expected, stated, f"{text}; gaps leave it out")
+    stated = f"{readable(one.value)} {one.unit}"
+    return Finding("amber", EXECUTIONS, *one.place, expected, stated, f"{text}; gaps leave it out")
 
 
 def _complete(one: PublishedResult, times: Floats) -> Finding:
@@ -98,7 +96,7 @@ def _complete(one: PublishedResult, times: Floats) -> Finding:
     stated = f"{int((~failed).sum())} times, a cold and two warm ones of each query"
     text = "; ".join(words) or f"{', '.join(POSITIONS)}: three states of the system, not three repeats"
     expected = f"{QUERIES * len(POSITIONS)} times above 0"
-    return Finding(severity, EXECUTIONS, one.source, one.table, f"{one.system}, {one.name}", expected, stated, text)
+    return Finding(severity, EXECUTIONS, *one.place, expected, stated, text)
 
 
 def _warm(one: PublishedResult, times: Floats) -> Iterator[Finding]:
@@ -110,11 +108,9 @@ def _warm(one: PublishedResult, times: Floats) -> Iterator[Finding]:
     if faster + slower == 0:
         return
     p = float(stats.binomtest(faster, faster + slower).pvalue)
-    trend = p < _CERTAIN
-    severity: Severity = "amber" if trend else "green"
+    severity: Severity = "amber" if p < _CERTAIN else "green"
     stated = f"the second is the faster one in {faster} of {faster + slower} queries"
     text = f"sign test, p {p_text(p) if p_text(p).startswith('<') else '= ' + p_text(p)}"
-    if trend:
+    if severity == "amber":
         text += ": the two warm executions measure different states; the site takes the smaller one"
-    expected = "about half"
-    yield Finding(severity, WARM, one.source, one.table, f"{one.system}, {one.name}", expected, stated, text)
+    yield Finding(severity, WARM, *one.place, "about half", stated, text)
