@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -229,6 +229,8 @@ class _Account:
 #: Sums of terms that may be named: all effects, and of the times those of a node and those of a segment.
 _VIEWS: Final[tuple[Literal["node", "segment"], ...]] = ("node", "segment")
 _OTHERS: Final[tuple[Effect, ...]] = ("mix", "place", *_RESTS)
+#: Rows of the terms of a sum, and the sum as a cause, which has no interval yet.
+_Sum: TypeAlias = tuple[npt.NDArray[np.uint32], Cause]
 
 
 class _Groups:
@@ -237,7 +239,7 @@ class _Groups:
     def __init__(self, terms: pl.DataFrame, spread: Spread, level: float) -> None:
         self._terms, self._spread, self._level = terms, spread, level
         self._sums, self._together = self._chosen()
-        self._causes = [self._with_parts(self._with_interval(one, self._together)) for one in self._sums]
+        self._causes = [self._with_parts(self._with_interval(*one, self._together)) for one in self._sums]
 
     def causes(self) -> tuple[Cause, ...]:
         """Mix, places and what is outside, and the times by node or by segment: whichever says more; largest first."""
@@ -253,8 +255,8 @@ class _Groups:
         causes = [*self._causes, *(Cause(effect, "", "", 0.0, 0.0, 0.0, 1.0) for effect in OWN_TERMS)]
         # The last group holds the terms of causes of 0 µs.
         groups = np.full(values.size, len(causes), dtype=np.int64)
-        for i, one in enumerate(self._sums):
-            groups[one.terms] = i
+        for i, (terms, _) in enumerate(self._sums):
+            groups[terms] = i
         groups[self._terms.height :] = np.arange(len(self._sums), len(causes))
         sums = np.bincount(groups, weights=values, minlength=len(causes) + 1).astype(np.float64)
         together = self._together + len(OWN_TERMS)
@@ -283,53 +285,37 @@ class _Groups:
         }
         together = sum(map(len, views.values())) + len(other)
         whole = float(timed["estimate_us"].sum())
-        by_node = any(one.node and one.estimate_us / whole >= _MOSTLY for one in views["node"]) if whole else False
+        by_node = whole and any(one.node and one.estimate_us / whole >= _MOSTLY for _, one in views["node"])
         chosen = views["node" if by_node else "segment"]
-        return [one for one in [*other, *chosen] if one.estimate_us], together
+        return [(terms, one) for terms, one in [*other, *chosen] if one.estimate_us], together
 
-    def _sum(self, effect: Effect, chosen: pl.Expr, **names: str) -> _Sum:
+    def _sum(self, effect: Effect, chosen: pl.Expr, segment: str = "", node: str = "") -> _Sum:
         rows = self._terms.with_row_index("term").filter(chosen)
         kinds = rows.group_by("statement_kind").agg(pl.col("estimate_us").sum()).sort(pl.col("estimate_us").abs())
         total = float(rows["estimate_us"].sum())
         kind, of_kind = kinds.row(-1) if kinds.height else ("", 0.0)
-        return _Sum(effect, rows["term"].to_numpy(), total, kind, of_kind / total if total else 0.0, **names)
+        share = of_kind / total if total else 0.0
+        return rows["term"].to_numpy(), Cause(effect, segment, node, total, 0.0, 0.0, 1.0, kind, share)
 
-    def _with_interval(self, one: _Sum, together: int) -> Cause:
+    def _with_interval(self, terms: npt.NDArray[np.uint32], one: Cause, together: int) -> Cause:
         groups = np.zeros(self._terms.height, dtype=np.int64)
-        groups[one.terms] = 1
-        half, p, _ = self._spread.summed(groups, 2).intervals(np.array([0.0, one.estimate_us]), self._level, together)
-        return Cause(
-            one.effect, one.segment, one.node, one.estimate_us, one.estimate_us - float(half[1]),
-            one.estimate_us + float(half[1]), float(p[1]), one.kind, one.share,
-        )  # fmt: skip
+        groups[terms] = 1
+        us = one.estimate_us
+        half, p, _ = self._spread.summed(groups, 2).intervals(np.array([0.0, us]), self._level, together)
+        return replace(one, low_us=us - float(half[1]), high_us=us + float(half[1]), p=float(p[1]))
 
     def _with_parts(self, cause: Cause) -> Cause:
         """A node with its segments, or a segment with its nodes, whose intervals hold together."""
         if cause.effect not in _VIEWS:
             return cause
-        inside = "segment" if cause.effect == "node" else "node"
-        held = (pl.col("effect") == "time") & (pl.col(cause.effect) == getattr(cause, cause.effect))
+        inside, at = ("segment", cause.node) if cause.effect == "node" else ("node", cause.segment)
+        held = (pl.col("effect") == "time") & (pl.col(cause.effect) == at)
         sums = [
-            self._sum(
-                "time", held & (pl.col(inside) == name), **{cause.effect: getattr(cause, cause.effect), inside: name}
-            )
+            self._sum("time", held & (pl.col(inside) == name), **{cause.effect: at, inside: name})
             for name in self._terms.filter(held)[inside].unique().sort()
         ]
-        found = [self._with_interval(one, len(sums)) for one in sums if one.estimate_us]
+        found = [self._with_interval(terms, one, len(sums)) for terms, one in sums if one.estimate_us]
         parts = tuple(sorted(found, key=lambda one: -abs(one.estimate_us)))
         largest = parts[0] if parts and parts[0].estimate_us / cause.estimate_us >= _MOSTLY else None
         named = {inside: getattr(largest, inside)} if largest is not None else {}
         return replace(cause, parts=parts, **named)
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """A sum of terms before it has an interval: the rows of its terms, and the kind of statement with most of it."""
-
-    effect: Effect
-    terms: npt.NDArray[np.uint32]
-    estimate_us: float
-    kind: str
-    share: float
-    segment: str = ""
-    node: str = ""

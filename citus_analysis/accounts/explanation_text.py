@@ -22,16 +22,14 @@ from citus_analysis.units import US_PER_MS
 
 _MOST_CAUSES: Final = 4
 _SMALL: Final = 0.01
-_CAUSES: Final = {
-    "part": pl.String(),
-    **dict.fromkeys(("estimate_ms", "low_ms", "high_ms", "p"), pl.Float64()),
-    "decided": pl.Boolean(),
-}
-_THROUGHPUT: Final = {
-    "part": pl.String(),
-    **dict.fromkeys(("estimate_ops_s", "low_ops_s", "high_ops_s", "p"), pl.Float64()),
-    "decided": pl.Boolean(),
-}
+_CAUSES, _THROUGHPUT = (
+    {
+        "part": pl.String(),
+        **dict.fromkeys((f"estimate_{unit}", f"low_{unit}", f"high_{unit}", "p"), pl.Float64()),
+        "decided": pl.Boolean(),
+    }
+    for unit in ("ms", "ops_s")
+)
 _MECHANISMS: Final = {
     **dict.fromkeys(("node", "measure", "unit"), pl.String()),
     **dict.fromkeys(("base", "other", "p", "effect_size"), pl.Float64()),

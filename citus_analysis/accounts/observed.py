@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import polars as pl
 
 from citus_analysis.accounts.sides import Window, chosen_runs, one_load, side_label, window_of
 from citus_analysis.accounts.statement_times import CELL, OF_CHILD, RUN, SEGMENTS, statement_times
-from citus_analysis.core.array_types import Floats, Integers
+from citus_analysis.core.array_types import Floats
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.operations import adds_up
@@ -123,17 +124,9 @@ class Observed:
         return self._compared(self.base.response_us, self.other.response_us, "response_time_us", margin, level)
 
     def _compared(self, base: Floats, other: Floats, metric: str, margin: float, level: float) -> Comparison:
-        return compare(
-            other,
-            base,
-            margin,
-            level=level,
-            higher_is_better=metric == "throughput_ops_s",
-            label_a=self.other.name,
-            label_b=self.base.name,
-            metric=metric,
-            blocked=self.paired,
-        )
+        compared = partial(compare, other, base, margin, level=level, metric=metric, blocked=self.paired)
+        higher = metric == "throughput_ops_s"
+        return compared(higher_is_better=higher, label_a=self.other.name, label_b=self.base.name)
 
     def examples(self, node: str, segment: str) -> pl.DataFrame:
         """The slowest statements of the other side in a segment on a node, and the lines of logs that report them."""
@@ -187,32 +180,31 @@ def observed_runs(
         UsageError: runs of a side differ in their load or size.
         InsufficientDataError: fewer than two runs of a side have traced statements.
     """
-    tables = list(chosen)
-    one_load(list(zip(labels, tables, strict=True)))
-    latencies = [as_polars(source.table("operation_latencies")) for source in sources]
+    one_load(list(zip(labels, chosen, strict=True)))
     timed = []
-    for i, (source, table) in enumerate(zip(sources, tables, strict=True)):
+    for i, (source, table) in enumerate(zip(sources, chosen, strict=True)):
         inside = pl.col("run_id").is_in(table["run_id"].implode())
         read = [lazy_table(source, name).filter(inside) for name in ("statements", "spans")]
         mine = statement_times(*read).collect()
         timed.append(within_measured(mine, table).rows.with_columns(side=pl.lit(i, pl.Int8)))
     statements = pl.concat(timed, how="vertical_relaxed")
-    tables = [_traced(table, rows, label) for table, rows, label in zip(tables, timed, labels, strict=True)]
+    tables = [_traced(table, rows, label) for table, rows, label in zip(chosen, timed, labels, strict=True)]
+    ones = [table.with_columns(_one=pl.lit(1.0)) for table in tables]
+    paired = layout_of(ones[1], ones[0], "_one").paired
+    # Runs of one block are at the same place.
+    tables = [table.sort("iteration") for table in tables] if paired else tables
     responses, sampled = (
         [_response(table, source, role) for table, source in zip(tables, sources, strict=True)]
         for role in ("main", "monitor")
     )
-    per_operation = [_per_operation(t, r, one) for t, r, one in zip(tables, timed, latencies, strict=True)]
     clients, both_sampled = (all(one is not None for one in found) for found in (responses, sampled))
-    paired, order = _paired(tables)
-    tables = [table[indices] for table, indices in zip(tables, order, strict=True)]
     cells = _cells(statements)
     sides = []
-    for i, (found, traced_client) in enumerate(zip(responses, sampled, strict=True)):
-        response = found[order[i]] if clients and found is not None else None
-        side = _side(labels[i], tables[i], timed[i], cells, per_operation[i][order[i]], response)
-        if both_sampled and response is not None and traced_client is not None:
-            side = replace(side, untraced_us=response - traced_client[order[i]])
+    for i, (response, traced_client) in enumerate(zip(responses, sampled, strict=True)):
+        ratio = _per_operation(tables[i], timed[i], as_polars(sources[i].table("operation_latencies")))
+        side = _side(labels[i], tables[i], timed[i], cells, ratio, response if clients else None)
+        if clients and both_sampled and traced_client is not None:
+            side = replace(side, untraced_us=side.response_us - traced_client)
         sides.append(side)
     measured = "response time" if clients else "traced time"
     notes = [
@@ -258,11 +250,10 @@ def _traced(table: pl.DataFrame, timed: pl.DataFrame, label: str) -> pl.DataFram
 def _left_out(
     chosen: tuple[pl.DataFrame, pl.DataFrame], kept: list[pl.DataFrame], labels: tuple[str, str]
 ) -> list[str]:
-    numbers = [before.height - after.height for before, after in zip(chosen, kept, strict=True)]
     return [
-        f"{counted(number, 'run')} of {label} without traced statements left out"
-        for number, label in zip(numbers, labels, strict=True)
-        if number
+        f"{counted(before.height - after.height, 'run')} of {label} without traced statements left out"
+        for before, after, label in zip(chosen, kept, labels, strict=True)
+        if before.height > after.height
     ]
 
 
@@ -300,11 +291,8 @@ def _per_operation(table: pl.DataFrame, timed: pl.DataFrame, latencies: pl.DataF
     ratio = pl.col("statements") / pl.col("operations")
     whole = pl.max_horizontal(ratio.round(), pl.lit(1.0))
     near = (ratio - whole).abs() <= _WHOLE * whole
-    return (
-        found.select(pl.when(near | (ratio < 1) | ratio.is_null()).then(whole.fill_null(1.0)).otherwise(ratio))
-        .to_series()
-        .to_numpy()
-    )
+    usual = near | (ratio < 1) | ratio.is_null()
+    return found.select(pl.when(usual).then(whole.fill_null(1.0)).otherwise(ratio)).to_series().to_numpy()
 
 
 def _cells(statements: pl.DataFrame) -> pl.DataFrame:
@@ -341,16 +329,6 @@ def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_oper
     times[run, cell] = placed.select(SEGMENTS).to_numpy()
     scale = per_operation / counts.sum(axis=1)
     return counts * scale[:, None], times * scale[:, None, None]
-
-
-def _paired(tables: list[pl.DataFrame]) -> tuple[bool, list[Integers]]:
-    """Whether the runs of both sides are blocks, and the order that puts those of one block at the same place."""
-    ones = [table.with_columns(_one=pl.lit(1.0)) for table in tables]
-    paired = layout_of(ones[1], ones[0], "_one").paired
-    orders = [np.arange(table.height) for table in tables]
-    if paired:
-        orders = [table["iteration"].arg_sort().to_numpy().astype(np.int64) for table in tables]
-    return paired, orders
 
 
 def _changes(sources: tuple[TableSource, TableSource], tables: list[pl.DataFrame]) -> pl.DataFrame:
@@ -402,17 +380,15 @@ def _of_logs(
         mine, table = _stretches(rows.with_columns(resource=pl.lit(label), side=pl.lit(i, pl.Int8)))
         timed.append(mine)
         tables.append(table)
-    statements_of_both = pl.concat(timed, how="vertical_relaxed")
-    cells = _cells(statements_of_both)
+    both = pl.concat(timed, how="vertical_relaxed")
+    cells = _cells(both)
     sides = [_side(labels[i], tables[i], timed[i], cells, np.ones(tables[i].height), None) for i in (0, 1)]
     notes = (
         "no runs: stretches of time stand in for them, and what lasts longer than a stretch is not part of the spread",
         *unnamed,
     )
     changes = _changes(sources, [table.with_columns(workers=None) for table in tables])
-    return Observed(
-        sides[0], sides[1], cells, False, "traced time", changes, statements_of_both, sources, notes, unit="stretch"
-    )
+    return Observed(sides[0], sides[1], cells, False, "traced time", changes, both, sources, notes, unit="stretch")
 
 
 def _window(source: TableSource, name: str, window: Window | None) -> pl.DataFrame:

@@ -98,9 +98,7 @@ class Mechanism:
 
     def to_dict(self) -> dict[str, object]:
         """As plain values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {
-            "words": self.words, "unit": self.unit,
-        }  # fmt: skip
+        return {name: getattr(self, name) for name in (*self.__dataclass_fields__, "words", "unit")}
 
 
 def mechanisms(sides: Observed, *, level: float) -> tuple[Mechanism, ...]:
@@ -237,14 +235,13 @@ def _counters(read: _Tables) -> Iterator[pl.DataFrame]:
     )
     for (view, counter), measure in _COUNTERS.items():
         mine = placed.filter((pl.col("view") == view) & (pl.col("counter") == counter))
-        sums = mine.group_by(_NODE).agg(value=pl.col("value").sum() / pl.col("operations_done").first())
-        yield sums.select(*_NODE, pl.lit(measure).alias("measure"), "value")
+        yield from _long(mine, {measure: pl.col("value").sum() / pl.col("operations_done").first()})
 
 
 def _logs(read: _Tables) -> Iterator[pl.DataFrame]:
     checkpoints = read.of("checkpoints").drop("run_id").join(read.minutes, on="resource")
     during = checkpoints.filter(pl.col("end_time").is_between(pl.col("from_time"), pl.col("until_time")))
-    yield _rate(read, during, "checkpoints_per_min")
+    yield from _rate(read, during, "checkpoints_per_min")
     kinds = {"lock_wait": "lock_waits_per_min", "connection": "connections_per_min"}
     events = (
         lazy_table(read.source, "log_events")
@@ -255,33 +252,27 @@ def _logs(read: _Tables) -> Iterator[pl.DataFrame]:
         .join(read.minutes, on=RUN)
     )
     for kind, measure in kinds.items():
-        yield _rate(read, events.filter(kind=kind), measure)
+        yield from _rate(read, events.filter(kind=kind), measure)
 
 
-def _rate(read: _Tables, events: pl.DataFrame, measure: str) -> pl.DataFrame:
+def _rate(read: _Tables, events: pl.DataFrame, measure: str) -> Iterator[pl.DataFrame]:
     """Events per minute; 0 for nodes of the same runs that had none, if any node of any run had one."""
-    if events.is_empty():
-        return pl.DataFrame(schema=dict.fromkeys(_LONG[:-1], pl.String) | {"value": pl.Float64})
     nodes = events.select("node").unique()
     counts = events.group_by(_NODE).len("events")
     every = read.minutes.join(nodes, how="cross").join(counts, on=_NODE, how="left", nulls_equal=True)
-    return every.select(
-        *_NODE, pl.lit(measure).alias("measure"), value=pl.col("events").fill_null(0) / pl.col("minutes")
-    )
+    yield from _long(every, {measure: pl.col("events").fill_null(0).first() / pl.col("minutes").first()})
 
 
 def _sessions(read: _Tables) -> Iterator[pl.DataFrame]:
     sessions = client_sessions(read.of("activity_samples"), read.runs)
     if sessions.is_empty():
         return
-    moments = sessions.group_by(_NODE).agg(moments=pl.struct("source_id", "sample").n_unique())
-    sums = {
-        "lock_wait_sessions": (pl.col("doing") == "lock").sum(),
-        "io_wait_sessions": (pl.col("doing") == "I/O").sum(),
-        "wal_wait_sessions": (pl.col("doing") == "WAL").sum(),
-        "client_connections": (pl.col("role") == "parent").sum(),
-        "internal_connections": (pl.col("role") == "child").sum(),
+    moments = pl.struct("source_id", "sample").n_unique()
+    kinds = {
+        "lock_wait_sessions": ("doing", "lock"),
+        "io_wait_sessions": ("doing", "I/O"),
+        "wal_wait_sessions": ("doing", "WAL"),
+        "client_connections": ("role", "parent"),
+        "internal_connections": ("role", "child"),
     }
-    counted = sessions.group_by(_NODE).agg(**sums).join(moments, on=_NODE, nulls_equal=True)
-    for name in sums:
-        yield counted.select(*_NODE, pl.lit(name).alias("measure"), value=pl.col(name) / pl.col("moments"))
+    yield from _long(sessions, {name: (pl.col(of) == kind).sum() / moments for name, (of, kind) in kinds.items()})

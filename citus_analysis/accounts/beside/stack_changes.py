@@ -98,7 +98,7 @@ def stack_changes(sides: Observed, *, level: float) -> StackChanges | None:
     per_operation = events[0] in _CLOCKS and all(bool(one["us_per_operation"].is_not_null().all()) for one in chosen)
     unit = "µs" if per_operation else "%"
     stacks = [_valued(one, "us_per_operation" if per_operation else "share") for one in chosen]
-    recordings = (_runs_of(stacks[0]), _runs_of(stacks[1]))
+    recordings = stacks[0]["run"].n_unique(), stacks[1]["run"].n_unique()
     if not per_operation:
         notes.append(
             "stacks are compared by their share of perf's samples, because it is not known that perf recorded the "
@@ -174,10 +174,6 @@ def _valued(stacks: pl.DataFrame, weight: str) -> pl.DataFrame:
         .group_by("run", "stack", "function", pl.col("module").fill_null("unknown"), maintain_order=True)
         .agg(pl.col("value", "samples").sum())
     )
-
-
-def _runs_of(stacks: pl.DataFrame) -> int:
-    return stacks["run"].n_unique()
 
 
 def _functions(stacks: Sequence[pl.DataFrame], *, level: float, with_total: bool) -> pl.DataFrame:
@@ -281,7 +277,7 @@ def _trees(stacks: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The tree of the other side beside the base, and the topmost frames that only the base has."""
     sides = []
     for one in stacks:
-        means = one.group_by("stack", maintain_order=True).agg(share=pl.col("value").sum() / _runs_of(one))
+        means = one.group_by("stack", maintain_order=True).agg(share=pl.col("value").sum() / one["run"].n_unique())
         frames = frames_of(means.with_columns(tree=pl.lit(0)), ("tree",), 0.0, _DEEPEST)
         sides.append(frames.select("tree", "path", "depth", value="percent", own="self_percent"))
     wholes = [float(one.filter(depth=0)["value"].sum()) for one in sides]

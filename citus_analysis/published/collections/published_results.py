@@ -150,10 +150,9 @@ def _of_run(run: BexhomaRun) -> Iterator[PublishedResult]:
         "connections": run.threads,
     }
     numbers = {metric: number for metric, number in stated.items() if number}
-    yield PublishedResult(
-        "bexhoma", table, label, f"run {run.iteration}", value, unit, higher, None, run.iteration, run.target_ops_s,
-        numbers if len(numbers) == len(stated) else {},
-    )  # fmt: skip
+    agreeing = numbers if len(numbers) == len(stated) else {}
+    place = "bexhoma", table, label, f"run {run.iteration}"
+    yield PublishedResult(*place, value, unit, higher, None, run.iteration, run.target_ops_s, agreeing)
 
 
 _Reader = Callable[[Content], list[PublishedResult]]
