@@ -41,39 +41,26 @@ def write_crate(folder: Path, published: datetime, version: str, reports: Sequen
     crate.name = "Research object of a benchmark of distributed PostgreSQL"
     crate.description = "Raw files, tables, reports and checks; `citus-analysis verify .` computes them again."
     crate.datePublished = published
-    software = crate.add(
-        ContextEntity(
-            crate,
-            "#citus-analysis",
-            {"@type": "SoftwareApplication", "name": "citus-analysis", "softwareVersion": version},
-        )
-    )
+    of_software = {"@type": "SoftwareApplication", "name": "citus-analysis", "softwareVersion": version}
+    software = crate.add(ContextEntity(crate, "#citus-analysis", of_software))
     dataset = crate.add_dataset(dest_path="dataset/", properties={"name": "typed tables in Parquet"})
     files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
     added = {name: crate.add_file(dest_path=name, properties=_facts(name, path)) for name, path in files.items()
              if not name.startswith("dataset/")}  # fmt: skip
     raw = [entity for name, entity in added.items() if name.startswith("raw/")]
-    for identifier, label, of, result in (
+    actions = [
         ("#ingest", "citus-analysis ingest", raw, [dataset]),
         ("#check", "citus-analysis pack: digests and verdicts", [dataset], [added["checks.json"]]),
-        *(
-            (
-                f"#report-{name}",
-                f"citus-analysis report {name}",
-                [dataset],
-                [entity for path, entity in added.items() if path.startswith((f"reports/{name}.", f"reports/{name}/"))],
-            )
-            for name in reports
-        ),
-    ):
+    ]
+    for name in reports:
+        made = [one for path, one in added.items() if path.startswith((f"reports/{name}.", f"reports/{name}/"))]
+        actions.append((f"#report-{name}", f"citus-analysis report {name}", [dataset], made))
+    for identifier, label, of, result in actions:
         crate.add_action(software, identifier=identifier, object=of, result=result, properties={"name": label})
     crate.metadata.write(folder)
 
 
 def _facts(name: str, path: Path) -> dict[str, object]:
-    facts: dict[str, object] = {"name": name, "contentSize": str(path.stat().st_size)}
-    if media := _MEDIA.get(path.suffix):
-        facts["encodingFormat"] = media
-    if text := _TEXTS.get(name):
-        facts["description"] = text
-    return facts
+    facts = {"encodingFormat": _MEDIA.get(path.suffix), "description": _TEXTS.get(name)}
+    known = {name: fact for name, fact in facts.items() if fact}
+    return {"name": name, "contentSize": str(path.stat().st_size), **known}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from citus_analysis.core.column_types import FLAG, REAL
+from citus_analysis.core.column_types import FLAG, HASH, INT32, INT64, REAL
 from citus_analysis.core.table_definition import PARTITION_KEY, Column, Table
 
-#: Types of Frictionless that hold for numbers.
-_INTEGERS: Final = ("int32", "int64", "hash")
+#: Types of columns -> types of Frictionless.
+_TYPES: Final = {FLAG: "boolean", REAL: "number", **dict.fromkeys((INT32, INT64, HASH), "integer")}
 
 
 def data_package(tables: dict[str, list[str]], definitions: dict[str, Table]) -> dict[str, object]:
@@ -36,23 +36,15 @@ def _resource(table: Table, files: list[str]) -> dict[str, object]:
 
 
 def _field(table: Table, column: Column) -> dict[str, object]:
-    field: dict[str, object] = {"name": column.name, "type": _type(column), "description": column.meaning}
-    if column.unit:
-        field["unit"] = column.unit
-    if column.type.words:
-        field["constraints"] = {"enum": list(column.type.words)}
-    if column.source and column.source != table.source:
-        field["source"] = column.source
-    if column.name == PARTITION_KEY:
-        field["partition"] = True
-    return field
+    facts = {
+        "unit": column.unit,
+        "constraints": {"enum": list(column.type.words)} if column.type.words else None,
+        "source": column.source if column.source != table.source else None,
+        "partition": column.name == PARTITION_KEY,
+    }
+    known = {name: fact for name, fact in facts.items() if fact}
+    return {"name": column.name, "type": _type(column), "description": column.meaning, **known}
 
 
 def _type(column: Column) -> str:
-    if column.type == FLAG:
-        return "boolean"
-    if column.type.name in _INTEGERS:
-        return "integer"
-    if column.type == REAL:
-        return "number"
-    return "datetime" if column.type.is_time else "string"
+    return _TYPES.get(column.type, "datetime" if column.type.is_time else "string")

@@ -17,11 +17,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import lz4.frame
 import yaml
+import zstandard
 
 from citus_analysis.dataset.discover.unpacked_archives import folder_name
 from citus_analysis.errors import InputError
@@ -48,26 +50,13 @@ _OF_YCSB: Final = re.compile(
 _DOCUMENTS: Final = (".yml", ".yaml", ".json")
 
 
-def _zstd(data: bytes) -> bytes:
-    import zstandard
-
-    return zstandard.ZstdCompressor(level=10).compress(data)
-
-
-def _lz4(data: bytes) -> bytes:
-    import lz4.frame
-
-    packed: bytes = lz4.frame.compress(data)
-    return packed
-
-
 _PACKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "none": bytes,
     "gzip": lambda data: gzip.compress(data, mtime=0),
     "bzip2": bz2.compress,
     "xz": lzma.compress,
-    "zstd": _zstd,
-    "lz4": _lz4,
+    "zstd": zstandard.ZstdCompressor(level=10).compress,
+    "lz4": lz4.frame.compress,
 }
 
 
@@ -88,10 +77,6 @@ class Treated:
     sha256: str
     masked: int = 0
     left_out: str | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """The same as plain values, for JSON."""
-        return asdict(self)
 
 
 def copied(file: RawFile, raw: Path, limit: int) -> Iterator[Treated]:

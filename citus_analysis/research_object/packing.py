@@ -209,7 +209,7 @@ def _fill(
     checks["verdicts"] = verdicts(opened, folder / CLAIMS)
     names = _rendered(folder, reports)
     _make_portable(folder)
-    checks |= {"reports": list(names), "raw": [one.to_dict() for one in treated if one.masked or one.left_out]}
+    checks |= {"reports": list(names), "raw": [asdict(one) for one in treated if one.masked or one.left_out]}
     described = data_package(_table_files(folder), dict(TABLES))
     for name, value in ((CHECKS, checks), ("environment.json", environment()), ("tables.json", described)):
         text = json.dumps(value, ensure_ascii=False, indent=1)
@@ -321,8 +321,8 @@ def _make_portable(folder: Path) -> None:
 def _table_files(folder: Path) -> dict[str, list[str]]:
     files: dict[str, list[str]] = {}
     for path in sorted((folder / "dataset").rglob("*.parquet")):
-        name = path.relative_to(folder / "dataset").parts[0]
-        files.setdefault(name, []).append(path.relative_to(folder).as_posix())
+        name = path.relative_to(folder)
+        files.setdefault(name.parts[1], []).append(name.as_posix())
     return files
 
 

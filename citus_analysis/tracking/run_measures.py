@@ -10,7 +10,6 @@ from citus_analysis.bottleneck.evidence.balance import jain_index
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.defaults import METRIC
-from citus_analysis.runs.setting_changes import setting_changes
 from citus_analysis.units import US_PER_S
 
 #: Measures of a run -> their names in words.
@@ -59,18 +58,3 @@ def _balance(source: TableSource) -> pl.DataFrame:
     usable = grouped.filter(pl.col("share").list.max() > 0, pl.col("share").list.min() >= 0)
     indices = [jain_index(share) for share in usable["share"].to_list()]
     return usable.select("resource", "iteration").with_columns(pl.Series("balance", indices, dtype=pl.Float64))
-
-
-def described_change(before: dict[str, object], after: dict[str, object], settings: pl.DataFrame) -> pl.DataFrame:
-    """Settings and versions that differ between the systems of two runs; see `setting_changes`.
-
-    Args:
-        before: a run with `dataset` and `resource`.
-        after: the next run.
-        settings: rows of the table `settings` with `dataset`.
-    """
-    sides = (
-        settings.filter(pl.col("dataset") == run["dataset"], pl.col("resource") == run["resource"])
-        for run in (before, after)
-    )
-    return setting_changes(*sides)

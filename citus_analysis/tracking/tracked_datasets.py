@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -13,13 +13,13 @@ import polars as pl
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.defaults import CHANGE_ALPHA, METRIC
 from citus_analysis.errors import InsufficientDataError, UsageError
-from citus_analysis.runs.setting_changes import change_words
+from citus_analysis.runs.setting_changes import change_words, setting_changes
 from citus_analysis.runs.setups import LOAD
 from citus_analysis.stats import compare, find_changes
 from citus_analysis.stats.run_means import lower_is_better, runs_with_metric
 from citus_analysis.stats.series.change_points import ChangePoints
 from citus_analysis.stats.series.newest_runs import newest_shift
-from citus_analysis.tracking.run_measures import MEASURES, described_change, with_measures
+from citus_analysis.tracking.run_measures import MEASURES, with_measures
 from citus_analysis.tracking.track_results import Track, TrackedChange, TrackedSeries
 
 #: Columns that identify a series. Settings and shares of a CPU are not among them, so that their changes are found.
@@ -144,26 +144,18 @@ def _tracked(
         for _ in range(first, end)
     ]
     shown = shown.with_columns(pl.Series("level", levels, dtype=pl.Float64))
-    moves = _Moves(shown, settings, alpha) if found.points else None
-    changes = tuple(_changes(metric, shown, found, moves, better)) if moves else ()
+    changes = tuple(_changes(metric, shown, settings, found, alpha, better))
     since = found.segments()[-1][0]
     newest = newest_shift(shown["value"].to_numpy()[since:])
     return TrackedSeries(metric, stratum, shown, found, changes, newest)
 
 
 def _changes(
-    metric: str, runs: pl.DataFrame, found: ChangePoints, moves: _Moves, better: bool
+    metric: str, runs: pl.DataFrame, settings: pl.DataFrame, found: ChangePoints, alpha: float, better: bool
 ) -> Iterator[TrackedChange]:
     values = runs["value"].to_numpy()
+    compared = partial(compare, higher_is_better=better, label_a="after", label_b="before", metric=metric)
     for point, (before, after) in zip(found.points, pairwise(found.segments()), strict=True):
-        comparison = compare(
-            values[slice(*after)],
-            values[slice(*before)],
-            higher_is_better=better,
-            label_a="after",
-            label_b="before",
-            metric=metric,
-        )
         run = runs.row(point.index, named=True)
         yield TrackedChange(
             place=point.index,
@@ -172,36 +164,24 @@ def _changes(
             run_id=str(run.get("run_id")),
             start_time=run.get("start_time"),
             p_value=point.p_value,
-            comparison=comparison,
-            moved=tuple(moves.near(point.index)),
+            comparison=compared(values[slice(*after)], values[slice(*before)]),
+            moved=tuple(_moved(runs, settings, alpha, point.index)),
         )
 
 
-@dataclass
-class _Moves:
-    """The changes along a series other than those of its metric."""
-
-    runs: pl.DataFrame
-    settings: pl.DataFrame
-    alpha: float
-
-    def near(self, place: int) -> Iterator[str]:
-        """The changes within two runs of a place, in words."""
-        rows = self.runs.to_dicts()
-        first, last = max(1, place - _NEAR), min(len(rows) - 1, place + _NEAR)
-        for number in range(first, last + 1):
-            before, after = rows[number - 1], rows[number]
-            if (before["dataset"], before["resource"]) != (after["dataset"], after["resource"]):
-                words = change_words(described_change(before, after, self.settings))
-                if words:
-                    yield f"{words} (run {number + 1})"
-        for column, words in MEASURES.items():
-            yield from self._measured(column, words, place)
-
-    def _measured(self, column: str, words: str, place: int) -> Iterator[str]:
-        known = self.runs.drop_nulls(column)
+def _moved(runs: pl.DataFrame, settings: pl.DataFrame, alpha: float, place: int) -> Iterator[str]:
+    """The changes within two runs of a place other than those of the metric, in words."""
+    rows = runs.to_dicts()
+    for number in range(max(1, place - _NEAR), min(len(rows) - 1, place + _NEAR) + 1):
+        systems = [{name: row[name] for name in ("dataset", "resource")} for row in rows[number - 1 : number + 1]]
+        if systems[0] != systems[1]:
+            words = change_words(setting_changes(*(settings.filter(**system) for system in systems)))
+            if words:
+                yield f"{words} (run {number + 1})"
+    for column, words in MEASURES.items():
+        known = runs.drop_nulls(column)
         values, places = known[column].to_numpy(), known["place"].to_list()
-        found = find_changes(values, self.alpha)
+        found = find_changes(values, alpha)
         for index, (before, after) in zip(found.places, pairwise(found.segments()), strict=True):
             if abs(places[index] - place) <= _NEAR:
                 was, now = (float(values[slice(*part)].mean()) for part in (before, after))
