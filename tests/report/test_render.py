@@ -6,8 +6,6 @@ import resource
 import shutil
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -282,13 +280,12 @@ def test_reports_with_the_same_predictions_are_made_by_one_process_also_if_the_f
             raise ReportError("a cell failed")
         return name
 
-    results = {name: Future[Any]() for name in together}
-    render._render_in_turn({name: partial(made, name) for name in together}, kernels, results)
+    results: dict[str, Any] = dict(render._in_turn(made, kernels, together))
     assert seen == ["first", "first"]
     assert kernels.qsize() == 2
-    assert results[together[1]].result() == together[1]
+    assert results[together[1]] == together[1]
     with pytest.raises(ReportError, match="a cell failed"):
-        results[together[0]].result()
+        raise results[together[0]]
 
 
 def test_one_failing_report_does_not_stop_the_others(shelf: Shelf, dataset: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,12 +21,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.output_files import put_in_place
-from citus_analysis.errors import (
-    NothingToReportError,
-    ReportError,
-    UnknownNameError,
-    UsageError,
-)
+from citus_analysis.errors import NothingToReportError, ReportError, UsageError, require_known
 from citus_analysis.report.engine.links import check_links, further_pages, index_of, link_from_above
 from citus_analysis.report.engine.notebooks import (
     Scalar,
@@ -37,6 +33,7 @@ from citus_analysis.report.engine.notebooks import (
     report_parameters,
 )
 from citus_analysis.report.engine.obstacles import obstacles
+from citus_analysis.report.engine.packed_text import plotly_library
 from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
@@ -117,14 +114,14 @@ def render_report(
         NothingToReportError: the dataset has no data for the report.
         ReportError: a cell failed; the previous report is untouched, and `OUT/NAME.failed.ipynb` shows where.
     """
-    given = _with_absolute_datasets(check_parameters(name, parameters or {}))
-    source, target = _resolved(dataset, out)
-    _spare_notebooks([name], target)
-    with _kernels(1) as kernels, _packing(html=html) as library:
-        if reason := obstacles(source, {name: given}, kernels).get(name):
+    given = {name: _checked(name, parameters or {})}
+    source, target = _absolute(dataset), Path(out).absolute()
+    _spare_notebooks(given, target)
+    with _kernels(1) as kernels, ThreadPoolExecutor(1) as pool:
+        library = pool.submit(plotly_library if html else str)
+        if reason := obstacles(source, given, kernels).get(name):
             raise NothingToReportError(reason, path=source)
-        with _taken(kernels) as kernel:
-            result = _render(name, source, target, given, _Manner(library, index_of(target) if html else None), kernel)
+        result = _render(name, kernels.get(), source, target, given[name], library, index_of(target) if html else None)
     if html:
         link_from_above(target)
     return result
@@ -161,19 +158,21 @@ def render_reports(
     # `all` includes reports that need a parameter only if it is given.
     wanted = report_names(parameters or {}) if names == "all" else [names] if isinstance(names, str) else list(names)
     given = _distribute(wanted, parameters or {})
-    source, target = _resolved(dataset, out)
+    source, target = _absolute(dataset), Path(out).absolute()
     _spare_notebooks(wanted, target)
     at_once = max(1, min(jobs or min(4, os.cpu_count() or 1), len(wanted)))
-    with _kernels(at_once) as kernels, _packing(html=html) as library, ThreadPoolExecutor(at_once) as pool:
+    # One more thread packs plotly.js; each of the others needs a kernel.
+    with _kernels(at_once) as kernels, ThreadPoolExecutor(at_once + 1) as pool:
+        library = pool.submit(plotly_library if html else str)
         left_out = obstacles(source, given, kernels)
         shown = [name for name in wanted if name not in left_out]
-        index = "index.html" if len(wanted) > 1 else index_of(target)
-        manner = _Manner(library, index if html else None, progress)
-        futures = {name: Future[ReportResult]() for name in shown}
-        for group in _groups(shown):
-            made = {name: partial(_render, name, source, target, given[name], manner) for name in group}
-            pool.submit(_render_in_turn, made, kernels, futures)
-        results, failures = _collected(futures, left_out)
+        index = ("index.html" if len(wanted) > 1 else index_of(target)) if html else None
+
+        def render(name: str, kernel: Kernel) -> ReportResult:
+            return _render(name, kernel, source, target, given[name], library, index, progress)
+
+        made = ChainMap(*pool.map(partial(_in_turn, render, kernels), _groups(shown)))
+    results, failures = _divided({name: made[name] for name in shown}, left_out)
     if html and results and len(wanted) > 1:
         _write_index(results, left_out, target)
     elif html and results:
@@ -192,41 +191,39 @@ def _groups(names: Sequence[str]) -> list[list[str]]:
     return [group for group in (together, *([name] for name in others)) if group]
 
 
-def _render_in_turn(
-    reports: Mapping[str, Callable[[Kernel], ReportResult]],
-    kernels: Queue[Kernel],
-    futures: Mapping[str, Future[ReportResult]],
-) -> None:
-    """Make some reports in one process, and set their results."""
-    with _taken(kernels) as kernel:
-        for name, render in reports.items():
-            try:
-                futures[name].set_result(render(kernel))
-            except Exception as error:  # noqa: BLE001 - raised where the result is asked for
-                futures[name].set_exception(error)
+def _in_turn(
+    render: Callable[[str, Kernel], ReportResult], kernels: Queue[Kernel], names: Sequence[str]
+) -> dict[str, ReportResult | Exception]:
+    """Reports made one after the other by one process, or the errors instead of them."""
+    kernel, made = kernels.get(), dict[str, ReportResult | Exception]()
+    for name in names:
+        try:
+            made[name] = render(name, kernel)
+        except Exception as error:  # noqa: BLE001 - raised when the other reports are complete
+            made[name] = error
+    kernels.put(kernel)
+    return made
 
 
-def _collected(
-    futures: Mapping[str, Future[ReportResult]], left_out: dict[str, str]
+def _divided(
+    made: Mapping[str, ReportResult | Exception], left_out: dict[str, str]
 ) -> tuple[list[ReportResult], list[ReportError]]:
     """The reports that were made, and the failures; reports without data are added to those left out."""
     results, failures = list[ReportResult](), list[ReportError]()
-    for name, future in futures.items():
-        try:
-            results.append(future.result())
-        except NothingToReportError as error:
-            left_out[name] = error.problem
-        except ReportError as error:
-            failures.append(error)
+    for name, one in made.items():
+        match one:
+            case ReportResult():
+                results.append(one)
+            case NothingToReportError():
+                left_out[name] = one.problem
+            case ReportError():
+                failures.append(one)
+            case _:
+                raise one
     return results, failures
 
 
-def _resolved(dataset: str | PathLike[str], out: str | PathLike[str]) -> tuple[Path | str, Path]:
-    """Both folders as absolute paths, because a kernel has another working directory."""
-    return _absolute(dataset), Path(out).absolute()
-
-
-def _spare_notebooks(names: Sequence[str], out: Path) -> None:
+def _spare_notebooks(names: Iterable[str], out: Path) -> None:
     """Refuse to write an executed notebook over the one that it is made from."""
     for name in names:
         notebook = find_notebook(name)
@@ -239,8 +236,9 @@ def _absolute(dataset: str | PathLike[str]) -> Path | str:
     return str(dataset) if is_url(dataset) else Path(dataset).absolute()
 
 
-def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
-    """The parameters with the folders of further datasets as absolute paths."""
+def _checked(name: str, parameters: Mapping[str, object]) -> dict[str, Scalar]:
+    """The parameters of a report in their types, with the folders of further datasets as absolute paths."""
+    given = check_parameters(name, parameters)
     folders = {name: str(given[name]).split(",") for name in _FOLDERS if given.get(name)}
     return given | {
         name: ",".join(fspath(_absolute(one.strip())) for one in several if one.strip())
@@ -251,26 +249,11 @@ def _with_absolute_datasets(given: dict[str, Scalar]) -> dict[str, Scalar]:
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
     """Each report's share of the parameters."""
     if len(names) == 1:
-        return {names[0]: _with_absolute_datasets(check_parameters(names[0], parameters))}
+        return {names[0]: _checked(names[0], parameters)}
     known = {name: {parameter.name for parameter in report_parameters(name)} for name in names}
     for key in parameters:
-        if not any(key in accepted for accepted in known.values()):
-            raise UnknownNameError("parameter of these reports", key, set().union(*known.values()))
-    return {
-        name: _with_absolute_datasets(
-            check_parameters(name, {key: value for key, value in parameters.items() if key in known[name]})
-        )
-        for name in names
-    }
-
-
-@dataclass(frozen=True)
-class _Manner:
-    """Settings of a rendering apart from content: plotly.js for pages, the index they link to (None: no pages)."""
-
-    library: Future[str]
-    index: str | None
-    progress: ProgressCallback | None = None
+        require_known("parameter of these reports", key, set().union(*known.values()))
+    return {name: _checked(name, {key: parameters[key] for key in parameters if key in known[name]}) for name in names}
 
 
 @contextmanager
@@ -278,34 +261,28 @@ def _kernels(number: int) -> Iterator[Queue[Kernel]]:
     """Kernels for `number` reports at once; they import their libraries while parameters are checked here."""
     from citus_analysis.report.engine.execution.kernel import Kernel
 
-    alone = number == 1
     with ExitStack() as stack:
         waiting: Queue[Kernel] = Queue()
         for _ in range(number):
-            waiting.put(stack.enter_context(Kernel(alone=alone)))
+            waiting.put(stack.enter_context(Kernel(alone=number == 1)))
         yield waiting
 
 
-@contextmanager
-def _packing(*, html: bool) -> Iterator[Future[str]]:
-    """The packed plotly.js of all pages, made while notebooks are executed."""
-    with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(_plotly_library if html else str)
-
-
-def _plotly_library() -> str:
-    from citus_analysis.report.engine.packed_text import plotly_library
-
-    return plotly_library()
-
-
 def _render(
-    name: str, dataset: Path | str, out: Path, parameters: Mapping[str, Scalar], manner: _Manner, kernel: Kernel
+    name: str,
+    kernel: Kernel,
+    dataset: Path | str,
+    out: Path,
+    parameters: Mapping[str, Scalar],
+    library: Future[str],
+    index: str | None,
+    progress: ProgressCallback | None = None,
 ) -> ReportResult:
+    """One report; pages contain the packed `library` and link to their `index`, and are left out if that is None."""
     from citus_analysis.report.engine.execution.notebook_work import finish
 
     label = report_label(name)
-    watch = partial(manner.progress, name) if manner.progress else None
+    watch = partial(progress, name) if progress else None
     with _scratch(out) as scratch:
         executed, tables = scratch / f"{label}.ipynb", scratch / label
         tables.mkdir()
@@ -316,17 +293,8 @@ def _render(
             raise
         except ReportError as error:
             raise _keep_failed(error, executed, out / f"{label}.failed.ipynb") from error
-        finished = kernel.call(finish, executed, label, manner.index, manner.library.result())
-        return _publish(label, scratch, out, finished, html=manner.index is not None)
-
-
-@contextmanager
-def _taken(kernels: Queue[Kernel]) -> Iterator[Kernel]:
-    kernel = kernels.get()
-    try:
-        yield kernel
-    finally:
-        kernels.put(kernel)
+        finished = kernel.call(finish, executed, label, index, library.result())
+        return _publish(label, scratch, out, finished, html=index is not None)
 
 
 @contextmanager
