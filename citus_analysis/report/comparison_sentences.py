@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from citus_analysis.report.comparison_text import APART, ComparisonPanels, apart_words, base_words, in_order
-from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.report.sentence_parts import at_load, load_of, range_of, times_of
 from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.stats import Comparison
-from citus_analysis.texts.counted_words import counted, listed, load_text
+from citus_analysis.texts.counted_words import counted, listed
 from citus_analysis.texts.number_text import readable
 
 
@@ -83,10 +83,10 @@ def _decided(study: ComparisonPanels, most: int = 3) -> list[str]:
 def _variant_sentence(name: str, found: Sequence[Comparison], base: str) -> str:
     first, *others = found
     name, base = apart_words(name, base)
-    sizes = {_size(c) for c in found}
+    sizes = {load_of(c.stratum) for c in found}
     size = sizes.pop() if len(found) > 1 and len(sizes) == 1 else ""
     at = f", with {size}" if size else ""
-    places = [str(c.stratum["operation"]) if at else _place(c) for c in found]
+    places = [str(c.stratum["operation"]) if at else at_load(c.stratum) for c in found]
     start = f"{times_of(first)} times the throughput of {base} ({range_of(first)}) for {places[0]}"
     more = [f"{times_of(c)} times ({range_of(c)}) for {place}" for c, place in zip(others, places[1:], strict=True)]
     return f"{name}: {listed([start, *more], most=3)}{at}{_other_differences(found)}."
@@ -103,7 +103,7 @@ def _equivalent(study: ComparisonPanels) -> list[str]:
     if not found:
         return []
     margin = f"{found[0].margin * 100:g} %"
-    names = [f"{apart_words(c.label_a, c.label_b)[0]} ({range_of(c)} times, {_place(c)})" for c in found]
+    names = [f"{apart_words(c.label_a, c.label_b)[0]} ({range_of(c)} times, {at_load(c.stratum)})" for c in found]
     base = apart_words(found[0].label_a, study.base)[1]
     return [f"As fast as {base}, within {margin}: {listed(names, most=3)}."]
 
@@ -124,17 +124,6 @@ def _undecided(study: ComparisonPanels) -> list[str]:
         return [f"The only comparison is inconclusive ({span}){why or more}."]
     are = "is" if rows.height == 1 else "are"
     return [f"{rows.height} of {study.ratios.height} comparisons {are} inconclusive ({span}){why}."]
-
-
-def _place(c: Comparison) -> str:
-    size = _size(c)
-    return f"{c.stratum['operation']} with {size}" if size else str(c.stratum["operation"])
-
-
-def _size(c: Comparison) -> str:
-    """Workers and threads, as far as they are known."""
-    workers, threads = (c.stratum[name] for name in ("workers", "threads"))
-    return load_text(workers if isinstance(workers, int) else None, threads if isinstance(threads, int) else None)
 
 
 def alone_sentences(study: ComparisonPanels, elsewhere: Collection[str] = ()) -> list[str]:

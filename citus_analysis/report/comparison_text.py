@@ -19,6 +19,7 @@ import polars as pl
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.plots import plot_ratios
+from citus_analysis.report.sentence_parts import interval_cells
 from citus_analysis.runs import comparability
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
@@ -27,7 +28,7 @@ from citus_analysis.stats import Comparison, compare_runs, summarise_runs
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.run_means import in_stratum
 from citus_analysis.texts.natural_order import natural_key
-from citus_analysis.texts.number_text import p_text, with_interval
+from citus_analysis.texts.number_text import p_text
 
 #: Columns that are not held equal, because variants were often measured with tables of another size.
 POOLED: Final = ("records", "scale_factor", "operations")
@@ -43,12 +44,19 @@ _SAID: Final = {
 #: Order in time of the runs of both sides.
 APART: Final = "one after the other"
 _IN_TURNS: Final = "in turns or unknown"
-_NUMBERS: Final = {
-    "ratio": pl.Float64(),
-    "low": pl.Float64(),
-    "high": pl.Float64(),
+_RATIOS: Final = {
+    "operation": pl.String(),
+    "workers": pl.Int32(),
+    "threads": pl.Int32(),
+    "variant": pl.String(),
+    **dict.fromkeys(("ratio", "low", "high"), pl.Float64()),
     "n": pl.Int64(),
     "n_base": pl.Int64(),
+    "verdict": pl.String(),
+    **dict.fromkeys(("p_difference", "p_difference_adjusted"), pl.Float64()),
+    "runs_missing": pl.Int64(),
+    "order": pl.String(),
+    "also_differs": pl.String(),
 }
 
 
@@ -96,11 +104,10 @@ class ComparisonPanels:
 
     def table(self) -> pl.DataFrame:
         """The ratios for readers: one row per operation, size and variant, with intervals in the cells."""
-        cells = [with_interval(*row) for row in self.ratios.select("ratio", "low", "high").iter_rows()]
-        chances = [p_text(p) for p in self.ratios["p_difference_adjusted"]]
-        runs = pl.format("{} and {}", "n", "n_base").alias("runs")
         shown = self.ratios.with_columns(
-            pl.Series("ratio", cells, dtype=pl.String), pl.Series("p_adjusted", chances, dtype=pl.String), runs
+            ratio=interval_cells(self.ratios, "ratio"),
+            p_adjusted=pl.Series(map(p_text, self.ratios["p_difference_adjusted"]), dtype=pl.String),
+            runs=pl.format("{} and {}", "n", "n_base"),
         )
         return shown.select(*_CELL, "variant", "ratio", "verdict", "p_adjusted", "runs", "order", "also_differs")
 
@@ -127,9 +134,7 @@ def comparison_panels(
     Raises:
         UnknownNameError: no variant has the name of the base.
     """
-    runs = selection.runs
-    names = _variants(runs)
-    start = _resolved_base(base, names)
+    runs, start = selection.runs, base_variant(selection, base)
     found = _compared(runs, start, level, margin)
     ratios = _ratios(tuple(_placed(found.comparisons, found.runs)))
     met = set(ratios["variant"]) | {start}
@@ -138,7 +143,7 @@ def comparison_panels(
     shown = (runs if ratios.is_empty() else compared).sort(*_CELL, "variant")
     groups = list(dict.fromkeys([*_CELL, *found.strata, "variant"]))
     means = summarise_runs(shown, METRIC, by=groups, level=level, allow=AS_SELECTED)
-    return ComparisonPanels(start, found, means, ratios, in_order(set(names) - met), margin)
+    return ComparisonPanels(start, found, means, ratios, in_order(set(runs["variant"]) - met), margin)
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
@@ -157,25 +162,21 @@ def _compared(runs: pl.DataFrame, base: str, level: float, margin: float) -> Run
 def base_variant(selection: Selection, base: str) -> str:
     """The variant named by `base`: its whole name, or its first part (which figures show) if that is unique.
 
+    Args:
+        selection: runs with their set-up.
+        base: the name; empty: the variant with the most runs.
+
     Raises:
         UnknownNameError: no variant has that name.
     """
-    return _resolved_base(base, _variants(selection.runs))
-
-
-def _variants(runs: pl.DataFrame) -> list[str]:
-    """Names of the variants, the one with the most runs first."""
-    counts = runs.group_by("variant", maintain_order=True).len()
-    return counts.sort("len", descending=True, maintain_order=True)["variant"].to_list()
-
-
-def _resolved_base(base: str, names: Sequence[str]) -> str:
-    if not base:
-        return names[0]
-    short = [name for name in names if name.split(", ")[0] == base]
-    if base not in names and len(short) != 1:
+    counts = selection.runs.group_by("variant", maintain_order=True).len()
+    names = counts.sort("len", descending=True, maintain_order=True)["variant"].to_list()
+    if base in ("", *names):
+        return base or str(names[0])
+    short = [str(name) for name in names if name.split(", ")[0] == base]
+    if len(short) != 1:
         raise UnknownNameError("variant", base, names)
-    return base if base in names else short[0]
+    return short[0]
 
 
 def _placed(comparisons: Sequence[Comparison], runs: pl.DataFrame) -> Iterator[Comparison]:
@@ -222,17 +223,8 @@ def _ratios(comparisons: Sequence[Comparison]) -> pl.DataFrame:
         }
         for c in comparisons
     ]
-    schema = {
-        "operation": pl.String(),
-        "workers": pl.Int32(),
-        "threads": pl.Int32(),
-        "variant": pl.String(),
-        **_NUMBERS,
-    }
-    schema |= {"verdict": pl.String(), "p_difference": pl.Float64(), "p_difference_adjusted": pl.Float64()}
-    schema |= {"runs_missing": pl.Int64(), "order": pl.String(), "also_differs": pl.String()}
-    names = sorted({c.label_a for c in comparisons}, key=natural_key)
-    frame = pl.DataFrame(rows, schema=schema)
+    names = in_order({c.label_a for c in comparisons})
+    frame = pl.DataFrame(rows, schema=_RATIOS)
     return frame.sort("operation", pl.col("variant").cast(pl.Enum(names)), "workers", "threads")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from citus_analysis.formats.serverlog.pglog import STUDY_PREFIX
-from citus_analysis.report.sentence_parts import joint_text, shares_of_t
+from citus_analysis.report.sentence_parts import joint_text, parts_of_t, shares_of_t
 from citus_analysis.spans.analyse.profile import ProfileStudy
 from citus_analysis.stats import Comparison
 from citus_analysis.texts.counted_words import counted, listed, noun_for, size_text, threads_text
@@ -37,23 +37,16 @@ def _entered(study: ProfileStudy) -> str:
 
 def _composition(study: ProfileStudy, kind: str) -> list[str]:
     """Mean T of remote executions at the largest cluster of the usual set-up, and the shares of P, C and L."""
-    rows = study.profile.filter(
-        (pl.col("statement_kind") == kind)
-        & (pl.col("executed") == "remote")
-        & (pl.col("threads") == study.threads)
-        & (pl.col("family") == study.main)
-    )
-    if rows.is_empty():
+    remote = study.profile.filter(statement_kind=kind, executed="remote", threads=study.threads, family=study.main)
+    largest = remote.filter(pl.col("workers") == pl.col("workers").max())
+    means = parts_of_t(largest)
+    if not means:
         return []
-    workers = rows["workers"].max()
-    means = dict(rows.filter(workers=workers).select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
-    if not {"T", "P", "C", "L"} <= means.keys():
-        return []
-    n = rows.filter(workers=workers, quantity="T")["n"][0]
-    size = f"{size_text(int(str(workers)))} with {threads_text(study.threads)}"
+    workers, n = largest.filter(quantity="T").select("workers", "n").row(0)
     return [
-        f"A remote {kind.upper()} on {size} takes {readable(means['T'] / US_PER_MS)} ms on the server: "
-        f"{shares_of_t(means)} (means of {counted(n, 'statement')})."
+        f"A remote {kind.upper()} on {size_text(workers)} with {threads_text(study.threads)} takes "
+        f"{readable(means['T'] / US_PER_MS)} ms on the server: {shares_of_t(means)} "
+        f"(means of {counted(n, 'statement')})."
     ]
 
 

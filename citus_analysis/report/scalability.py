@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, Literal
 
 import plotly.graph_objects as go
@@ -54,12 +55,6 @@ _MODELS: Final = {
     "peak": pl.String(),
     "warnings": pl.String(),
 }
-#: Quantity -> its columns in the tables of the study.
-_COLUMNS: Final = {
-    "throughput": ("mean", "low", "high"),
-    "speedup": ("speedup", "speedup_low", "speedup_high"),
-    "efficiency": ("efficiency", "efficiency_low", "efficiency_high"),
-}
 
 
 @dataclass(frozen=True)
@@ -80,14 +75,10 @@ class Panel:
     set_up: str = ""
     line: str = ""
 
-
-@dataclass(frozen=True)
-class Group:
-    """The curves of one operation and set-up, which share a figure."""
-
-    operation: str
-    set_up: str
-    panels: tuple[Panel, ...]
+    @property
+    def place(self) -> dict[str, str]:
+        """Operation and series, as columns of a table."""
+        return {"operation": self.operation, "series": self.series}
 
     @property
     def title(self) -> str:
@@ -135,7 +126,7 @@ class ScalingPanels:
     def comparisons(self) -> tuple[Comparison, ...]:
         """Comparisons of each value with the base; `stratum` contains operation, series and value of the axis."""
         return tuple(
-            replace(one, stratum={"operation": p.operation, "series": p.series, self.axis: int(one.label_a)})
+            replace(one, stratum={**p.place, self.axis: int(one.label_a)})
             for p in self.panels
             for one in p.curve.comparisons
         )
@@ -154,25 +145,20 @@ class ScalingPanels:
     @property
     def models(self) -> pl.DataFrame:
         """Per operation, series and fitted model: parameters, weight, caveats, and its peak."""
-        rows = [
-            {"operation": panel.operation, "series": panel.series, **row}
-            for panel in self.panels
-            for row in panel.curve.model_rows()
-        ]
+        rows = [{**panel.place, **row} for panel in self.panels for row in panel.curve.model_rows()]
         return pl.DataFrame(rows, schema={**_PLACE, **_MODELS})
 
     def operations(self) -> list[str]:
         """Names of the operations that have a series."""
         return list(dict.fromkeys(panel.operation for panel in self.panels))
 
-    def groups(self) -> tuple[Group, ...]:
-        """The curves by operation and set-up, the set-up with the most curves first."""
-        parts: dict[tuple[str, str], list[Panel]] = {}
-        for panel in self.panels:
-            parts.setdefault((panel.operation, panel.set_up), []).append(panel)
+    def groups(self) -> list[list[Panel]]:
+        """The curves that share a figure, of one operation and set-up, the set-up with the most curves first."""
         sizes = Counter(panel.set_up for panel in self.panels)
-        names = sorted(parts, key=lambda key: -sizes[key[1]])
-        return tuple(Group(*name, tuple(parts[name])) for name in names)
+        parts: dict[tuple[str, str], list[Panel]] = {}
+        for panel in sorted(self.panels, key=lambda panel: -sizes[panel.set_up]):
+            parts.setdefault((panel.operation, panel.set_up), []).append(panel)
+        return list(parts.values())
 
     def plot(self, quantity: Quantity = "throughput", *, most: int = 12) -> list[go.Figure]:
         """Figures of a quantity, one for each operation and set-up; of models one for each curve.
@@ -192,19 +178,9 @@ class ScalingPanels:
         """
         return _table(self, quantity)
 
-    def panel(self, operation: str, table: Literal["means", "runs", "relative"]) -> pl.DataFrame:
-        """The rows of one operation."""
-        rows: pl.DataFrame = getattr(self, table)
-        return rows.filter(pl.col("operation") == operation)
-
-    def quantity(self, operation: str, name: Literal["speedup", "efficiency"]) -> pl.DataFrame:
-        """Speedup or efficiency of one operation as mean, low and high, for a figure."""
-        rows = self.panel(operation, "relative")
-        return rows.select("series", self.axis, mean=name, low=f"{name}_low", high=f"{name}_high")
-
     def means_of(self, panel: Panel) -> pl.DataFrame:
         """The means of one series."""
-        return self.means.filter(operation=panel.operation, series=panel.series)
+        return self.means.filter(**panel.place)
 
 
 def scaling_panels(
@@ -274,8 +250,8 @@ def _panels(study: ScalingStudy, axis: Axis) -> Iterator[Panel]:
         apart = [name for name in keys if name not in ("workload", other) and rows[name].n_unique() > 1]
         set_ups = series_names(rows.select(*keys), ignore=["workload", other]) if apart else [""] * rows.height
         lines = series_names(rows.select(other), always=[other])
-        places = zip(rows["curve"], names, set_ups, lines, strict=True)
-        for number, name, set_up, line in sorted(places, key=lambda place: _rank(rows, place[0], place[1], other)):
+        order = zip(rows[other].fill_null(-1), map(natural_key, names), strict=True)
+        for _, number, name, set_up, line in sorted(zip(order, rows["curve"], names, set_ups, lines, strict=True)):
             yield Panel(str(operation), name, study.curves[number], set_up, "" if line == UNNAMED else line)
 
 
@@ -284,11 +260,6 @@ def _one_row(curve: ScalingCurve, keys: Sequence[str]) -> pl.DataFrame:
     row = curve.runs.head(1).select({"operation", *keys})
     changing = [name for name in keys if curve.runs[name].n_unique() > 1]
     return row.with_columns(pl.lit(None, row.schema[name]).alias(name) for name in changing)
-
-
-def _rank(rows: pl.DataFrame, curve: int, name: str, other: str) -> tuple[int, list[tuple[bool, int, str]]]:
-    value = rows.filter(pl.col("curve") == curve)[other][0]
-    return (-1 if value is None else int(value), natural_key(name))
 
 
 def _usual_base(panels: Sequence[Panel]) -> int:
@@ -300,10 +271,7 @@ def _runs(panels: Sequence[Panel], axis: Axis) -> pl.DataFrame:
     if not panels:
         ids = {"iteration": pl.Int32(), "run_id": pl.String(), "resource": pl.String()}
         return pl.DataFrame(schema={**_PLACE, axis: pl.Int32(), METRIC: pl.Float64(), **ids})
-    parts = [
-        p.curve.runs.sort(axis).with_columns(operation=pl.lit(p.operation), series=pl.lit(p.series)) for p in panels
-    ]
-    return pl.concat(parts)
+    return pl.concat(p.curve.runs.sort(axis).with_columns(**{k: pl.lit(v) for k, v in p.place.items()}) for p in panels)
 
 
 def _means(runs: pl.DataFrame, axis: Axis, level: float, method: MeanMethod) -> pl.DataFrame:
@@ -317,22 +285,25 @@ def _means(runs: pl.DataFrame, axis: Axis, level: float, method: MeanMethod) -> 
 def _relative_rows(panel: Panel, axis: Axis) -> Iterator[dict[str, object]]:
     compared = {float(one.label_a): one for one in panel.curve.comparisons}
     for point in panel.curve.points:
-        place = {"operation": panel.operation, "series": panel.series, axis: int(point.size)}
         one = compared.get(point.size)
         decision = {"verdict": one.verdict, **one.known_p_values()} if one else {"verdict": "base"}
-        yield {**place, **point.record(), **decision, "n": point.throughput.n}
+        yield {**panel.place, axis: int(point.size), **point.record(), **decision, "n": point.throughput.n}
 
 
-def _group_figure(study: ScalingPanels, group: Group, quantity: Quantity) -> go.Figure:
-    title = f"{group.title}: {quantity} by {study.axis}"
+def _columns(quantity: Quantity) -> list[str]:
+    """The columns of a quantity and its ends in the tables of the study."""
+    return ["mean", "low", "high"] if quantity == "throughput" else [f"{quantity}{end}" for end in _ENDS]
+
+
+def _group_figure(study: ScalingPanels, group: Sequence[Panel], quantity: Quantity) -> go.Figure:
+    title = f"{group[0].title}: {quantity} by {study.axis}"
     order = list(dict.fromkeys(panel.line or panel.series for panel in study.panels))
     if quantity == "throughput":
         means, runs = _of(group, study.means), _of(group, study.runs)
         return plot_series(means, runs, x=study.axis, title=title, order=_used(order, means))
-    rows = _of(group, study.relative)
-    mean, low, high = _COLUMNS[quantity]
-    base = int(group.panels[0].curve.growth.label_b)
-    ratios = rows.select("series", study.axis, mean=mean, low=low, high=high)
+    mean, low, high = _columns(quantity)
+    base = int(group[0].curve.growth.label_b)
+    ratios = _of(group, study.relative).select("series", study.axis, mean=mean, low=low, high=high)
     return plot_relative(ratios, x=study.axis, quantity=quantity, base=base, title=title, order=_used(order, ratios))
 
 
@@ -343,38 +314,29 @@ def _used(order: list[str], rows: pl.DataFrame) -> list[str]:
     return order[: last + 1]
 
 
-def _of(group: Group, table: pl.DataFrame) -> pl.DataFrame:
+def _of(group: Sequence[Panel], table: pl.DataFrame) -> pl.DataFrame:
     """The rows of a group; series are named by their lines."""
-    lines = {panel.series: panel.line or panel.series for panel in group.panels}
-    rows = table.filter(pl.col("operation") == group.operation, pl.col("series").is_in(list(lines)))
+    lines = {panel.series: panel.line or panel.series for panel in group}
+    rows = table.filter(pl.col("operation") == group[0].operation, pl.col("series").is_in(list(lines)))
     return rows.with_columns(pl.col("series").replace(lines))
 
 
 def _model_figures(study: ScalingPanels) -> Iterator[go.Figure]:
-    for group in study.groups():
-        for panel in group.panels:
-            if panel.curve.fits:
-                title = ", ".join(part for part in (group.title, panel.line) if part)
-                means = study.means_of(panel)
-                yield plot_fits(
-                    means, panel.curve.fits, x=study.axis, title=f"{title}: models by {study.axis}", points="mean"
-                )
+    for panel in chain.from_iterable(study.groups()):
+        if panel.curve.fits:
+            names = ", ".join(part for part in (panel.title, panel.line) if part)
+            title = f"{names}: models by {study.axis}"
+            yield plot_fits(study.means_of(panel), panel.curve.fits, x=study.axis, title=title, points="mean")
 
 
 def _table(study: ScalingPanels, quantity: Quantity) -> pl.DataFrame:
     if quantity == "models":
         return study.models.drop("decided")
     source = study.means if quantity == "throughput" else study.relative.filter(pl.col("verdict") != "base")
-    sizes = source[study.axis].unique().sort().to_list()
-    cells = []
-    for panel in (panel for group in study.groups() for panel in group.panels):
-        place = {"operation": panel.operation, "series": panel.series}
-        cells.append(place | _cells(source.filter(**place), study.axis, sizes, _COLUMNS[quantity]))
-    noun = study.axis.removesuffix("s")
-    return pl.DataFrame(cells, schema=dict.fromkeys([*_PLACE, *(counted(size, noun) for size in sizes)], pl.String()))
-
-
-def _cells(rows: pl.DataFrame, axis: str, sizes: list[int], columns: tuple[str, str, str]) -> dict[str, str]:
-    noun = axis.removesuffix("s")
-    found = {size: with_interval(*ends) for size, *ends in rows.select(axis, *columns).iter_rows()}
-    return {counted(size, noun): found.get(size, MISSING) for size in sizes}
+    noun, cells = study.axis.removesuffix("s"), []
+    names = [counted(size, noun) for size in source[study.axis].unique().sort()]
+    for panel in chain.from_iterable(study.groups()):
+        rows = source.filter(**panel.place).select(study.axis, *_columns(quantity)).iter_rows()
+        found = {counted(size, noun): with_interval(*ends) for size, *ends in rows}
+        cells.append(panel.place | dict.fromkeys(names, MISSING) | found)
+    return pl.DataFrame(cells, schema=dict.fromkeys([*_PLACE, *names], pl.String()))

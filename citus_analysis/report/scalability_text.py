@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.scalability import UNNAMED, Axis, Group, Panel, ScalingPanels
+from citus_analysis.report.scalability import UNNAMED, Panel, ScalingPanels
 from citus_analysis.report.sentence_parts import range_of, times_of, with_model_names
 from citus_analysis.runs.known_facts import stated_at_ingest
 from citus_analysis.runs.run_selection import Selection
@@ -25,9 +25,10 @@ def opening_sentences(selection: Selection, studies: Sequence[ScalingPanels]) ->
     runs = selection.runs
     known = [study for study in studies if runs[study.axis].null_count() < runs.height]
     # An axis without a series is named last.
-    ordered = sorted(known, key=lambda study: not study.operations())
-    said = [(bool(study.operations()), growth_sentences(study)[:IN_OPENING]) for study in ordered]
-    growth, none = ([one for has, own in said if has == wanted for one in own] for wanted in (True, False))
+    growth, none = (
+        [one for study in known if bool(study.panels) == wanted for one in growth_sentences(study)[:IN_OPENING]]
+        for wanted in (True, False)
+    )
     return [*growth, *_highest(studies), _entered(selection), *none, *_unknown_sizes(runs)]
 
 
@@ -70,68 +71,63 @@ def growth_sentences(study: ScalingPanels) -> list[str]:
 
     The set-up with the most series comes first.
     """
-    if not study.operations():
-        return [
-            f"No set-up was measured at more than one number of {study.axis}, "
-            f"so scaling by {study.axis} is not analysed."
-        ]
-    return [sentence for group in study.groups() for sentence in _growth(group, study.axis)]
+    if not study.panels:
+        axis = study.axis
+        return [f"No set-up was measured at more than one number of {axis}, so scaling by {axis} is not analysed."]
+    noun = study.axis.removesuffix("s")
+    return [sentence for group in study.groups() for sentence in _growth(group, noun)]
 
 
-def _growth(group: Group, axis: Axis) -> Iterator[str]:
+def _growth(group: Sequence[Panel], noun: str) -> Iterator[str]:
     """One sentence for all series with the same smallest and largest size."""
     ends: dict[tuple[int, int], list[Panel]] = {}
-    for panel in group.panels:
+    for panel in group:
         growth = panel.curve.growth
         ends.setdefault((int(growth.label_b), int(growth.label_a)), []).append(panel)
     for (few, many), panels in ends.items():
-        clauses = [*_decided(panels, few, many, axis), *_equal(panels), *_undecided(panels, few, many, axis)]
-        yield f"{group.title}: {'; '.join(clauses)}."
+        smaller, larger = spelled(few), f"{spelled(many)} {noun_for(many, noun)}"
+        decided = [panel for panel in panels if panel.curve.growth.verdict in ("faster", "slower")]
+        equal = [panel for panel in panels if panel.curve.growth.verdict == "equivalent"]
+        open_ = [panel for panel in panels if panel.curve.growth.verdict == "inconclusive"]
+        clauses = [_decided(decided, smaller, larger)] if decided else []
+        clauses += [_equal(equal)] if equal else []
+        if open_ and (decided or equal):
+            clauses.append(f"{_places(open_)} these runs do not show whether throughput changes")
+        elif open_:
+            sizes = f"{larger} do more or less work than {smaller}"
+            clauses.append(f"these runs do not show whether {sizes} {_places(open_)}")
+        yield f"{group[0].title}: {'; '.join(clauses)}."
 
 
-def _decided(panels: Sequence[Panel], few: int, many: int, axis: Axis) -> list[str]:
+def _decided(found: Sequence[Panel], smaller: str, larger: str) -> str:
     """Sizes that differ: "four workers do 3.1 times the work of one (2.8 to 3.4) with 64 threads"."""
-    found = [panel for panel in panels if panel.curve.growth.verdict in ("faster", "slower")]
-    if not found:
-        return []
     first, *others = found
     only = "only " if first.curve.growth.verdict == "slower" else ""
     start = (
-        f"{spelled(many)} {noun_for(many, _noun(axis))} do {only}{times_of(first.curve.growth)} times the work of "
-        f"{spelled(few)} ({range_of(first.curve.growth)}){_with(first)}"
+        f"{larger} do {only}{times_of(first.curve.growth)} times the work of {smaller} "
+        f"({range_of(first.curve.growth)}){_with(first)}"
     )
     more = [f"{times_of(p.curve.growth)} times ({range_of(p.curve.growth)}){_with(p)}" for p in others]
-    return [listed([start, *more])]
+    return listed([start, *more])
 
 
-def _equal(panels: Sequence[Panel]) -> list[str]:
-    found = [panel for panel in panels if panel.curve.growth.verdict == "equivalent"]
-    if not found:
-        return []
+def _equal(found: Sequence[Panel]) -> str:
     margin = percent(found[0].curve.growth.margin)
     places = [f"{_with(p).strip() or 'throughout'} ({range_of(p.curve.growth)} times)" for p in found]
-    return [f"throughput stays the same within {margin} {listed(places)}"]
+    return f"throughput stays the same within {margin} {listed(places)}"
 
 
-def _undecided(panels: Sequence[Panel], few: int, many: int, axis: Axis) -> list[str]:
-    found = [panel for panel in panels if panel.curve.growth.verdict == "inconclusive"]
-    if not found:
-        return []
-    places = [
-        f"{_with(p).strip()} ({times_of(p.curve.growth)} times, {range_of(p.curve.growth)})".strip() for p in found
-    ]
-    if len(found) < len(panels):
-        return [f"{listed(places)} these runs do not show whether throughput changes"]
-    sizes = f"{spelled(many)} {noun_for(many, _noun(axis))} do more or less work than {spelled(few)}"
-    return [f"these runs do not show whether {sizes} {listed(places)}"]
+def _places(undecided: Sequence[Panel]) -> str:
+    return listed(
+        [
+            f"{_with(p).strip()} ({times_of(p.curve.growth)} times, {range_of(p.curve.growth)})".strip()
+            for p in undecided
+        ]
+    )
 
 
 def _with(panel: Panel) -> str:
     return f" with {panel.line}" if panel.line else ""
-
-
-def _noun(axis: Axis) -> str:
-    return axis.removesuffix("s")
 
 
 def model_sentences(study: ScalingPanels) -> list[str]:
@@ -141,8 +137,7 @@ def model_sentences(study: ScalingPanels) -> list[str]:
         found: dict[str, list[str]] = {}
         for panel in study.panels:
             if panel.operation == operation and (words := panel.curve.models_sentence()):
-                words = with_model_names(words)
-                found.setdefault(words, []).append(panel.series)
+                found.setdefault(with_model_names(words), []).append(panel.series)
         findings = [f"with {listed(series)}, {words}" for words, series in found.items()]
         if findings:
             sentences.append(f"Models of {operation} by {study.axis}: {'; '.join(findings)}.")
@@ -150,7 +145,7 @@ def model_sentences(study: ScalingPanels) -> list[str]:
 
 
 def _highest(studies: Sequence[ScalingPanels]) -> list[str]:
-    study = next((study for study in studies if study.operations()), None)
+    study = next((study for study in studies if study.panels), None)
     if study is None:
         return []
     best = study.means.sort("mean", descending=True).group_by("operation", maintain_order=True).first()
@@ -180,8 +175,7 @@ def scalability_warnings(selection: Selection, studies: Sequence[ScalingPanels])
     for study in studies:
         inside = selection.runs.join(study.runs.select("run_id", "resource"), on=["run_id", "resource"], how="semi")
         notes += caveats(inside, study.axis, ["threads" if study.axis == "workers" else "workers"])
-    thin = [study.means.filter(pl.col("n") < 3) for study in studies]
-    if few := sum(rows.height for rows in thin):
+    if few := sum(study.means.filter(pl.col("n") < 3).height for study in studies):
         notes.append(f"{counted(few, 'point')} rest on fewer than 3 runs: their intervals are very wide or absent.")
     return list(dict.fromkeys(notes))
 

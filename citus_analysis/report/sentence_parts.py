@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import polars as pl
+
 from citus_analysis.plots.published_figures import model_name
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.stats import Comparison, Interval
-from citus_analysis.texts.counted_words import listed
-from citus_analysis.texts.number_text import interval_words
+from citus_analysis.texts.counted_words import listed, load_text
+from citus_analysis.texts.number_text import interval_words, with_interval
 
 _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
@@ -23,6 +25,50 @@ def with_model_names(sentence: str) -> str:
         'Amdahl and USL cannot be distinguished'
     """
     return _MODEL.sub(lambda model: model_name(model[0]), sentence)
+
+
+def load_of(stratum: Mapping[str, object]) -> str:
+    """Workers and threads of runs, as far as they are known; empty if neither is.
+
+    Example:
+        >>> load_of({"operation": "INSERT", "workers": None, "threads": 16})
+        '16 threads'
+    """
+    workers, threads = (value if isinstance(value := stratum[name], int) else None for name in ("workers", "threads"))
+    return load_text(workers, threads)
+
+
+def at_load(stratum: Mapping[str, object]) -> str:
+    """The operation of runs with their workers and threads.
+
+    Example:
+        >>> at_load({"operation": "INSERT", "workers": 2, "threads": 16})
+        'INSERT with 2 workers and 16 threads'
+    """
+    load = load_of(stratum)
+    return f"{stratum['operation']} with {load}" if load else str(stratum["operation"])
+
+
+def interval_cells(rows: pl.DataFrame, estimate: str) -> pl.Series:
+    """Cells of a table for readers: an estimate with its interval, whose ends are in `low` and `high`.
+
+    Example:
+        >>> interval_cells(pl.DataFrame({"ratio": [0.6389], "low": [0.5104], "high": [0.7881]}), "ratio").to_list()
+        ['0.64 [0.51, 0.79]']
+    """
+    cells = [with_interval(*row) for row in rows.select(estimate, "low", "high").iter_rows()]
+    return pl.Series(cells, dtype=pl.String)
+
+
+def parts_of_t(profile: pl.DataFrame) -> dict[str, float]:
+    """Mean T, P, C and L of the rows of a profile, which have one kind of statement; empty if one of them is missing.
+
+    Example:
+        >>> parts_of_t(pl.DataFrame({"quantity": ["T"], "mean_us": [10.0]}))
+        {}
+    """
+    means = dict(profile.select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
+    return means if {"T", "P", "C", "L"} <= means.keys() else {}
 
 
 def shares_of_t(means_us: Mapping[str, float]) -> str:

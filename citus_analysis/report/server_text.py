@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.report.sentence_parts import decided_text, joint_text, shares_of_t
+from citus_analysis.report.sentence_parts import decided_text, joint_text, parts_of_t, shares_of_t
 from citus_analysis.serverlogs.profile_comparison import ServerComparison
 from citus_analysis.serverlogs.server_profile import ServerProfile
 from citus_analysis.serverlogs.statement_records import CLIENT, NODE
@@ -166,9 +166,8 @@ def _parts(profile: ServerProfile) -> list[str]:
     if remote.is_empty():
         return []
     kind = str(remote["statement_kind"][0])
-    rows = remote.filter(pl.col("statement_kind") == kind)
-    means = dict(rows.select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
-    if not {"T", "P", "C", "L"} <= means.keys():
+    means = parts_of_t(remote.filter(pl.col("statement_kind") == kind))
+    if not means:
         return []
     mean = means["T"] / 1000
     one = f"An {kind.upper()}" if kind[:1].lower() in "aeiou" else f"A {kind.upper()}"
@@ -264,12 +263,8 @@ def distributed_notes(distributed: pl.DataFrame) -> list[str]:
         for text in (warning, row["note"]):
             if text:
                 said.setdefault(text, []).append(f"{row['executed']} {str(row['statement_kind']).upper()}")
-    return [_sentence_about(sorted(set(kinds)), text) for text, kinds in said.items()]
-
-
-def _sentence_about(kinds: list[str], text: str) -> str:
-    words = listed(kinds)
-    return f"{words[:1].upper()}{words[1:]}: {text}."
+    about = {text: listed(sorted(set(kinds))) for text, kinds in said.items()}
+    return [f"{kinds[:1].upper()}{kinds[1:]}: {text}." for text, kinds in about.items()]
 
 
 def ratio_table(comparison: ServerComparison) -> pl.DataFrame:

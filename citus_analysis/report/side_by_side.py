@@ -13,14 +13,13 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 import polars as pl
-from numpy.typing import NDArray
 
 from citus_analysis.core.frames import TableSource, as_polars
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC, UNTIL_TIME_IS_UP
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.operations import is_operation
 from citus_analysis.plots.comparison_figures import plot_bars
-from citus_analysis.report.sentence_parts import range_of, times_of
+from citus_analysis.report.sentence_parts import at_load, interval_cells, range_of, times_of
 from citus_analysis.runs.naming import series_names
 from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
@@ -31,8 +30,8 @@ from citus_analysis.stats import Comparison, compare_runs, summarise_runs
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.estimate.intervals import MeanMethod
 from citus_analysis.stats.run_means import in_stratum
-from citus_analysis.texts.counted_words import load_text, size_text
-from citus_analysis.texts.number_text import with_interval, with_readable_times
+from citus_analysis.texts.counted_words import load_text, size_expr, size_text
+from citus_analysis.texts.number_text import with_readable_times
 
 _SIZE: Final = ("workers", "threads")
 _MEANS: Final = ("n", "mean", "sd", "low", "high", "level", "method")
@@ -73,17 +72,13 @@ class SideBySide:
         """One row per bar, with the interval in a cell."""
         if self.means.is_empty():
             return self.means
-        cells = [with_interval(*row) for row in self.means.select("mean", "low", "high").iter_rows()]
+        names = {"panel": "set-up", "x": self.x, "group": self.what, "variant": "set-up"}
         places = [name for name in ("panel", "x", "group") if self.means[name].n_unique() > 1 or name == "group"]
-        names = {"panel": "set-up", "x": self.x, "group": self.what}
-        sizes = [name for name in _SIZE if name != self.x]
-        size = pl.col("workers").map_elements(size_text, return_dtype=pl.String).alias("size")
-        named = {"variant": "set-up"} if "variant" in self.means.columns else {}
-        places = [*places, *named]
-        shown = self.means.select(*places, *(size if name == "workers" else name for name in sizes), "n", "sd").rename(
-            {name: (names | named)[name] for name in places}
-        )
-        return shown.with_columns(pl.Series("throughput_ops_s", cells)).rename({"sd": "sd_ops_s"})
+        places += ["variant"] if "variant" in self.means.columns else []
+        sizes = [size_expr().alias("size") if name == "workers" else name for name in _SIZE if name != self.x]
+        cells = interval_cells(self.means, "mean")
+        shown = self.means.select(*places, *sizes, "n", sd_ops_s="sd", throughput_ops_s=cells)
+        return shown.rename({name: names[name] for name in places})
 
 
 def _nothing(x: str, what: str) -> SideBySide:
@@ -115,9 +110,8 @@ def systems_by_workload(selection: Selection, *, level: float = LEVEL) -> SideBy
     )
     best = means.sort("mean", descending=True).group_by("operation", "system", maintain_order=True).first()
     bars = best.filter(pl.col("system").n_unique().over("operation") > 1).sort("operation", "system")
-    names = [pl.lit("").alias("panel"), pl.col("operation").alias("x"), pl.col("system").alias("group")]
-    named = bars.select(*names, "variant", *_SIZE, *_MEANS)
-    return SideBySide(named, "operation", "system")
+    named = bars.with_columns(panel=pl.lit(""), x="operation", group="system")
+    return SideBySide(named.select("panel", "x", "group", "variant", *_SIZE, *_MEANS), "operation", "system")
 
 
 def configuration_table(selection: Selection, *, level: float = LEVEL, method: MeanMethod = "log-t") -> pl.DataFrame:
@@ -220,9 +214,7 @@ def overhead_sentences(found: RunComparison | None) -> list[str]:
         "equivalent": "is the same with monitoring and without it",
         "inconclusive": "may or may not change with monitoring; these runs do not decide it",
     }
-    return [
-        f"{_place(c, found.runs)}: throughput {words[c.verdict]} ({times_of(c)} times, {range_of(c)})." for c in found
-    ]
+    return [f"{_place(c, found)}: throughput {words[c.verdict]} ({times_of(c)} times, {range_of(c)})." for c in found]
 
 
 def overhead_table(found: RunComparison | None) -> pl.DataFrame:
@@ -231,7 +223,7 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
         return pl.DataFrame(schema={"measured": pl.String(), "monitored": pl.Boolean(), "n": pl.Int64()})
     rows = [
         {
-            "measured": _place(c, found.runs),
+            "measured": _place(c, found),
             "monitored": monitored,
             "n": len(values),
             **mean.record("mean_ops_s"),
@@ -239,22 +231,14 @@ def overhead_table(found: RunComparison | None) -> pl.DataFrame:
             "verdict": c.verdict if monitored else "",
         }
         for c in found
-        for monitored, mean, values in (
-            (False, c.mean_b, _values(c, found, False)),
-            (True, c.mean_a, _values(c, found, True)),
-        )
+        for monitored, mean in ((False, c.mean_b), (True, c.mean_a))
+        for values in (in_stratum(found.runs, c.stratum).filter(monitored=monitored)[METRIC].to_numpy(),)
     ]
     return pl.DataFrame(rows)
 
 
-def _values(c: Comparison, found: RunComparison, monitored: bool) -> NDArray[np.float64]:
-    return in_stratum(found.runs, c.stratum).filter(pl.col("monitored") == monitored)[METRIC].to_numpy()
-
-
-def _place(c: Comparison, runs: pl.DataFrame) -> str:
-    operation, workers, threads = in_stratum(runs, c.stratum).select("operation", *_SIZE).row(0)
-    size = load_text(workers, threads)
-    return f"{operation} with {size}" if size else str(operation)
+def _place(c: Comparison, found: RunComparison) -> str:
+    return at_load(in_stratum(found.runs, c.stratum).row(0, named=True))
 
 
 def intensity_table(
@@ -287,12 +271,11 @@ def intensity_table(
     where = cells.select("run_id", "resource", "cell")
     found = means.join(_server(selection, dataset, where, skip_first), on="cell", how="left")
     found = found.join(_client(dataset, where), on="cell", how="left").sort("operation", *keys, *_INTENSITY)
-    throughput = [with_interval(*row) for row in found.select("mean", "low", "high").iter_rows()]
     series = [load_text(w, t).replace(" and ", ", ") for w, t in found.select(_SIZE).iter_rows()]
     names = [name for name in ("system", "family", "settings") if found[name].n_unique() > 1]
     shown = found.select("operation", *names, pl.Series("series", series), *_INTENSITY, "n")
     times = found.select("server_mean_us", "server_p99_us", "client_mean_us")
-    return with_readable_times(shown.with_columns(pl.Series("throughput_ops_s", throughput), *times))
+    return with_readable_times(shown.with_columns(interval_cells(found, "mean").alias("throughput_ops_s"), *times))
 
 
 def _server(selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int) -> pl.DataFrame:

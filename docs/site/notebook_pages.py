@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from citus_analysis.report.engine.execution.kernel import execute_notebook
+from citus_analysis.report.engine.execution.kernel import Kernel
 from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
 from citus_analysis.report.engine.packed_text import plotly_script
 
@@ -42,7 +42,8 @@ def write_notebooks(folder: Path) -> dict[str, str]:
             target = Path(scratch) / source.name
             # The study from files to verdict makes a dataset of its own.
             given = {"dataset": str(DATASET)} if "dataset" in papermill.inspect_notebook(source) else {}
-            execute_notebook(source, target, given, folder=source.parent)
+            with Kernel() as kernel:
+                kernel.execute(source, target, given, folder=source.parent)
             notebook = json.loads(target.read_text(encoding="utf-8"))
         name = f"{source.stem}.md"
         (folder / name).write_text(page_of(notebook, source.name), encoding="utf-8")

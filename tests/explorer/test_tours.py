@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from citus_analysis.report.engine.execution.kernel import execute_notebook
+from citus_analysis.report.engine.execution.kernel import Kernel
 from tests.recordings import RECORDED, ROOT
 
 
 def shown(name: str, parameters: dict[str, str | int | float | bool], folder: Path) -> str:
     executed = folder / f"{name}.ipynb"
-    execute_notebook(ROOT / "notebooks" / f"{name}.ipynb", executed, parameters, folder=folder)
+    with Kernel() as kernel:
+        kernel.execute(ROOT / "notebooks" / f"{name}.ipynb", executed, parameters, folder=folder)
     return "".join(str(cell.get("outputs")) for cell in json.loads(executed.read_text(encoding="utf-8"))["cells"])
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from citus_analysis.dataset import ingest
 from citus_analysis.report import render_report, render_reports, report_names
-from citus_analysis.report.engine.execution.kernel import execute_notebook
+from citus_analysis.report.engine.execution.kernel import Kernel
 from citus_analysis.report.engine.render import ReportResult
 from tests.recordings import RECORDED
 from tests.report.browser_checks import check_figures, check_links_lead_somewhere, check_print, check_texts, is_remote
@@ -163,7 +163,8 @@ def test_the_tour_has_ten_cells_and_runs(dataset: Path, tmp_path: Path) -> None:
     tour = ROOT / "notebooks" / "00_tour.ipynb"
     assert len(json.loads(tour.read_text(encoding="utf-8"))["cells"]) == 10
     parameters = {"dataset": str(dataset), "resources": "w2-t16-*", "loads": "w?-t16-insert"}
-    execute_notebook(tour, tmp_path / "tour.ipynb", parameters, folder=tmp_path)
+    with Kernel() as kernel:
+        kernel.execute(tour, tmp_path / "tour.ipynb", parameters, folder=tmp_path)
     cells = json.loads((tmp_path / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = "".join(str(cell.get("outputs")) for cell in cells)
     assert "4,032 [3,300, 4,765] (95 %, Student t, n = 5)" in shown

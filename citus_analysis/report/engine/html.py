@@ -65,17 +65,8 @@ def export_html(notebook: Notebook, *, title: str, tables: str, index: str = "",
     """
     sections = sections_of(notebook)
     blocks = [block for section in (sections.opening, *sections.shown) for block in section.blocks]
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            title=title,
-            tables=tables,
-            index=index,
-            sections=sections,
-            **_drawn(blocks, library),
-        )
-    )
+    template = _environment().get_template("report.html.j2")
+    return template.render(title=title, tables=tables, index=index, sections=sections, **_drawn(blocks, library))
 
 
 def index_html(

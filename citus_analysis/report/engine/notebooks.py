@@ -39,10 +39,11 @@ _NOTEBOOK: Final = ".ipynb"
 #: Parameters that the rendering sets itself: the dataset's folder, and the folder for the tables as CSV.
 RESERVED: Final = ("dataset", "tables")
 
-_NAMED_TYPES: Final[dict[str, type]] = {"str": str, "int": int, "float": float, "bool": bool}
+#: Types of parameters -> their names in messages.
+_TYPES: Final = {"str": "text", "int": "an integer", "float": "a number", "bool": "true or false"}
 #: `... (one | another)` at the end of a parameter's meaning.
 _CHOICES: Final = re.compile(r"\(([^()|]+(?:\|[^()|]+)+)\)$")
-_TRUE, _FALSE = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0"})
+_BOOLEANS: Final = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
 
 
 @dataclass(frozen=True)
@@ -62,39 +63,29 @@ class Parameter:
             UsageError: it is of another type, not finite, or not a number.
             UnknownNameError: it is not among the choices.
         """
-        converted = _from_text(value, self.type) if isinstance(value, str) else _from_python(value, self.type)
+        converted = _converted(value, self.type)
         if converted is None:
             way_out = self.meaning or None
-            raise UsageError(f"parameter {self.name!r} takes {_TYPE_WORDS[self.type]}, not {value!r}", way_out=way_out)
+            raise UsageError(f"parameter {self.name!r} takes {_TYPES[self.type]}, not {value!r}", way_out=way_out)
         if self.choices and converted not in self.choices:
             raise UnknownNameError(f"value of parameter {self.name!r}", str(converted), map(str, self.choices))
         return converted
 
 
-_TYPE_WORDS: Final = {"str": "text", "int": "an integer", "float": "a number", "bool": "true or false"}
-
-
-def _from_text(value: str, kind: str) -> Scalar | None:
+def _converted(value: object, kind: str) -> Scalar | None:
+    """A value in the type of that name, converted if it is text; None if it has no such value."""
+    if isinstance(value, bool) or kind == "bool":
+        # True and False are texts of booleans, too.
+        known = kind == "bool" and isinstance(value, bool | str)
+        return _BOOLEANS.get(str(value).strip().lower()) if known else None
     if kind == "str":
-        return value
-    if kind == "bool":
-        word = value.strip().lower()
-        return True if word in _TRUE else False if word in _FALSE else None
+        return value if isinstance(value, str) else None
     try:
-        number = int(value) if kind == "int" else float(value)
+        if isinstance(value, str | int):
+            value = int(value) if kind == "int" else float(value)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
-
-
-def _from_python(value: object, kind: str) -> Scalar | None:
-    if isinstance(value, bool) or kind in {"bool", "str"}:
-        return value if isinstance(value, bool) and kind == "bool" else None
-    if isinstance(value, int):
-        return float(value) if kind == "float" else value
-    if isinstance(value, float) and kind == "float" and math.isfinite(value):
-        return value
-    return None
+    return value if isinstance(value, int if kind == "int" else float) and math.isfinite(value) else None
 
 
 #: Reports in the order of the index; others follow by name.
@@ -190,25 +181,20 @@ def parameters_in(source: str) -> tuple[Parameter, ...]:
             continue
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
             raise ValueError(f"parameters cell, line {node.lineno}: not of the form `name: type = value  # meaning`")
-        default, kind = _value(node.value), ast.unparse(node.annotation)
-        if kind not in _NAMED_TYPES:
+        name, kind = node.value, ast.unparse(node.annotation)
+        default: Scalar = getattr(defaults, name.id) if isinstance(name, ast.Name) else ast.literal_eval(name)
+        if kind not in _TYPES:
             raise ValueError(f"parameters cell, line {node.lineno}: type {kind} is not str, int, float or bool")
         # ast counts bytes, and a default need not be ASCII.
         comment = lines[node.lineno - 1].encode()[node.end_col_offset :].decode()
         meaning = comment.strip().removeprefix("#").strip()
         listed = _CHOICES.search(meaning)
         words = [word.strip() for word in listed[1].split("|")] if listed else []
-        choices = tuple(value for word in words if (value := _from_text(word, kind)) is not None)
+        choices = tuple(value for word in words if (value := _converted(word, kind)) is not None)
         if choices and default not in choices:
             raise ValueError(f"parameters cell, line {node.lineno}: {default!r} is not among {meaning}")
         found.append(Parameter(node.target.id, kind, default, meaning, choices))
     return tuple(found)
-
-
-def _value(node: ast.expr) -> Scalar:
-    """A literal, or the default of that name."""
-    value: Scalar = getattr(defaults, node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
-    return value
 
 
 def check_parameters(name: str, given: Mapping[str, object]) -> dict[str, Scalar]:
@@ -243,12 +229,13 @@ def strip_notebook(document: Notebook) -> Notebook:
 def _stripped(cell: Cell, name: str) -> Cell:
     kind, source = cell["cell_type"], text_of(cell["source"]).splitlines(keepends=True)
     tags = cell["metadata"].get("tags")
+    kept = {"tags": tags} if tags else {}
     if kind != "code":
-        return {"cell_type": kind, "id": name, "metadata": {"tags": tags} if tags else {}, "source": source}
+        return {"cell_type": kind, "id": name, "metadata": kept, "source": source}
     return {
         "cell_type": kind,
         "id": name,
-        "metadata": {"tags": tags} if tags else {},
+        "metadata": kept,
         "execution_count": None,
         "outputs": [],
         "source": source,

@@ -38,7 +38,6 @@ from citus_analysis.texts.urls import is_url
 
 if TYPE_CHECKING:
     from citus_analysis.report.engine.execution.kernel import Kernel
-    from citus_analysis.report.engine.execution.notebook_work import Finished
 
 #: Reports that are started before the others, so that none of them runs alone at the end.
 _LONGEST: Final = ("server",)
@@ -239,11 +238,10 @@ def _absolute(dataset: str | PathLike[str]) -> Path | str:
 def _checked(name: str, parameters: Mapping[str, object]) -> dict[str, Scalar]:
     """The parameters of a report in their types, with the folders of further datasets as absolute paths."""
     given = check_parameters(name, parameters)
-    folders = {name: str(given[name]).split(",") for name in _FOLDERS if given.get(name)}
-    return given | {
-        name: ",".join(fspath(_absolute(one.strip())) for one in several if one.strip())
-        for name, several in folders.items()
-    }
+    for key in _FOLDERS:
+        if several := str(given.get(key, "")):
+            given[key] = ",".join(fspath(_absolute(one.strip())) for one in several.split(",") if one.strip())
+    return given
 
 
 def _distribute(names: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Scalar]]:
@@ -293,8 +291,9 @@ def _render(
             raise
         except ReportError as error:
             raise _keep_failed(error, executed, out / f"{label}.failed.ipynb") from error
-        finished = kernel.call(finish, executed, label, index, library.result())
-        return _publish(label, scratch, out, finished, html=index is not None)
+        title, findings = kernel.call(finish, executed, label, index, library.result())
+        page, written = _publish(label, scratch, out, html=index is not None)
+        return ReportResult(label, out / f"{label}.ipynb", page, written, findings, title)
 
 
 @contextmanager
@@ -317,7 +316,8 @@ def _scratch(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _publish(name: str, scratch: Path, out: Path, finished: Finished, *, html: bool) -> ReportResult:
+def _publish(name: str, scratch: Path, out: Path, *, html: bool) -> tuple[Path | None, tuple[Path, ...]]:
+    """Move the files of a report into place; its page, and its tables."""
     target = out / name
     target.mkdir(exist_ok=True)
     written = sorted(path.name for path in (scratch / name).iterdir())
@@ -330,8 +330,7 @@ def _publish(name: str, scratch: Path, out: Path, finished: Finished, *, html: b
     if page:
         put_in_place(scratch / page.name, page)
     (out / f"{name}.failed.ipynb").unlink(missing_ok=True)
-    tables = tuple(target / file for file in written)
-    return ReportResult(name, out / f"{name}.ipynb", page, tables, finished.findings, finished.title)
+    return page, tuple(target / file for file in written)
 
 
 def _keep_failed(error: ReportError, executed: Path, target: Path) -> ReportError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import plotly.graph_objects as go
@@ -11,8 +10,9 @@ import polars as pl
 from citus_analysis.dataset import Dataset, open_dataset
 from citus_analysis.errors import InsufficientDataError, UsageError
 from citus_analysis.plots.server_figures import plot_track
+from citus_analysis.report.sentence_parts import interval_cells
 from citus_analysis.texts.counted_words import counted, listed
-from citus_analysis.texts.number_text import p_text, with_interval
+from citus_analysis.texts.number_text import p_text
 from citus_analysis.texts.urls import place_of, resolved_place
 from citus_analysis.tracking import Track
 from citus_analysis.tracking.track_results import TrackedChange, TrackedSeries
@@ -73,12 +73,9 @@ def track_sentences(found: Track) -> list[str]:
 def _sentence(series: TrackedSeries, change: TrackedChange) -> str:
     size = f"{change.comparison.change_percent:+.1f} %, for the {'better' if change.better else 'worse'}"
     where = f"from run {change.place + 1} on ({change.run_id} in {change.dataset})"
-    moved = (
-        f"; also changed there: {listed(change.moved, most=_NAMED)}"
-        if change.moved
-        else "; no other change is known there"
-    )
-    return f"{series.name} changed {where}: {size}{moved}."
+    moved = listed(change.moved, most=_NAMED)
+    also = f"also changed there: {moved}" if change.moved else "no other change is known there"
+    return f"{series.name} changed {where}: {size}; {also}."
 
 
 def track_figures(found: Track) -> list[go.Figure]:
@@ -94,20 +91,14 @@ def track_figures(found: Track) -> list[go.Figure]:
 def changes_table(found: Track) -> pl.DataFrame:
     """The changes for readers: series, run, size with its interval, p-value, other metrics that changed there."""
     table = found.changes_frame()
-    sizes = [with_interval(*row) for row in table.select("ratio", "low", "high").iter_rows()]
-    return table.select(
-        "series",
-        "dataset",
-        "run_id",
-        pl.Series("ratio", sizes, dtype=pl.String),
-        pl.Series("p", [p_text(p) for p in table["p_value"]], dtype=pl.String),
-        "moved",
-    )
+    chances = pl.Series(map(p_text, table["p_value"]), dtype=pl.String)
+    named = table.with_columns(ratio=interval_cells(table, "ratio"), p=chances)
+    return named.select("series", "dataset", "run_id", "ratio", "p", "moved")
 
 
 def series_table(found: Track) -> pl.DataFrame:
     """The series for readers: runs, changes, and the level of their latest part."""
-    rows: Sequence[dict[str, object]] = [
+    rows = [
         {
             "series": one.name,
             "runs": one.found.n,

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from io import TextIOBase
-from typing import Final, cast
+from typing import Final
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
@@ -21,6 +21,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from citus_analysis.core.worker_processes import say
 from citus_analysis.report.engine.execution.quick_imports import without_optional_libraries
 from citus_analysis.report.engine.notebooks import Scalar
 
@@ -49,17 +50,17 @@ def _output(kind: str, **content: object) -> NotebookNode:
 class _Publisher(DisplayPublisher):
     """Collects displays as outputs of the cell that is executed."""
 
-    outputs: list[NotebookNode]
+    shell: _Shell
 
     def publish(  # type: ignore[override] # outputs are never replaced here
         self, data: dict[str, object], metadata: dict[str, object] | None = None, **_: object
     ) -> None:
         """Add an output; called by IPython's `display`."""
-        self.outputs.append(_output("display_data", data=data, metadata=metadata or {}))
+        self.shell.outputs.append(_output("display_data", data=data, metadata=metadata or {}))
 
     def clear_output(self, wait: bool = False) -> None:  # noqa: ARG002 - outputs that follow come at once
         """Forget the outputs of the cell so far."""
-        self.outputs.clear()
+        self.shell.outputs.clear()
 
 
 class _Hook(DisplayHook):
@@ -84,15 +85,8 @@ class _Hook(DisplayHook):
 class _Shell(InteractiveShell):
     displayhook_class = Type(_Hook)
     display_pub_class = Type(_Publisher)
-
-    @property
-    def outputs(self) -> list[NotebookNode]:
-        """The outputs of the cell that is executed, so far."""
-        return cast(_Publisher, self.display_pub).outputs
-
-    def begin_cell(self) -> None:
-        """Begin a cell without outputs."""
-        cast(_Publisher, self.display_pub).outputs = []
+    #: The outputs of the cell that is executed, so far.
+    outputs: list[NotebookNode]
 
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
         self.outputs.append(_output("error", ename=etype.__name__, evalue=str(evalue), traceback=list(stb)))
@@ -114,16 +108,15 @@ class _Stream(TextIOBase):
         return len(text)
 
 
-def shell_in(home: str) -> _Shell:
-    """The shell of this process with an empty namespace; IPython keeps its own files in the folder `home`."""
+def _empty_shell(home: str) -> None:
+    """Give the shell of this process an empty namespace; IPython keeps its own files in the folder `home`."""
     if _Shell.initialized():
-        shell = _Shell.instance()
-        shell.reset(new_session=True)  # type: ignore[no-untyped-call] # IPython is partly typed
-        return shell
+        _Shell.instance().reset(new_session=True)  # type: ignore[no-untyped-call] # IPython is partly typed
+        return
     os.environ["IPYTHONDIR"] = home
     config = Config()
     config.HistoryManager.enabled = False
-    return _Shell.instance(config=config)
+    _Shell.instance(config=config)
 
 
 class _Engine(Engine):  # type: ignore[misc] # papermill has no type information
@@ -134,20 +127,17 @@ class _Engine(Engine):  # type: ignore[misc] # papermill has no type information
         cls,
         nb_man: NotebookExecutionManager,
         kernel_name: str,  # noqa: ARG003 - part of papermill's interface
-        *,
-        shell: _Shell,
-        watch: Callable[[int, int], None],
         **_: object,
     ) -> None:
         nb_man.nb.metadata["language_info"] = _LANGUAGE
-        cells = nb_man.nb.cells
+        shell, cells = _Shell.instance(), nb_man.nb.cells
         for number, cell in enumerate(cells):
             nb_man.cell_start(cell, number)
             done = cell.cell_type != "code" or _run(shell, cell)
             if not done:
                 nb_man.cell_exception(cell, cell_index=number)
             nb_man.cell_complete(cell, cell_index=number)
-            watch(number + 1, len(cells))
+            say((number + 1, len(cells)))
             if not done:
                 break
 
@@ -159,28 +149,28 @@ def _run(shell: _Shell, cell: NotebookNode) -> bool:
     """Execute a cell; False if it raised an exception, which then is its last output."""
     if not cell.source.strip():
         return True
-    shell.begin_cell()
-    outputs = shell.outputs
+    shell.outputs = outputs = list[NotebookNode]()
     cell["execution_count"], cell["outputs"] = shell.execution_count, outputs
     with redirect_stdout(_Stream("stdout", outputs)), redirect_stderr(_Stream("stderr", outputs)):
         result = shell.run_cell(cell.source, store_history=True)  # type: ignore[no-untyped-call] # partly typed
     return bool(result.success)
 
 
-def run_notebook(
-    source: str,
-    target: str,
-    parameters: Mapping[str, Scalar],
-    folder: str,
-    shell: _Shell,
-    watch: Callable[[int, int], None],
-) -> None:
-    """Execute a notebook in this process, with `folder` as its working directory.
+def run_notebook(source: str, target: str, parameters: Mapping[str, Scalar], folder: str, home: str) -> None:
+    """Execute a notebook in this process; after each cell, report the numbers of cells done and of all.
+
+    Args:
+        source: the notebook.
+        target: where the executed notebook is written, also when a cell fails.
+        parameters: values that replace those of the `parameters` cell.
+        folder: working directory of the notebook.
+        home: folder for IPython's own files.
 
     Raises:
         PapermillExecutionError: a cell failed.
     """
     sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - a notebook has no input
+    _empty_shell(home)
     os.chdir(folder)
     papermill.execute_notebook(
         _literally(source),
@@ -194,8 +184,6 @@ def run_notebook(
         # Save it once, at the end: with figures of a megabyte, saving before and after each cell takes as long as
         # executing all cells.
         request_save_on_cell_execute=False,
-        shell=shell,
-        watch=watch,
     )
 
 

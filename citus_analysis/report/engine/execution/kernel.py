@@ -73,7 +73,19 @@ class Kernel:
         folder: Path,
         watch: CellCallback | None = None,
     ) -> None:
-        """Execute a notebook; see :func:`execute_notebook`."""
+        """Execute a notebook and write the executed copy.
+
+        Args:
+            source: the notebook.
+            target: where the executed notebook is written, also when a cell fails.
+            parameters: values that replace those of the `parameters` cell.
+            folder: working directory of the notebook.
+            watch: called after each cell with the number of cells done and the number of all cells.
+
+        Raises:
+            NothingToReportError: a cell found that the dataset has no data for the notebook.
+            ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
+        """
         self._watch = watch
         try:
             self.call(execute, str(source), str(target), dict(parameters), str(folder), self._home.name)
@@ -92,28 +104,3 @@ class Kernel:
         except BrokenExecutor as error:
             self._start()
             raise ReportError("the process that makes the report ended") from error
-
-
-def execute_notebook(
-    source: Path,
-    target: Path,
-    parameters: Mapping[str, Scalar],
-    *,
-    folder: Path,
-    watch: CellCallback | None = None,
-) -> None:
-    """Execute a notebook in a process of its own and write the executed copy.
-
-    Args:
-        source: the notebook.
-        target: where the executed notebook is written, also when a cell fails.
-        parameters: values that replace those of the `parameters` cell.
-        folder: working directory of the notebook.
-        watch: called after each cell with the number of cells done and the number of all cells.
-
-    Raises:
-        NothingToReportError: a cell found that the dataset has no data for the notebook.
-        ReportError: a cell failed; the message names the notebook, the cell and the last line of the error.
-    """
-    with Kernel() as kernel:
-        kernel.execute(source, target, parameters, folder=folder, watch=watch)

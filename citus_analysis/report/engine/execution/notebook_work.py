@@ -10,26 +10,16 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from citus_analysis.core.worker_processes import say
 from citus_analysis.errors import InsufficientDataError, NothingToReportError, OutdatedDatasetWarning, ReportError
 from citus_analysis.redaction import redact
 from citus_analysis.report.engine.links import check_links
-from citus_analysis.report.engine.notebook_document import Notebook, Text, text_of
+from citus_analysis.report.engine.notebook_document import Notebook, text_of
 from citus_analysis.report.engine.notebooks import Scalar, load_notebook
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The heading of an executed notebook, and the sentences it opens with."""
-
-    title: str
-    findings: tuple[str, ...]
 
 
 def prepare() -> None:
@@ -69,14 +59,11 @@ def execute(source: str, target: str, parameters: Mapping[str, Scalar], folder: 
     """
     from papermill.exceptions import PapermillExecutionError
 
-    from citus_analysis.report.engine.execution.in_process import run_notebook, shell_in
-
-    def watch(done: int, cells: int) -> None:
-        say((done, cells))
+    from citus_analysis.report.engine.execution.in_process import run_notebook
 
     name = Path(source).name
     try:
-        run_notebook(source, target, parameters, folder, shell_in(home), watch)
+        run_notebook(source, target, parameters, folder, home)
     except PapermillExecutionError as error:
         problem = _last_line(error.evalue)
         if error.ename == InsufficientDataError.__name__:
@@ -96,7 +83,7 @@ def _last_line(text: str) -> str:
     return lines[-1].strip() if lines else "no message"
 
 
-def finish(executed: Path, name: str, index: str | None, library: str) -> Finished:
+def finish(executed: Path, name: str, index: str | None, library: str) -> tuple[str, tuple[str, ...]]:
     """Remove times and counters that differ between executions from an executed notebook, and make its page beside it.
 
     Args:
@@ -104,6 +91,9 @@ def finish(executed: Path, name: str, index: str | None, library: str) -> Finish
         name: name of the report.
         index: the index that the page links to, empty for none; None: no page is made.
         library: the packed text of plotly.js for a page with figures.
+
+    Returns:
+        The heading of the notebook, and the sentences it opens with.
     """
     from citus_analysis.report.engine.html import export_html
     from citus_analysis.report.engine.sections import with_systems_in_words
@@ -116,7 +106,7 @@ def finish(executed: Path, name: str, index: str | None, library: str) -> Finish
         html = export_html(document, title=title, tables=name, index=index, library=library)
         page.write_text(html, encoding="utf-8")
         check_links(page, expected=[index])
-    return Finished(title, _findings(document))
+    return title, _findings(document)
 
 
 def _without_places(document: Notebook) -> Notebook:
@@ -127,27 +117,19 @@ def _without_places(document: Notebook) -> Notebook:
         cell["metadata"] = {"tags": tags} if "tags" in cell["metadata"] else {}
         if "injected-parameters" in tags:
             cell["id"] = "injected-parameters"
-            cell["source"] = [redact(line) for line in _lines(cell["source"]) if not line.startswith("tables = ")]
+            lines = text_of(cell["source"]).splitlines(keepends=True)
+            cell["source"] = [redact(line) for line in lines if not line.startswith("tables = ")]
     return document
 
 
-def _lines(source: Text) -> list[str]:
-    return source.splitlines(keepends=True) if isinstance(source, str) else source
-
-
 def _title(document: Notebook, name: str) -> str:
-    for cell in document["cells"]:
-        for line in _lines(cell["source"]) if cell["cell_type"] == "markdown" else ():
-            if line.startswith("# "):
-                return line[2:].strip()
-    return name
+    cells = (cell for cell in document["cells"] if cell["cell_type"] == "markdown")
+    lines = (line for cell in cells for line in text_of(cell["source"]).splitlines())
+    return next((line[2:].strip() for line in lines if line.startswith("# ")), name)
 
 
 def _findings(document: Notebook) -> tuple[str, ...]:
     """The sentences shown by :meth:`Page.findings`, for the index page."""
-    for cell in document["cells"]:
-        for output in cell.get("outputs", ()):
-            data = output.get("data", {})
-            if 'class="findings"' in text_of(data.get("text/html", "")):
-                return tuple(text_of(data["text/plain"]).splitlines())
-    return ()
+    shown = (output.get("data", {}) for cell in document["cells"] for output in cell.get("outputs", ()))
+    found = (data["text/plain"] for data in shown if 'class="findings"' in text_of(data.get("text/html", "")))
+    return tuple(text_of(next(found, "")).splitlines())
