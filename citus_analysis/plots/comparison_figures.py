@@ -13,7 +13,7 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import MARGIN, METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
-from citus_analysis.plots.theme import COLOURS, GREY, add_bars, add_points, colours_of, new_figure, text
+from citus_analysis.plots.theme import COLOURS, GREY, add_bars, add_points, colours_of, name_rows, new_figure, text
 from citus_analysis.units import label
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
@@ -45,7 +45,7 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
     names = [_wrapped(name) for name in frame["name"]]
     # Rows are as far apart as the name with the most lines needs.
     row_height = max([_ROW, *(_LINE * (name.count("<br>") + 1) + 4 for name in names)])
-    figure.update_yaxes(tickvals=frame["row"].to_list(), ticktext=names, autorange="reversed", showgrid=False)
+    name_rows(figure, names)
     ratios_shown = frame["ratio"].to_numpy()
     ticks = _TICKS if frame.is_empty() or ratios_shown.max() / ratios_shown.min() < _NARROW else _WIDE_TICKS
     labels = [f"{tick:g}" for tick in ticks]
@@ -123,12 +123,9 @@ def plot_account(causes: Frame, *, title: str = "") -> go.Figure:
     colours = [COLOURS[0] if sure else GREY for sure in frame["decided"]]
     ends = [interval_words(low, high) for low, high in frame.select("low_ms", "high_ms").iter_rows()]
     error = error_bars(frame, "estimate_ms", "low_ms", "high_ms", thickness=1.5, width=4)
-    x, y, said = (
-        frame["estimate_ms"].to_numpy(),
-        [text(one) for one in frame["part"]],
-        "%{y}<br>%{x:.4~r} ms %{customdata}",
-    )
-    add_bars(figure, x, y, None, colours, f"{said}<extra></extra>", orientation="h", error_x=error, customdata=ends)
+    x, y = frame["estimate_ms"].to_numpy(), [text(one) for one in frame["part"]]
+    said = "%{y}<br>%{x:.4~r} ms %{customdata}<extra></extra>"
+    add_bars(figure, x, y, None, colours, said, orientation="h", error_x=error, customdata=ends)
     figure.add_vline(x=0, line={"color": GREY, "width": 1})
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure.update_xaxes(title_text="difference of the mean response time [ms]")

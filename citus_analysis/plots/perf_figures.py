@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.core.frames import Frame
 from citus_analysis.plots._columns import with_columns_of
-from citus_analysis.plots.theme import COLOURS, GREY, add_bars, groups, ink_on, new_figure, text
+from citus_analysis.plots.theme import COLOURS, GREY, add_bars, groups, ink_on, name_rows, new_figure, text
 
 #: Part of the software -> its colour, the same in every figure of perf.
 _MODULES: Final = {
@@ -68,8 +68,7 @@ def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Functions by s
         shown = {"error_x": whiskers if several else None, "hovertext": [text(symbol) for symbol in part["symbol"]]}
         add_bars(figure, mean.to_list(), part["row"].to_list(), name, colour, said, orientation="h", **shown)
     names = [text(_short(symbol)) for symbol in rows["symbol"]]
-    figure.update_yaxes(tickvals=rows["row"].to_list(), ticktext=names, autorange="reversed", showgrid=False)
-    return figure.update_xaxes(title_text="share of samples [%]", rangemode="tozero")
+    return name_rows(figure, names).update_xaxes(title_text="share of samples [%]", rangemode="tozero")
 
 
 def _short(symbol: str, most: int = 32) -> str:

@@ -20,6 +20,7 @@ from citus_analysis.plots.theme import (
     add_points,
     colours_of,
     groups,
+    name_rows,
     new_figure,
     style_of,
     text,
@@ -65,9 +66,7 @@ def plot_spans(profile: Frame, *, most: int = 32, title: str = "Mean time of a s
         if part.height:
             x, y = (part["mean_us"] / US_PER_MS).to_list(), [names.index(name) for name in part["name"]]
             add_bars(figure, x, y, f"{words} ({quantity})", PART_COLOURS[words], "%{x:,.3~r} ms", orientation="h")
-    figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=[text(n) for n in names], autorange="reversed", showgrid=False
-    )
+    name_rows(figure, [text(name) for name in names])
     return figure.update_xaxes(title_text="mean time [ms]", rangemode="tozero").update_layout(barmode="stack")
 
 
@@ -230,19 +229,13 @@ def plot_tasks(tasks: Frame, *, title: str = "Tasks") -> go.Figure:
     """
     columns = ("plan_node", "shard_id", "worker_host", "worker_port", "execution_ms")
     named = with_columns_of(tasks, "tasks", *columns).with_columns(worker_name().fill_null("unknown"))
-    frame = named.sort("plan_node")
-    workers = frame["worker"].unique(maintain_order=True).to_list()
-    colours = colours_of(workers)
-    names = [
-        f"{node}: shard {'unknown' if shard is None else shard}" for node, shard in frame.select(columns[:2]).rows()
-    ]
-    figure = new_figure(title, height=170 + 24 * len(names))
-    for worker in workers:
-        mine = (frame["worker"] == worker).to_list()
-        x = [time for time, here in zip(frame["execution_ms"], mine, strict=True) if here]
-        y = [place for place, here in enumerate(mine) if here]
-        add_bars(figure, x, y, text(worker), colours[worker], "%{x:,.3~r} ms", orientation="h")
-    figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=names, autorange="reversed", showgrid=False, title_text="node: shard"
-    )
+    frame = named.sort("plan_node").with_row_index("row")
+    colours = colours_of(frame["worker"].unique(maintain_order=True).to_list())
+    places = frame.select(columns[:2]).rows()
+    figure = new_figure(title, height=170 + 24 * frame.height)
+    for name, part in groups(frame, "worker"):
+        x, y, colour = part["execution_ms"].to_list(), part["row"].to_list(), colours[part["worker"][0]]
+        add_bars(figure, x, y, name, colour, "%{x:,.3~r} ms", orientation="h")
+    name_rows(figure, [f"{node}: shard {'unknown' if shard is None else shard}" for node, shard in places])
+    figure.update_yaxes(title_text="node: shard")
     return figure.update_xaxes(title_text="execution on the worker [ms]", rangemode="tozero")

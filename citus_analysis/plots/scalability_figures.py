@@ -18,7 +18,7 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words, log_range
-from citus_analysis.plots.theme import GREY, add_points, groups, new_figure, style_of, text
+from citus_analysis.plots.theme import GREY, add_points, groups, line_and_marks, new_figure, style_of, text
 from citus_analysis.texts.counted_words import counted, noun_for
 from citus_analysis.units import label
 
@@ -34,13 +34,7 @@ _MEAN: Final = ("mean", "low", "high")
 
 
 def plot_series(
-    means: Frame,
-    runs: Frame | None = None,
-    *,
-    x: str,
-    metric: str = METRIC,
-    title: str = "",
-    order: Sequence[str] = (),
+    means: Frame, runs: Frame | None = None, *, x: str, metric: str = METRIC, title: str = "", order: Sequence[str] = ()
 ) -> go.Figure:
     """Means with their intervals as error bars along x, one line per series, single runs as points.
 
@@ -64,24 +58,15 @@ def plot_series(
     frame = with_columns_of(means, "means", "series", x, *_MEAN).sort(x, maintain_order=True)
     singles = None if runs is None else with_columns_of(runs, "runs", "series", x, metric)
     figure = new_figure(title or f"{label(metric)} by {x}", x=x, y=metric)
-    names = list(order) or frame["series"].unique(maintain_order=True).to_list()
-    parts = _in_order(frame, names)
-    for place, (name, part) in enumerate(parts):
-        _add_line(figure, part, _dodged(part[x], frame[x], place, len(parts)), x, name, names, metric)
+    drawn = _add_lines(figure, frame, x, order, metric)
     if singles is not None:
-        _add_runs(figure, singles, x, metric, names, [name for name, _ in parts])
+        _add_runs(figure, singles, x, metric, list(order) or drawn, drawn)
     _x_axis(figure, frame[x])
     return from_zero(figure, frame["mean"], *([] if singles is None else [singles[metric]]), reach=frame["high"])
 
 
 def plot_relative(
-    relative: Frame,
-    *,
-    x: str,
-    quantity: str,
-    base: float,
-    title: str = "",
-    order: Sequence[str] = (),
+    relative: Frame, *, x: str, quantity: str, base: float, title: str = "", order: Sequence[str] = ()
 ) -> go.Figure:
     """Speedup or efficiency along x with error bars, and the ideal as a grey line; speedup on logarithmic axes.
 
@@ -103,10 +88,7 @@ def plot_relative(
     ideal = values / base if quantity == "speedup" else np.ones(len(values))
     line = {"color": GREY, "dash": "dot", "width": 1.5}
     figure.add_scatter(x=values, y=ideal, mode="lines", line=line, name="perfect scaling")
-    names = list(order) or frame["series"].unique(maintain_order=True).to_list()
-    parts = _in_order(frame, names)
-    for place, (name, part) in enumerate(parts):
-        _add_line(figure, part, _dodged(part[x], frame[x], place, len(parts)), x, name, names, quantity)
+    _add_lines(figure, frame, x, order, quantity)
     if quantity != "speedup":
         _x_axis(figure, frame[x])
         return from_zero(figure, frame["mean"], pl.Series(ideal), reach=frame["high"])
@@ -116,20 +98,10 @@ def plot_relative(
 
 def _from_base(relative: pl.DataFrame, x: str, base: float) -> pl.DataFrame:
     """The rows, with the base of each series as 1 without an interval."""
-    kept = relative.filter(pl.col(x) != base)
-    one = (
-        relative.select("series")
-        .unique(maintain_order=True)
-        .with_columns(
-            pl.lit(base).cast(relative.schema[x]).alias(x),
-            mean=pl.lit(1.0),
-            low=pl.lit(None, pl.Float64),
-            high=pl.lit(None, pl.Float64),
-            is_base=pl.lit(value=True),
-        )
-    )
-    numbers = [pl.col(name).cast(pl.Float64) for name in _MEAN]
-    return pl.concat([one, kept.select("series", x, *_MEAN).with_columns(numbers, is_base=pl.lit(value=False))])
+    first = {x: pl.lit(base).cast(relative.schema[x]), "mean": pl.lit(1.0), "is_base": pl.lit(value=True)}
+    bases = relative.select("series").unique(maintain_order=True).with_columns(**first)
+    kept = relative.filter(pl.col(x) != base).with_columns(is_base=pl.lit(value=False))
+    return pl.concat([bases, kept], how="diagonal_relaxed")
 
 
 def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = "") -> go.Figure:
@@ -148,14 +120,11 @@ def plot_latency_load(latency: Frame, *, metric: str = "p99_us", title: str = ""
     figure.update_yaxes(title_text=text(quantity))
     said = f"%{{text}}<br>%{{x:,.0f}} operations/s<br>%{{y:,.4~r}} {'ms' if unit == 'ms' else 'µs'}"
     frame = frame.with_columns(pl.col(*_MEAN) * factor)
-    names = frame["series"].unique(maintain_order=True).to_list()
-    for name, part in _in_order(frame, names):
-        colour, symbol, dash = style_of(names.index(name))
-        line, marker = {"color": colour, "dash": dash, "width": 1.5}, {"color": colour, "symbol": symbol, "size": 8}
-        shown = {"error_y": error_bars(part, "mean", thickness=1, width=3), "line": line, "marker": marker}
+    for number, (name, part) in enumerate(groups(frame, "series")):
+        shown = {"error_y": error_bars(part, "mean", thickness=1, width=3), **line_and_marks(number)}
         words = [counted(threads, "thread") for threads in part["threads"]]
         x, y = part["throughput_ops_s"].to_numpy(), part["mean"].to_numpy()
-        add_points(figure, x, y, text(name), "lines+markers", said, text=words, **shown)
+        add_points(figure, x, y, name, "lines+markers", said, text=words, **shown)
     log_range(figure, frame["mean"], frame["low"], frame["high"])
     return figure.update_xaxes(rangemode="tozero")
 
@@ -166,32 +135,25 @@ def _time_unit(values: pl.Series) -> tuple[str, float]:
     return ("ms", 1e-3) if isinstance(most, float) and most >= _LONG_US else ("us", 1.0)
 
 
-def _in_order(frame: pl.DataFrame, names: Sequence[str]) -> list[tuple[str, pl.DataFrame]]:
+def _add_lines(figure: go.Figure, frame: pl.DataFrame, x: str, order: Sequence[str], metric: str) -> list[str]:
+    """Add a line for each series, in the given order; the names of those that have one."""
     parts = {str(key[0]): part for key, part in frame.group_by("series", maintain_order=True)}
-    return [(name, parts[name]) for name in names if name in parts]
-
-
-def _add_line(
-    figure: go.Figure,
-    part: pl.DataFrame,
-    at: NDArray[np.float64],
-    x: str,
-    name: str,
-    names: Sequence[str],
-    metric: str,
-) -> None:
-    colour, symbol, dash = style_of(names.index(name))
+    names = list(order) or list(parts)
+    drawn = [name for name in names if name in parts]
     reading = f"%{{text}}<br>{text(label(metric))}: %{{y:,.4~r}} %{{customdata}}"
-    words = [interval_words(low, high) for low, high in part.select("low", "high").iter_rows()]
-    if "is_base" in part.columns:
-        words = ["" if base else word for word, base in zip(words, part["is_base"], strict=True)]
-    several = part.select(has_interval().any()).item()
-    error = error_bars(part, "mean", thickness=1.5, width=4) if several else None
-    line, marker = {"color": colour, "dash": dash, "width": 1.5}, {"color": colour, "symbol": symbol, "size": 8}
-    sizes = [counted(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]]
-    shown = {"error_y": error, "legendgroup": text(name), "showlegend": True, "line": line, "marker": marker}
-    y = part["mean"].to_numpy()
-    add_points(figure, at, y, text(name), "lines+markers", reading, text=sizes, customdata=words, **shown)
+    for place, name in enumerate(drawn):
+        part = parts[name]
+        words = [interval_words(low, high) for low, high in part.select("low", "high").iter_rows()]
+        if "is_base" in part.columns:
+            words = ["" if base else word for word, base in zip(words, part["is_base"], strict=True)]
+        several = part.select(has_interval().any()).item()
+        error = error_bars(part, "mean", thickness=1.5, width=4) if several else None
+        sizes = [counted(size, x.removesuffix("s")) if isinstance(size, int) else f"{size:g}" for size in part[x]]
+        said = {"error_y": error, "legendgroup": text(name), "showlegend": True, "text": sizes, "customdata": words}
+        at, y = _dodged(part[x], frame[x], place, len(drawn)), part["mean"].to_numpy()
+        looks = line_and_marks(names.index(name))
+        add_points(figure, at, y, text(name), "lines+markers", reading, **said, **looks)
+    return drawn
 
 
 def _add_runs(
@@ -211,11 +173,9 @@ def _dodged(values: pl.Series, axis: pl.Series, index: int, count: int, beside: 
     """Places on the x axis of one of several series that are drawn side by side."""
     shift = (index - (count - 1) / 2) * _DODGE + beside
     span, numbers = _axis_span(axis), values.cast(pl.Float64).to_numpy()
-    return numbers * np.exp(shift * _log_span(axis)) if span is None else numbers + shift * span
-
-
-def _log_span(values: pl.Series) -> float:
-    return float(np.log(values.cast(pl.Float64).to_numpy()).max() - np.log(values.cast(pl.Float64).to_numpy()).min())
+    if span is None:
+        return numbers * float(np.exp(shift * np.ptp(np.log(axis.cast(pl.Float64).to_numpy()))))
+    return numbers + shift * span
 
 
 def _axis_span(values: pl.Series) -> float | None:

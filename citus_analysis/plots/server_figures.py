@@ -134,21 +134,12 @@ def plot_track(runs: Frame, *, metric: str = METRIC, places: Sequence[int] = (),
     for number, (name, part) in enumerate(groups(frame, "dataset") if named else [("runs", frame)]):
         colour, symbol, _ = style_of(number)
         x, y, said = (part["place"] + 1).to_list(), part["value"].to_list(), "run %{x} of %{text}<br>%{y:,.4~r}"
-        shown = {
-            "marker": {"color": colour, "symbol": symbol, "size": 7},
-            "text": [text(one) for one in part["dataset"]],
-        }
+        shown = {"marker": {"color": colour, "symbol": symbol, "size": 7}, "text": list(map(text, part["dataset"]))}
         add_points(figure, x, y, text(name), "markers", f"{said}<extra></extra>", **shown)
-    figure.add_scatter(
-        x=(frame["place"] + 1).to_list(),
-        y=frame["level"].to_list(),
-        name="level",
-        mode="lines",
-        line={"color": COLOURS[0], "width": 1.5, "shape": "hvh"},
-        hoverinfo="skip",
-    )
+    x, y = (frame["place"] + 1).to_list(), frame["level"].to_list()
+    line = {"color": COLOURS[0], "width": 1.5, "shape": "hvh"}
+    figure.add_scatter(x=x, y=y, name="level", mode="lines", line=line, hoverinfo="skip")
     for place in places:
         figure.add_vline(x=place + 0.5, line={"color": GREY, "dash": "dash", "width": 1.5})
-    return figure.update_xaxes(title_text="run, in the order of time").update_yaxes(
-        title_text=label(metric), rangemode="tozero"
-    )
+    figure.update_xaxes(title_text="run, in the order of time")
+    return figure.update_yaxes(title_text=label(metric), rangemode="tozero")

@@ -190,3 +190,16 @@ def add_band(figure: go.Figure, x: object, begin: object, end: object, fill: str
 def groups(frame: pl.DataFrame, by: str) -> Sequence[tuple[str, pl.DataFrame]]:
     """The parts of a frame by the values of one column, in order of appearance, with their names as figure text."""
     return [(text(key[0]), part) for key, part in frame.group_by(by, maintain_order=True)]
+
+
+def name_rows(figure: go.Figure, names: Sequence[str]) -> go.Figure:
+    """Write names, which are text of the figure, beside its rows, which are numbered from 0 at the top."""
+    places = list(range(len(names)))
+    return figure.update_yaxes(tickvals=places, ticktext=list(names), autorange="reversed", showgrid=False)
+
+
+def line_and_marks(number: int, size: float = 8) -> dict[str, object]:
+    """Line and marks of the n-th series (from 0)."""
+    colour, symbol, dash = style_of(number)
+    line = {"color": colour, "dash": dash, "width": 1.5}
+    return {"line": line, "marker": {"color": colour, "symbol": symbol, "size": size}}

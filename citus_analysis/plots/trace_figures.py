@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -46,15 +46,8 @@ PARTS: Final = {
 
 #: Columns of table `statements` that give the parts of T.
 _PARTS_OF_T: Final = (
-    "failed",
-    "total_us",
-    "wait_us",
-    "child_us",
-    "parse_us",
-    "bind_us",
-    "execute_us",
-    "latency_us",
-    "connect_us",
+    *("failed", "total_us", "wait_us", "child_us", "parse_us"),
+    *("bind_us", "execute_us", "latency_us", "connect_us"),
 )
 #: Columns of table `spans` that place a span and name it.
 _SPAN: Final = (
@@ -93,12 +86,7 @@ _OF_SPAN: Final = (
 )
 
 
-def plot_waterfall(
-    spans: Frame,
-    trace_id: int,
-    *,
-    title: str = "",
-) -> go.Figure:
+def plot_waterfall(spans: Frame, trace_id: int, *, title: str = "") -> go.Figure:
     """One statement: its phases, tasks and executions over time.
 
     A remote execution is drawn in the middle of its task, because its time is known to a millisecond only, and on
@@ -121,8 +109,8 @@ def plot_waterfall(
         y, colour = part["label"].to_list(), _KIND_COLOURS[kind]
         add_bars(figure, x, y, _KIND_WORDS.get(kind, kind), colour, _OF_SPAN, **shown)
     labels = placed["label"].to_list()
-    figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], title=None)
-    figure.update_yaxes(tickmode="array", tickvals=labels, ticktext=_short_labels(placed))
+    figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], title=None, tickmode="array")
+    figure.update_yaxes(tickvals=labels, ticktext=_short_labels(placed))
     return figure.update_layout(barmode="overlay", bargap=0.25)
 
 
@@ -179,17 +167,14 @@ def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:
     children: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
     for place, (span, parent) in enumerate(by_time.select("span_id", "parent_span_id").iter_rows()):
         children[parent if parent in known else None].append((place, span))
-    places: list[int] = []
-    depths: list[int] = []
 
-    def walk(parent: int | None, depth: int) -> None:
+    def below(parent: int | None, depth: int) -> Iterator[tuple[int, int]]:
         for place, span in children[parent]:
-            places.append(place)
-            depths.append(depth)
-            walk(span, depth + 1)
+            yield place, depth
+            yield from below(span, depth + 1)
 
-    walk(None, 0)
-    ordered = by_time[places]
+    places, depths = zip(*below(None, 0), strict=True)
+    ordered = by_time[list(places)]
     length = (pl.col("end") - pl.col("begin")).clip(lower_bound=0.0)
     offset = pl.col("begin") - pl.col("begin").min()
     return ordered.with_columns(label=pl.Series(_labels(ordered, depths)), offset_us=offset, length_us=length)
@@ -205,11 +190,7 @@ def _labels(ordered: pl.DataFrame, depths: Sequence[int]) -> list[str]:
     return labels
 
 
-def plot_flame(
-    statements: Frame,
-    *,
-    title: str = "",
-) -> go.Figure:
+def plot_flame(statements: Frame, *, title: str = "") -> go.Figure:
     """Sums of the time of all statements: by kind, then by place of execution, then by part of T.
 
     Args:
@@ -217,20 +198,9 @@ def plot_flame(
         title: title of the figure.
     """
     sums = summed_time(with_columns_of(statements, "statements", "statement_kind", "executed", *_PARTS_OF_T))
-    nodes: list[tuple[str, str, str, float, str]] = []
-    for kind, part in groups(sums, "statement_kind"):
-        nodes.append((kind, kind.upper(), "", float(part["total_us"].sum()), _WHOLE))
-        for row in part.iter_rows(named=True):
-            place = f"{kind}/{row['executed']}"
-            nodes.append((place, text(f"{row['executed']} ({row['n']})"), kind, row["total_us"], _PLACE))
-            nodes += [
-                (f"{place}/{name}", label, place, row[name], colour)
-                for name, (label, colour) in PARTS.items()
-                if row[name] > 0
-            ]
     figure = new_figure(title or "Time of all statements", height=460)
-    if nodes:
-        ids, labels, parents, values, colours = (list(column) for column in zip(*nodes, strict=True))
+    if sums.height:
+        ids, labels, parents, values, colours = (list(column) for column in zip(*_flame_parts(sums), strict=True))
         figure.add_icicle(
             ids=ids,
             labels=labels,
@@ -246,13 +216,19 @@ def plot_flame(
     return figure.update_layout(uniformtext={"minsize": 10, "mode": "hide"})
 
 
-def plot_heat_map(
-    statements: Frame,
-    *,
-    percentile: float = 95.0,
-    bins: int = 60,
-    title: str = "",
-) -> go.Figure:
+def _flame_parts(sums: pl.DataFrame) -> Iterator[tuple[str, str, str, float, str]]:
+    """Id, label, id of what it is part of, time and colour of each part."""
+    for kind, part in groups(sums, "statement_kind"):
+        yield kind, kind.upper(), "", float(part["total_us"].sum()), _WHOLE
+        for row in part.iter_rows(named=True):
+            place = f"{kind}/{row['executed']}"
+            yield place, text(f"{row['executed']} ({row['n']})"), kind, row["total_us"], _PLACE
+            for name, (label, colour) in PARTS.items():
+                if row[name] > 0:
+                    yield f"{place}/{name}", label, place, row[name], colour
+
+
+def plot_heat_map(statements: Frame, *, percentile: float = 95.0, bins: int = 60, title: str = "") -> go.Figure:
     """A percentile of T over time and node.
 
     Args:
@@ -289,11 +265,7 @@ def _decades(values: pl.Series) -> dict[str, list[float] | list[str]]:
     return {"tickvals": np.log10(ticks).tolist(), "ticktext": [f"{tick:,g}" for tick in ticks]}
 
 
-def plot_percentile_profile(
-    profile: Frame,
-    *,
-    title: str = "",
-) -> go.Figure:
+def plot_percentile_profile(profile: Frame, *, title: str = "") -> go.Figure:
     """The composition of T at each percentile.
 
     Args:
@@ -307,10 +279,7 @@ def plot_percentile_profile(
 
 
 def plot_profile(
-    statements: Frame,
-    *,
-    by: Sequence[str] = ("statement_kind", "executed"),
-    title: str = "",
+    statements: Frame, *, by: Sequence[str] = ("statement_kind", "executed"), title: str = ""
 ) -> go.Figure:
     """Mean composition of T per group of statements.
 
