@@ -25,10 +25,8 @@ def published_sentences(study: PublishedStudy, table: str) -> list[str]:
 def _audited(study: PublishedStudy) -> str:
     numbers = counted(study.numbers.height, "number")
     sources = counted(study.numbers["source"].n_unique(), "publication")
-    return (
-        f"The audit of {numbers} from {sources} found {counted(study.audit.count('red'), 'contradiction')} "
-        f"and {counted(study.audit.count('amber'), 'doubtful statement')}."
-    )
+    red, amber = counted(study.audit.count("red"), "contradiction"), study.audit.count("amber")
+    return f"The audit of {numbers} from {sources} found {red} and {counted(amber, 'doubtful statement')}."
 
 
 def _contradictions(study: PublishedStudy) -> Iterator[str]:
@@ -88,8 +86,7 @@ def _modelled(study: PublishedStudy) -> str:
 
 def monitoring_sentence(comparison: Comparison) -> str:
     """The cost of monitoring according to table 5.3."""
-    ratio = comparison.ratio
-    runs = comparison.runs_needed
+    ratio, runs = comparison.ratio, comparison.runs_needed
     needed = "" if runs is None else f"; a decision needs about {counted(runs, 'run')} each"
     return (
         f"Verdict on throughput with monitoring: {comparison.verdict}, from {counted(comparison.mean_a.n, 'run')} "
@@ -100,17 +97,11 @@ def monitoring_sentence(comparison: Comparison) -> str:
 
 def findings_table(findings: pl.DataFrame) -> pl.DataFrame:
     """Findings of the audit with fewer, wider columns: the place in one, the expected value beside the stated one."""
-    place = pl.format("{}, {}", pl.col("source"), _place_expr())
+    named = pl.when(pl.col("table").str.contains(r"^\d")).then(pl.format("table {}", "table")).otherwise("table")
+    place = pl.format("{}, {}", "source", named)
     words = pl.col("check").cast(pl.String).str.replace_all("_", " ").str.replace("littles law", "Little's law")
-    return findings.select("severity", "row", "stated", "expected", "explanation", place=place, check=words).select(
-        "severity", "place", "row", "stated", "expected", "check", "explanation"
-    )
-
-
-def _place_expr() -> pl.Expr:
-    """:func:`_place` for a column."""
-    table = pl.col("table")
-    return pl.when(table.str.contains(r"^\d")).then(pl.format("table {}", table)).otherwise(table)
+    shown = ("severity", "place", "row", "stated", "expected", "check", "explanation")
+    return findings.with_columns(place=place, check=words).select(shown)
 
 
 def band_sentence(fit: ScalingFit, level: float) -> str:
@@ -125,10 +116,8 @@ def band_sentence(fit: ScalingFit, level: float) -> str:
 
 def published_warnings(study: PublishedStudy) -> list[str]:
     """Caveats for the numbers that were computed again."""
-    notes = [
-        "The models are fitted to values constructed from the published means and standard deviations, "
-        "not to measurements."
-    ]
+    made = "values constructed from the published means and standard deviations"
+    notes = [f"The models are fitted to {made}, not to measurements."]
     guessed = study.summaries.filter(pl.col("n_from") == "interval")
     if guessed.height:
         rows = listed([f"{size:g}" for size in guessed[study.size]])
@@ -174,14 +163,13 @@ def claim_rows(judged: JudgedClaims) -> pl.DataFrame:
         place=pl.format("{}, {}", "source", "place"),
         allowed=pl.col("form").str.extract("([^,]+)$").str.strip_chars(),
     ).filter(pl.col("verdict") != "no data")
-    by = [
-        pl.col("text").filter(pl.col("judged_by") == judge).unique(maintain_order=True).str.join("; ").alias(name)
+    by = {
+        name: pl.col("text").filter(pl.col("judged_by") == judge).unique(maintain_order=True).str.join("; ")
         for judge, name in _JUDGES.items()
-        if (rows["judged_by"] == judge).any()
-    ]
-    grouped = rows.group_by("claim", "place", maintain_order=True).agg(
-        pl.col("allowed").first(), *by, pl.col("rank").min()
-    )
+        if judge in rows["judged_by"]
+    }
+    claims = rows.group_by("claim", "place", maintain_order=True)
+    grouped = claims.agg(pl.col("allowed").first(), **by, rank=pl.col("rank").min())
     return grouped.sort("rank", maintain_order=True).drop("rank")
 
 

@@ -36,12 +36,11 @@ def _connections(connections: pl.DataFrame) -> list[str]:
     if connections.is_empty():
         return []
     medians = connection_balance(connections)
-    ranges = {name: (medians[name].to_numpy().min(), medians[name].to_numpy().max()) for name in ("client", "internal")}
-    client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges.values())
-    nodes = counted(medians.height, "node")
+    ranges = (medians.select(low=pl.col(name).min(), high=pl.col(name).max()).row(0) for name in ("client", "internal"))
+    client, internal = (f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}" for low, high in ranges)
     return [
-        f"Each of the {nodes} of {connections['resource'][0]} had {client} connections from clients and {internal} "
-        "from other nodes (medians over time)."
+        f"Each of the {counted(medians.height, 'node')} of {connections['resource'][0]} had {client} connections from "
+        f"clients and {internal} from other nodes (medians over time)."
     ]
 
 
@@ -49,24 +48,18 @@ def _cpu(cpu: pl.DataFrame) -> list[str]:
     if cpu.is_empty():
         return ["No sample of CPU time with a timestamp was taken during a run."]
     ordered = cpu.sort("busy_percent")
-    least, most = ordered.row(0, named=True), ordered.row(-1, named=True)
+    (low, least), (high, most) = (ordered.select("busy_percent", "resource").row(at) for at in (0, -1))
     full = cpu.filter(pl.col("busy_percent") >= _NEARLY_ALL_PERCENT).height
     systems = counted(cpu.height, "system")
+    if cpu.height == 1:
+        return [f"The CPUs were busy {high:.0f} % of the time while clients measured {most}."]
+    first = f"The CPUs of all {systems} measured had time to spare while clients measured"
     if full:
         first = (
             f"Hardly any CPU time was idle in {full} of {systems} measured: the CPUs were busy at least "
             f"{_NEARLY_ALL_PERCENT:.0f} % of the time while clients measured"
         )
-    else:
-        first = f"The CPUs of all {systems} measured had time to spare while clients measured"
-    if cpu.height == 1:
-        return [
-            f"The CPUs were busy {most['busy_percent']:.0f} % of the time while clients measured {most['resource']}."
-        ]
-    return [
-        f"{first} (means from {least['busy_percent']:.0f} % in {least['resource']} to {most['busy_percent']:.0f} % in "
-        f"{most['resource']})."
-    ]
+    return [f"{first} (means from {low:.0f} % in {least} to {high:.0f} % in {most})."]
 
 
 def _programs(programs: pl.DataFrame) -> list[str]:
@@ -119,7 +112,7 @@ def _checkpoints(checkpoints: pl.DataFrame) -> str:
         return "No checkpoint was under way during a run."
     total = int(checkpoints["checkpoints"].sum())
     row = checkpoints.row(0, named=True)
-    where = f"{row['resource']}" if checkpoints.height == 1 else f"{counted(checkpoints.height, 'system')}"
+    where = row["resource"] if checkpoints.height == 1 else counted(checkpoints.height, "system")
     under_way = f"{counted(total, 'checkpoint')} {'was' if total == 1 else 'were'} under way during runs of {where}"
     during, outside = row["await_during_ms"], row["await_outside_ms"]
     samples = (row["samples_during"] or 0, row["samples_outside"] or 0)
@@ -138,12 +131,8 @@ def _perf(study: ResourceStudy) -> str:
         return "perf recorded no functions in these runs."
     top = study.symbols.row(0, named=True)
     mine = study.modules.filter(pl.col("resource") == top["resource"], pl.col("event").eq_missing(top["event"]))
-    recordings = pl.struct("run_id", "node").n_unique()
-    shares = (
-        mine.with_columns(recordings.alias("recordings"))
-        .group_by("part")
-        .agg(pl.col("self_percent").sum() / pl.col("recordings").first())
-    )
+    recordings = mine.select("run_id", "node").n_unique()
+    shares = mine.group_by("part").agg(pl.col("self_percent").sum() / recordings)
     largest = shares.sort("self_percent", "part", descending=[True, False]).head(3)
     parts = listed([f"{share:.0f} % in {_PARTS.get(part, part)}" for part, share in largest.iter_rows()])
     mean = f"mean of {counted(top['recordings'], 'recording')}" if top["recordings"] > 1 else "one recording"
@@ -164,9 +153,8 @@ def throttling_warnings(held: pl.DataFrame) -> list[str]:
     if held.is_empty():
         return []
     groups = held.group_by("resource", "control_group").agg(pl.col("throttled_periods_percent").mean())
-    low, high = (groups["throttled_periods_percent"].quantile(q) or 0.0 for q in (0.0, 1.0))
-    number = held["control_group"].n_unique()
-    share = f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
+    low, high = (f"{groups['throttled_periods_percent'].quantile(q) or 0.0:.0f}" for q in (0.0, 1.0))
+    number, share = held["control_group"].n_unique(), low if low == high else f"{low} to {high}"
     return [
         f"The kernel limited {counted(number, 'control group')} to a share of CPU time and stopped "
         f"{'it' if number == 1 else 'them'} in {share} % of its periods (means of runs). A stopped server continues at "

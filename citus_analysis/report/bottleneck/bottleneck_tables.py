@@ -25,9 +25,7 @@ _MANY_ALIKE: Final = 5
 
 def configuration_columns(rows: pl.DataFrame) -> list[str]:
     """Columns that name a configuration: with the set-up where a resource has several."""
-    several = (
-        "set_up" in rows.columns and (rows.select(pl.col("set_up").n_unique().over("resource") > 1)).to_series().any()
-    )
+    several = "set_up" in rows.columns and rows.select("resource", "set_up").n_unique() > rows["resource"].n_unique()
     return ["resource", *(["set_up"] if several else []), "operation", "threads"]
 
 
@@ -122,9 +120,8 @@ def node_spread(balance: pl.DataFrame) -> pl.DataFrame:
     keys = [*configuration_columns(balance), "measure"]
     rest = pl.col("jain_index", "most_uneven_second", "runs").first()
     rows = balance.group_by(keys, maintain_order=True).agg(*_extremes("share_percent", " %"), rest)
-    return rows.with_columns(measure=pl.col("measure").cast(pl.String).replace(MEASURES)).sort(
-        "jain_index", nulls_last=True, maintain_order=True
-    )
+    named = rows.with_columns(measure=pl.col("measure").cast(pl.String).replace(MEASURES))
+    return named.sort("jain_index", nulls_last=True, maintain_order=True)
 
 
 def session_spread(balance: pl.DataFrame) -> pl.DataFrame:
@@ -134,9 +131,8 @@ def session_spread(balance: pl.DataFrame) -> pl.DataFrame:
         balance: `resource`, `operation`, `threads`, `node`, `sessions`, `jain_index`, `p_value`, `method`.
     """
     rest = pl.col("jain_index", "p_value", "method").first()
-    rows = balance.group_by(configuration_columns(balance), maintain_order=True).agg(
-        pl.col("sessions").sum(), *_extremes("sessions", ""), rest
-    )
+    sessions = [pl.col("sessions").sum(), *_extremes("sessions", "")]
+    rows = balance.group_by(configuration_columns(balance), maintain_order=True).agg(*sessions, rest)
     return rows.sort("jain_index", nulls_last=True, maintain_order=True)
 
 
@@ -147,19 +143,15 @@ def _extremes(value: str, unit: str) -> list[pl.Expr]:
         number = pl.col(value).get(position).round(0).cast(pl.Int64)
         return pl.format("node {} ({}{})", pl.col("node").cast(pl.String).get(position), number, pl.lit(unit))
 
-    return [
-        pl.len().alias("nodes"),
-        named(pl.col(value).arg_min()).alias("least"),
-        named(pl.col(value).arg_max()).alias("most"),
-    ]
+    places = {"least": pl.col(value).arg_min(), "most": pl.col(value).arg_max()}
+    return [pl.len().alias("nodes"), *(named(position).alias(name) for name, position in places.items())]
 
 
 def shard_spread(skew: pl.DataFrame) -> pl.DataFrame:
     """Executions over shards with the most used one, the least even run first."""
     columns = ["shards", "executions", "mean", "most_used", "most", "most_over_mean", "jain_index", "p_value", "method"]
-    return skew.select(*configuration_columns(skew), *columns).sort(
-        "p_value", "jain_index", nulls_last=True, maintain_order=True
-    )
+    shown = skew.select(*configuration_columns(skew), *columns)
+    return shown.sort("p_value", "jain_index", nulls_last=True, maintain_order=True)
 
 
 def separator_rows(separators: pl.DataFrame) -> pl.DataFrame:
@@ -173,6 +165,6 @@ def variance_rows(study: BottleneckStudy) -> pl.DataFrame:
     """Run-to-run variance by source, shares in per cent; no rows if it was not split."""
     if study.run_variance is None:
         return pl.DataFrame()
-    shares = (pl.col("share") * 100).alias("share_percent"), (pl.col("by_chance") * 100).alias("by_chance_percent")
+    shares = [(pl.col(name) * 100).alias(f"{name}_percent") for name in ("share", "by_chance")]
     rest = ["sd_percent", "effect_percent", "p_value", "runs_to_decide"]
     return study.run_variance.sources.select("source", *shares, *rest)

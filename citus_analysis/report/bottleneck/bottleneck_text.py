@@ -45,8 +45,7 @@ def bottleneck_sentences(study: BottleneckStudy, most: int = _MOST) -> list[str]
     If there are more configurations, one of each limit is described; the table has the others.
     """
     head = _counted_limits(Counter(one.limit for one in study.verdicts))
-    rank = {"high": 0, "medium": 1, "low": 2, "none": 3}
-    certain = sorted(study.verdicts, key=lambda one: rank[one.confidence])
+    certain = sorted(study.verdicts, key=lambda one: ("high", "medium", "low", "none").index(one.confidence))
     if len(certain) > most:
         certain = list({one.limit: one for one in reversed(certain)}.values())[::-1]
     return [head, generator_sentence(study), *(_sentence(one, study.verdicts) for one in certain[:most])]
@@ -77,14 +76,10 @@ def _named(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
 
 
 def _sentence(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
-    who = _named(verdict, verdicts)
     where = "" if verdict.node is None else f" (node {verdict.node})"
-    evidence = "; ".join(verdict.evidence)
-    if verdict.limit in ("none found", "undecided"):
-        first = f"{who}: {'no limit was found' if verdict.limit == 'none found' else 'undecided'}: {evidence}."
-    else:
-        limit = f"{_WORDS[verdict.limit]}{where}"
-        first = f"{who}: the first limit is {limit}, confidence {verdict.confidence}: {evidence}."
+    found = {"none found": "no limit was found", "undecided": "undecided"}.get(verdict.limit)
+    found = found or f"the first limit is {_WORDS[verdict.limit]}{where}, confidence {verdict.confidence}"
+    first = f"{_named(verdict, verdicts)}: {found}: {'; '.join(verdict.evidence)}."
     advice = "; ".join(verdict.decide)
     return f"{first} {advice[0].upper()}{advice[1:]}." if advice else first
 
@@ -155,17 +150,12 @@ def connection_sentences(counters: pl.DataFrame, most: int = _MOST) -> list[str]
         most: number of resources that are named, those with the largest share of new connections first.
     """
     of_runs = pl.col("run_id").is_not_null() & pl.col("value").is_not_null() & (pl.col("view") == "citus_stat_counters")
+    numbers = {name: pl.col("value").filter(pl.col("counter") == name).sum().cast(pl.Int64) for name in _CONNECTIONS}
     sums = (
         counters.with_columns(pl.col("view", "counter", "resource").cast(pl.String))
         .filter(of_runs)
         .group_by("resource")
-        .agg(
-            *(
-                pl.col("value").filter(pl.col("counter") == name).sum().cast(pl.Int64).alias(name)
-                for name in _CONNECTIONS
-            ),
-            runs=pl.col("run_id").n_unique(),
-        )
+        .agg(**numbers, runs=pl.col("run_id").n_unique())
         .with_columns(uses=pl.sum_horizontal(_CONNECTIONS[:2]))
         .filter(pl.col("uses") > 0)
         .sort(pl.col(_CONNECTIONS[0]) / pl.col("uses"), "resource", descending=[True, False])
@@ -191,9 +181,7 @@ def node_load_figures(study: BottleneckStudy) -> list[go.Figure]:
     run_id = shown_run(study)
     rows = study.node_loads.filter(pl.col("run_id") == run_id)
     return [
-        plot_nodes(part.rename({"value": "load"}), metric="load", title=f"{part['resource'][0]}: {words}").update_yaxes(
-            title_text=""
-        )
+        plot_nodes(part, metric="value", title=f"{part['resource'][0]}: {words}").update_yaxes(title_text="")
         for measure, words in MEASURES.items()
         if (part := rows.filter(pl.col("measure") == measure)).height
     ]
