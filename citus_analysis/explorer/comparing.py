@@ -39,9 +39,9 @@ def against_the_rest(selected: Frame, rest: Frame) -> pl.DataFrame:
     for column, name in PARTS.items():
         (mine, n), (others, n_rest) = (_percentiles(group[column].drop_nulls()) for group in groups)
         rows += [(name, q, a, b, n, n_rest) for q, a, b in zip(_PERCENTILES, mine, others, strict=True)]
-    names = ("part", "percentile", "selected_us", "rest_us", "selected_n", "rest_n")
-    kinds = (pl.String, pl.Float64, pl.Float64, pl.Float64, pl.Int64, pl.Int64)
-    return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+    numbers = dict.fromkeys(("percentile", "selected_us", "rest_us"), pl.Float64())
+    counts = dict.fromkeys(("selected_n", "rest_n"), pl.Int64())
+    return pl.DataFrame(rows, schema={"part": pl.String(), **numbers, **counts}, orient="row")
 
 
 def _percentiles(values: pl.Series) -> tuple[list[float | None], int]:

@@ -26,8 +26,8 @@ _SHOWN: Final = ("elapsed_us", "node", "statement_kind", "executed", "shard_id",
 #: Columns that are kept in memory: those to filter by, show, compare and divide T.
 _FILTERED: Final = tuple(FILTERS.values())[1:]
 _DIVIDED: Final = ("wait_us", "connect_us", "parse_us", "bind_us", "execute_us", "failed", "match")
-_HELD: Final = tuple(
-    dict.fromkeys((*("trace_id", "resource", "run_id"), *_FILTERED, "end_time", "tasks", *PARTS, *_DIVIDED))
+_HELD: Final = list(
+    dict.fromkeys(("trace_id", "resource", "run_id", *_FILTERED, "end_time", "tasks", *PARTS, *_DIVIDED))
 )
 
 
@@ -84,10 +84,8 @@ class Exploration:
     def view(self, selection: Selection) -> Document:
         """The content of the widget for a selection, except the heat map, as JSON values."""
         passing = self._filtered(selection)[0]
-        inside = passing.select(selection.within().fill_null(False)).to_series()
-        selected, rest = (
-            (passing, passing.clear()) if inside.all() else (passing.filter(inside), passing.filter(~inside))
-        )
+        inside = selection.within().fill_null(value=False)
+        selected, rest = passing.filter(inside), passing.filter(~inside)
         slowest = selected.top_k(_ROWS, by=selection.order, reverse=not selection.descending)
         shown = self._sorted(slowest, selection)
         return {
@@ -104,23 +102,20 @@ class Exploration:
     def heat_document(self, selection: Selection) -> Document:
         """The heat map as JSON values."""
         heat = self.heat(selection)
-        call = f"ca.explorer.Exploration(ds).heat(ca.explorer.{selection.filters.call()})"
         return {
             "width_s": heat.width_s,
             "columns": heat.columns,
             "limits_us": list(heat.limits_us),
             "cells": [list(row) for row in heat.cells.select("column", "row", "n").rows()],
             "n": heat.n,
-            "call": call,
+            "call": f"ca.explorer.Exploration(ds).heat(ca.explorer.{selection.filters.call()})",
         }
 
     def choices(self) -> Document:
         """Filter -> the values that it offers, with the number of statements of each."""
         offered: Document = {}
-        columns = {name: self.statements[column] for name, column in FILTERS.items()} | {
-            "child": self.children["child"]
-        }
-        for name, values in columns.items():
+        columns = {name: self.statements[column] for name, column in FILTERS.items()}
+        for name, values in {**columns, "child": self.children["child"]}.items():
             counts = values.rename("value").drop_nulls().value_counts().sort("count", "value", descending=[True, False])
             rows = counts.head(_CHOICES).sort("value").rows()
             offered[name] = [{"value": str(value), "n": n} for value, n in rows]

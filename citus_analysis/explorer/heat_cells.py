@@ -64,11 +64,9 @@ def heat_map(statements: Frame) -> HeatMap:
     limits = _limits(float(total.min()), float(total.max()))
     column = elapsed // round(width * US_PER_S)
     row = np.searchsorted(np.asarray(limits), total, side="right") - 1
-    number = pl.DataFrame({"cell": column * len(limits) + row, "total_us": total})
-    cells = number.group_by("cell").agg(n=pl.len(), total_us=pl.col("total_us").sum()).sort("cell")
-    columns = {"column": pl.col("cell") // len(limits), "row": pl.col("cell") % len(limits)}
-    placed = cells.select(**columns, n="n", total_us="total_us")
-    return HeatMap(width, int(column.max()) + 1, limits, placed, frame.height)
+    placed = pl.DataFrame({"column": column, "row": row, "total_us": total}).group_by("column", "row")
+    cells = placed.agg(n=pl.len(), total_us=pl.col("total_us").sum()).sort("column", "row")
+    return HeatMap(width, int(column.max()) + 1, limits, cells, frame.height)
 
 
 def _limits(least: float, most: float) -> tuple[float, ...]:

@@ -34,7 +34,11 @@ def statement_documents(dataset: Dataset, trace_ids: Sequence[int]) -> dict[int,
         DatasetError: a file of the dataset is missing or damaged.
     """
     spans = dataset.scan("spans").filter(pl.col("trace_id").is_in(list(trace_ids))).collect()
-    records, problem = _read_if_there(dataset, trace_ids)
+    records, problem = _places(dataset, spans), ""
+    try:
+        records = records.with_columns(text=dataset.log_text(records))
+    except DatasetError as error:
+        records, problem = records.clear().with_columns(text=pl.lit("")), str(error)
     clocks = dataset.scan("clock_offsets").collect()
     others = {"checkpoint": _checkpoints(dataset), "lock wait": _lock_waits(dataset), "plan": _plans(dataset)}
     found: dict[int, Document] = {}
@@ -72,24 +76,11 @@ def statement_records(dataset: Dataset, trace_ids: Sequence[int]) -> pl.DataFram
     return records.with_columns(text=dataset.log_text(records))
 
 
-def _read_if_there(dataset: Dataset, trace_ids: Sequence[int]) -> tuple[pl.DataFrame, str]:
-    """The records and an empty text; if they cannot be read, no records and the reason."""
-    try:
-        return statement_records(dataset, trace_ids), ""
-    except DatasetError as error:
-        return _places(dataset, dataset.scan("spans").clear().collect()).with_columns(text=pl.lit("")), str(error)
-
-
 def _places(dataset: Dataset, spans: pl.DataFrame) -> pl.DataFrame:
     """Places of the records of these spans' sessions."""
-    ended = (
-        spans.drop_nulls("source_id")
-        .group_by("trace_id", "source_id", "node", "pid")
-        .agg(
-            since=pl.col("start_time").min() - pl.duration(microseconds=_RESOLUTION_US),
-            last=pl.col("byte_offset").max(),
-        )
-    )
+    began = pl.col("start_time").min() - pl.duration(microseconds=_RESOLUTION_US)
+    sessions = spans.drop_nulls("source_id").group_by("trace_id", "source_id", "node", "pid")
+    ended = sessions.agg(since=began, last=pl.col("byte_offset").max())
     sources, pids = ended["source_id"].unique().to_list(), ended["pid"].unique().to_list()
     ours = pl.col("source_id").is_in(sources) & pl.col("pid").is_in(pids)
     logged = dataset.scan("log_events").filter(ours).select(*_PLACE, "byte_length", "pid", "log_time").collect()
@@ -125,15 +116,12 @@ def _with_bounds(rows: pl.DataFrame, spans: pl.DataFrame, offsets: pl.DataFrame)
     joined = joined.join(bounds, on="node", how="left", maintain_order="left")
     joined = joined.join(tasks, on="parent_span_id", how="left", maintain_order="left")
     earliest = pl.col("own_begin") - pl.col("high") - _RESOLUTION_US - origin
+    remote = pl.when(pl.col("own_begin").is_not_null())
     latest = pl.col("own_end") - pl.col("low") + _RESOLUTION_US - origin
     return joined.with_columns(
         low_us=pl.max_horizontal(earliest, "task_from").clip(None, pl.col("offset_us")),
         high_us=pl.min_horizontal(latest, "task_to").clip(pl.col("offset_us") + pl.col("length_us")),
-    ).select(*_SPAN, low_us=_where_remote("low_us"), high_us=_where_remote("high_us"))
-
-
-def _where_remote(name: str) -> pl.Expr:
-    return pl.when(pl.col("own_begin").is_not_null()).then(name)
+    ).select(*_SPAN, low_us=remote.then("low_us"), high_us=remote.then("high_us"))
 
 
 def _clock_sentence(row: Mapping[str, object]) -> str:

@@ -98,8 +98,7 @@ def _(result: RunVariance) -> go.Figure:
 
 @figure_of.register
 def _(result: ClosedSolution) -> go.Figure:
-    columns = {"customers": result.customers, "throughput": result.throughput}
-    rows = pl.DataFrame(columns).sort("customers")
+    rows = pl.DataFrame({"customers": result.customers, "throughput": result.throughput}).sort("customers")
     figure = new_figure("Throughput of a closed network", x="customers", y="throughput")
     figure.add_scatter(x=rows["customers"].to_list(), y=rows["throughput"].to_list(), mode="lines+markers")
     return figure.update_yaxes(rangemode="tozero")
@@ -109,26 +108,19 @@ def _(result: ClosedSolution) -> go.Figure:
 def _(result: NetworkSolution) -> go.Figure:
     figure = new_figure("Time at each resource", y="residence time")
     for number, name in enumerate(result.classes):
-        colour = style_of(number)[0]
-        times = result.residence_time[number].tolist()
-        figure.add_bar(x=list(result.resources), y=times, name=name, marker={"color": colour})
+        times, marker = result.residence_time[number].tolist(), {"color": style_of(number)[0]}
+        figure.add_bar(x=list(result.resources), y=times, name=name, marker=marker)
     return figure
 
 
 def _ratios(comparisons: tuple[Comparison, ...], title: str) -> go.Figure:
     bases = {one.label_b for one in comparisons}
-    names = [f"{one.label_a} / {one.label_b}{_within(one)}" for one in comparisons]
-    ends = [one.ratio.ends for one in comparisons]
-    table = pl.DataFrame(
-        {
-            "name": names,
-            "ratio": [one.ratio.estimate for one in comparisons],
-            "low": [low for low, _ in ends],
-            "high": [high for _, high in ends],
-            "verdict": [str(one.verdict) for one in comparisons],
-        },
-        schema_overrides={"ratio": pl.Float64, "low": pl.Float64, "high": pl.Float64},
-    )
+    rows = [
+        (f"{one.label_a} / {one.label_b}{_within(one)}", one.ratio.estimate, *one.ratio.ends, str(one.verdict))
+        for one in comparisons
+    ]
+    kinds = {"name": pl.String(), **dict.fromkeys(("ratio", "low", "high"), pl.Float64()), "verdict": pl.String()}
+    table = pl.DataFrame(rows, schema=kinds, orient="row")
     return plot_ratios(table, base=bases.pop() if len(bases) == 1 else "the base", title=title)
 
 
@@ -139,15 +131,10 @@ def _within(comparison: Comparison) -> str:
 
 def _series(curves: tuple[ScalingCurve, ...], x: str, metric: str) -> go.Figure:
     rows = [
-        {
-            "series": ", ".join(f"{value}" for value in curve.stratum.values() if value is not None) or "runs",
-            x: point.size,
-            "mean": point.throughput.estimate,
-            "low": point.throughput.ends[0],
-            "high": point.throughput.ends[1],
-        }
+        (", ".join(held) or "runs", point.size, point.throughput.estimate, *point.throughput.ends)
         for curve in curves
+        for held in ([str(value) for value in curve.stratum.values() if value is not None],)
         for point in curve.points
     ]
-    kinds = {"series": pl.String, x: pl.Float64, "mean": pl.Float64, "low": pl.Float64, "high": pl.Float64}
-    return plot_series(pl.DataFrame(rows, schema=kinds), x=x, metric=metric)
+    kinds = {"series": pl.String(), **dict.fromkeys((x, "mean", "low", "high"), pl.Float64())}
+    return plot_series(pl.DataFrame(rows, schema=kinds, orient="row"), x=x, metric=metric)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
 import polars as pl
@@ -14,13 +14,9 @@ from citus_analysis.errors import UnknownNameError, UsageError, require_known
 from citus_analysis.units import US_PER_S
 
 #: Filter -> column of table `statements`, with `run` as :func:`with_elapsed` adds it.
-FILTERS: Final = {
-    "run": "run",
-    "node": "node",
-    "kind": "statement_kind",
-    "executed": "executed",
-    "shard": "shard_id",
-}
+FILTERS: Final = {"run": "run", "node": "node", "kind": "statement_kind", "executed": "executed", "shard": "shard_id"}
+#: Filters whose values are texts.
+_TEXTS: Final = ("run", "node", "kind", "executed", "child")
 #: Sides of the brushed rectangle.
 _SIDES: Final = ("since_s", "until_s", "fastest_us", "slowest_us")
 #: Columns by which the selected statements may be sorted.
@@ -29,6 +25,7 @@ ORDERS: Final = ("total_us", "parent_us", "child_us", "latency_us", "tasks", "el
 #: True for every statement with a known T, so that a selection without conditions has a value for each row, too.
 _KNOWN: Final = pl.col("total_us").is_not_null()
 _OF_CHILD: Final = "trace_id IN (SELECT trace_id FROM spans WHERE kind = 'remote' AND node = {})"
+_SIGNS: Final[dict[str, Callable[[pl.Expr, object], pl.Expr]]] = {"=": pl.Expr.eq, ">=": pl.Expr.ge, "<": pl.Expr.lt}
 _ELAPSED: Final = """\
 SELECT * FROM (SELECT *, coalesce(run_id, resource) AS run,
     epoch_us(end_time) - min(epoch_us(end_time)) OVER (PARTITION BY run) AS elapsed_us
@@ -85,22 +82,15 @@ class Selection:
         order = str(values.get("order") or "total_us")
         require_known("column to sort by", order, ORDERS)
         make: Callable[..., Selection] = cls
+        texts = {name: str(value) for name in _TEXTS if (value := values.get(name))}
+        sides = {name: _number(values, name) for name in _SIDES}
         shard = _number(values, "shard")
-        return make(
-            **{
-                name: (str(value) if (value := values.get(name)) else None)
-                for name in (*FILTERS, "child")
-                if name != "shard"
-            },
-            **{name: _number(values, name) for name in _SIDES},
-            shard=None if shard is None else int(shard),
-            order=order,
-            descending=bool(values.get("descending", True)),
-        )
+        descending = bool(values.get("descending", True))
+        return make(**texts, **sides, shard=None if shard is None else int(shard), order=order, descending=descending)
 
     def document(self) -> dict[str, object]:
         """The argument of :meth:`of`, without values that select all statements."""
-        return {name: value for name, value in self._values() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @property
     def filters(self) -> Selection:
@@ -109,36 +99,32 @@ class Selection:
 
     def passing(self) -> pl.Expr:
         """Whether a row of `statements` passes the filters, except that of the child, which no such row states."""
-        chosen = [(column, getattr(self, name)) for name, column in FILTERS.items() if getattr(self, name) is not None]
-        return pl.all_horizontal(_KNOWN, *(pl.col(column) == value for column, value in chosen)).fill_null(value=False)
+        return pl.all_horizontal(_KNOWN, *_conditions(self._chosen())).fill_null(value=False)
 
     def within(self) -> pl.Expr:
         """Whether a row with `elapsed_us` and `total_us` lies in the rectangle."""
-        sides = [_compared(pl.col(column), sign, value) for column, sign, value in self._bounds()]
-        return pl.all_horizontal(_KNOWN, *sides)
+        return pl.all_horizontal(_KNOWN, *_conditions(self._bounds()))
 
     def sql(self) -> str:
         """The SELECT that returns the same rows of a dataset, for :meth:`citus_analysis.Dataset.sql`."""
-        chosen = [
-            f"{column} = {_literal(value)}"
-            for name, column in FILTERS.items()
-            if (value := getattr(self, name)) is not None
-        ]
+        chosen = [f"{column} = {_literal(value)}" for column, _, value in self._chosen()]
         if self.child is not None:
             chosen.append(_OF_CHILD.format(_literal(self.child)))
         chosen += [f"{column} {sign} {value!r}" for column, sign, value in self._bounds()]
         where = f"\nWHERE {' AND '.join(chosen)}" if chosen else ""
+        nulls = "" if self.order in ("total_us", "elapsed_us") else " NULLS LAST"
         direction = " DESC" if self.descending else ""
-        return f"{_ELAPSED}{where}\nORDER BY {self.order}{direction}{_nulls(self.order)}, trace_id"
+        return f"{_ELAPSED}{where}\nORDER BY {self.order}{direction}{nulls}, trace_id"
 
     def call(self) -> str:
         """The Python expression of the selection."""
         defaults = {field.name: field.default for field in fields(self)}
-        stated = [f"{name}={value!r}" for name, value in self._values() if value != defaults[name]]
+        stated = [f"{name}={value!r}" for name, value in asdict(self).items() if value != defaults[name]]
         return f"Selection({', '.join(stated)})"
 
-    def _values(self) -> list[tuple[str, object]]:
-        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+    def _chosen(self) -> list[tuple[str, str, object]]:
+        """Column, `=` and value of each filter that is set, except that of the child."""
+        return [(column, "=", value) for name, column in FILTERS.items() if (value := getattr(self, name)) is not None]
 
     def _bounds(self) -> list[tuple[str, str, float]]:
         """Column, `>=` or `<`, and bound in microseconds, of each side of the rectangle that is set."""
@@ -171,12 +157,8 @@ def with_elapsed(statements: Frame) -> pl.DataFrame:
     return known.with_columns(elapsed_us=ended - ended.min().over("run"))
 
 
-def _compared(column: pl.Expr, sign: str, value: float) -> pl.Expr:
-    return column >= value if sign == ">=" else column < value
-
-
-def _nulls(order: str) -> str:
-    return "" if order in ("total_us", "elapsed_us") else " NULLS LAST"
+def _conditions(stated: Sequence[tuple[str, str, object]]) -> list[pl.Expr]:
+    return [_SIGNS[sign](pl.col(column), value) for column, sign, value in stated]
 
 
 def _literal(value: object) -> str:

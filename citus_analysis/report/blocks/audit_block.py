@@ -59,11 +59,9 @@ def runs_by_severity(result: AuditResult, *, without: Sequence[str] = ()) -> dic
         result: the findings of the audit.
         without: checks whose doubts are not counted; contradictions always are.
     """
-    found = _of_runs(result)
-    counted_ones = found.filter((pl.col("severity") == "red") | ~pl.col("check").is_in(list(without)))
-    rank = pl.col("severity").replace_strict({word: place for place, word in enumerate(_WORDS)}, return_dtype=pl.Int8)
-    worst = counted_ones.group_by("run").agg(rank.min())
-    return {word: worst.filter(severity=place).height for place, word in enumerate(_WORDS)}
+    found = _of_runs(result).filter((pl.col("severity") == "red") | ~pl.col("check").is_in(list(without)))
+    worst = found.group_by("run").agg(pl.col("severity").cast(pl.String).cast(pl.Enum(list(_WORDS))).min())
+    return {word: worst.filter(severity=word).height for word in _WORDS}
 
 
 def shared_doubts(result: AuditResult) -> list[str]:
@@ -145,7 +143,7 @@ def _advised(row: Mapping[str, str], result: AuditResult) -> str:
 
 def _table(findings: pl.DataFrame, caption: str) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
-    rows = "".join(_row(row) for row in findings.select(_COLUMNS).iter_rows())
+    rows = "".join(map(_row, findings.select(_COLUMNS).iter_rows()))
     return (
         '<div class="scroll" role="region" tabindex="0" aria-label="Findings of the audit"><table>'
         f"<caption>{caption}</caption>"
@@ -154,6 +152,6 @@ def _table(findings: pl.DataFrame, caption: str) -> str:
 
 
 def _row(row: tuple[object, ...]) -> str:
-    severity, *rest = ["" if value is None else str(value) for value in row]
-    cells = "".join(f"<td>{escape(value.replace('_', ' ') if i == 0 else value)}</td>" for i, value in enumerate(rest))
+    severity, check, *rest = ["" if value is None else str(value) for value in row]
+    cells = "".join(f"<td>{escape(value)}</td>" for value in (check.replace("_", " "), *rest))
     return f'<tr><td class="{escape(severity)}">{escape(severity)}</td>{cells}</tr>'

@@ -13,8 +13,7 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from html import escape
 from typing import Final
@@ -71,18 +70,15 @@ _HEADINGS: Final = {
 _IMPLIED: Final = frozenset(CONFIGURATION) - {"operation", "workers", "threads"}
 #: Columns of whole numbers that are identifiers, written without thousands separators.
 _NUMBERS_OF_THINGS: Final = frozenset({"least_used", "most_used", "pid", "shard", "shard_id"})
+#: Columns whose values are written in words of their own.
+_WORDS: Final[dict[str, Callable[[object], object]]] = {
+    "workers": lambda workers: _SINGLE if workers == 0 else workers,
+    "statement_kind": lambda kind: str(kind).upper(),
+    "level": "{:g}".format,
+}
 _INTERVAL: Final = re.compile(r"\[([^\s\]]+), ([^\s\]]+)\]")
 #: Names of an estimate whose interval is in the columns `low` and `high`, with its unit.
 _ESTIMATES: Final = ("mean", "estimate", "ratio", "speedup", "value")
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column as shown: its heading, class, and one text per row."""
-
-    heading: str
-    kind: str
-    cells: Sequence[str]
 
 
 def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
@@ -108,12 +104,9 @@ def html_table(frame: pl.DataFrame, caption: str, rows: int = 20) -> str:
     absent = [] if few else _without_values(shown)
     caption += _remarks(caption, frame, 0 if few else rows, same, more_columns=bool(implied or absent))
     columns = _columns(shown.drop(absent))
-    head = "".join(f'<th scope="col"{one.kind}>{escape(one.heading)}</th>' for one in columns)
-    kinds = [one.kind for one in columns]
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{_unbroken(text)}</td>" for text, kind in zip(row, kinds, strict=True)) + "</tr>"
-        for row in zip(*(one.cells for one in columns), strict=True)
-    )
+    head = "".join(f'<th scope="col"{kind}>{escape(heading)}</th>' for heading, kind, _ in columns)
+    cells = ([f"<td{kind}>{_unbroken(text)}</td>" for text in texts] for _, kind, texts in columns)
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
     wide = " wide" if len(columns) > _WIDE else " many" if len(columns) > _MANY else ""
     return (
         f'<div class="table{wide}"><p class="caption">{escape(caption)}</p>'
@@ -139,34 +132,28 @@ def _remarks(caption: str, frame: pl.DataFrame, rows: int, same: Sequence[str], 
     return f"{'' if caption.endswith('.') else '.'} {said}" if said else ""
 
 
-def _columns(frame: pl.DataFrame) -> list[_Column]:
+def _columns(frame: pl.DataFrame) -> list[tuple[str, str, list[str]]]:
+    """Each column as shown: its heading, class, and one text per row."""
     intervals = _intervals(frame)
     ends = {end for pair in intervals.values() for end in pair}
     shown = []
     for name in (name for name in frame.columns if name not in ends):
+        kind, cells = _class(frame[name]), _cells(frame[name])
         if name in intervals:
-            rows = frame.select(name, *intervals[name]).iter_rows()
-            shown.append(_Column(_heading(name), ' class="number"', [with_interval(*row) for row in rows]))
-        else:
-            shown.append(_Column(_heading(name), _class(frame[name]), _cells(frame[name])))
+            cells = [with_interval(*row) for row in frame.select(name, *intervals[name]).iter_rows()]
+        shown.append((_heading(name), kind, cells))
     return shown
 
 
 def _cells(column: pl.Series) -> list[str]:
     """The texts of a column, by its name and type."""
-    match column.name:
-        case "workers":
-            return [_SINGLE if value == 0 else _cell(value) for value in column]
-        case "statement_kind":
-            return [_cell(value if value is None else str(value).upper()) for value in column]
-        case "p_value" | "p_adjusted" if column.dtype.is_float():
-            return [escape(p_text(value)) for value in column]
-        case name if name in _NUMBERS_OF_THINGS or name.endswith("_id"):
-            return [_cell(value if value is None else str(value)) for value in column]
-        case "level":
-            return [_cell(value if value is None else f"{value:g}") for value in column]
-        case _:
-            return in_column(column) if column.dtype.is_float() else [_cell(value) for value in column]
+    name, is_float = column.name, column.dtype.is_float()
+    if name in ("p_value", "p_adjusted") and is_float:
+        return [escape(p_text(value)) for value in column]
+    words = str if name in _NUMBERS_OF_THINGS or name.endswith("_id") else _WORDS.get(name)
+    if words is None:
+        return in_column(column) if is_float else [_cell(value) for value in column]
+    return [_cell(value if value is None else words(value)) for value in column]
 
 
 def _implied_by_system(frame: pl.DataFrame) -> list[str]:
@@ -186,8 +173,8 @@ def _same_throughout(frame: pl.DataFrame) -> list[str]:
     """Columns that have one value in several rows: texts, whole numbers, the level; never the first column."""
     if frame.height < _SEVERAL:
         return []
-    kinds = {name: frame[name].dtype for name in frame.columns[1:]}
-    named = [name for name, kind in kinds.items() if kind == pl.String or kind.is_integer() or name == "level"]
+    kinds = list(frame.schema.items())[1:]
+    named = [name for name, kind in kinds if kind == pl.String or kind.is_integer() or name == "level"]
     return [name for name in named if frame[name].n_unique() == 1 and frame[name][0] not in (None, "")]
 
 

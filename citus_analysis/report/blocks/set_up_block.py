@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from html import escape
 from typing import Final
@@ -87,15 +87,12 @@ def _of_runs(runs: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     states = runs["status"].cast(pl.String).value_counts(sort=True)
     yield "runs", "Status", listed([f"{count} {status}" for status, count in states.iter_rows()])
     for column, name in _AXES.items():
-        values = runs[column].drop_nulls().unique().to_list()
+        values = sorted(runs[column].drop_nulls().unique(), key=lambda value: natural_key(str(value)))
         if values:
-            ordered = sorted(values, key=lambda value: natural_key(str(value)))
-            yield "runs", name, ", ".join(_axis_text(column, value) for value in ordered)
-    if runs["monitored"].any():
-        sampled = counted(int(runs["monitored"].sum()), "run")
-        yield "runs", "Sampled client", f"beside the main ones in {sampled}" if sampled else ""
-    facts = runs["inferred"].drop_nulls()
-    if len(facts):
+            yield "runs", name, ", ".join(_axis_text(column, value) for value in values)
+    if sampled := int(runs["monitored"].sum()):
+        yield "runs", "Sampled client", f"beside the main ones in {counted(sampled, 'run')}"
+    if len(facts := runs["inferred"].drop_nulls()):
         names = listed(sorted(set(", ".join(facts).split(", "))))
         yield "runs", "Read off names and times", f"{names} (why: citus-analysis inspect, with the files)"
 
@@ -109,8 +106,8 @@ def _axis_text(column: str, value: object) -> str:
 
 def _of_settings(settings: pl.DataFrame) -> Iterator[tuple[str, str, str]]:
     name = pl.col("name")
-    stated = settings.filter(~name.str.contains(_OF_RUNS), ~name.str.contains(_OF_NODES), pl.col("value") != "")
-    stated = stated.filter(~name.str.contains(_OF_SINGLE_RUNS))
+    other = "|".join((_OF_RUNS, _OF_NODES, _OF_SINGLE_RUNS))
+    stated = settings.filter(~name.str.contains(other), pl.col("value") != "")
     systems = stated["resource"].n_unique()
     server = name.str.starts_with(_SETTING)
     for kind, part in (("machine", stated.filter(~server)), ("server", stated.filter(server))):
@@ -139,15 +136,12 @@ def _short(value: str) -> str:
 def set_up_block(rows: pl.DataFrame) -> str:
     """HTML of the set-up: the measured runs and machines, and, folded, the settings of the servers."""
     server = rows.filter(kind="server")
-    folded = (
-        f"<details><summary>{counted(server.height, 'server setting')}</summary>{_table(server)}</details>"
-        if server.height
-        else ""
-    )
-    return f'<div class="set-up">{_table(rows.filter(pl.col("kind") != "server"))}{folded}</div>'
+    shown = _table(rows.filter(pl.col("kind") != "server"))
+    if server.height:
+        shown += f"<details><summary>{counted(server.height, 'server setting')}</summary>{_table(server)}</details>"
+    return f'<div class="set-up">{shown}</div>'
 
 
 def _table(rows: pl.DataFrame) -> str:
-    cells: Sequence[tuple[str, str]] = list(rows.select("property", "value").iter_rows())
-    body = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in cells)
-    return f"<dl>{body}</dl>"
+    cells = rows.select("property", "value").iter_rows()
+    return f"<dl>{''.join(f'<dt>{escape(key)}</dt><dd>{escape(value)}</dd>' for key, value in cells)}</dl>"

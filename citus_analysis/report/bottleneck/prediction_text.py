@@ -83,9 +83,9 @@ def network_predictions(
     """
     content = open_dataset(dataset).content_hash
     found, curves = _networks(dataset, content, resources, phase, workload, level, allow)
-    effects = what_if_changes(found) if changes else []
+    effects = [(one, predicted_changes(one)) for one in _ordered(found)] if changes else []
     sentences = what_if_sentences(effects) if changes else []
-    return Predictions(curve_sentences(found), sentences, what_if_table(effects), curves.clone())
+    return Predictions(_curve_sentences(found), sentences, _what_if_table(effects), curves.clone())
 
 
 @lru_cache(maxsize=2)
@@ -100,12 +100,7 @@ def _networks(
 ) -> tuple[tuple[WhatIf, ...], pl.DataFrame]:
     """The networks and curves, which two reports show; a process that makes both computes them once."""
     found = predictions(open_dataset(dataset), resources, phase=phase, workload=workload, level=level, allow=allow)
-    return found, curve_table(found, level=level)
-
-
-def what_if_changes(found: Sequence[WhatIf]) -> list[Effects]:
-    """The predicted effects of changes of each set-up, validated set-ups first."""
-    return [(one, predicted_changes(one)) for one in _ordered(found)]
+    return found, _curve_table(found, level=level)
 
 
 def what_if_sentences(effects: Sequence[Effects], most: int = _MOST) -> list[str]:
@@ -137,16 +132,15 @@ def _name(one: WhatIf) -> str:
         f"{drivers} load generators" if drivers != 1 else "",
         stratum_text(rest),
     ]
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, parts))
 
 
 def _validated(found: Sequence[WhatIf]) -> str:
-    passed = sum(one.refused is None for one in found)
+    passed, set_ups = sum(one.refused is None for one in found), counted(len(found), "set-up")
     if not passed:
-        set_ups = counted(len(found), "set-up")
         return f"No queueing network predicted thread counts that it was not fitted to ({set_ups} with traces)."
-    head = f"Queueing networks predicted thread counts that they were not fitted to in {passed} of "
-    return f"{head}{counted(len(found), 'set-up')}; only these have predictions by a network."
+    head = f"Queueing networks predicted thread counts that they were not fitted to in {passed} of {set_ups}"
+    return f"{head}; only these have predictions by a network."
 
 
 def _what_if(one: WhatIf, changes: Sequence[Predicted]) -> str:
@@ -163,26 +157,24 @@ def _response(change: Predicted) -> float:
 
 
 def _largest(one: WhatIf, change: Predicted) -> str:
-    rate = change.throughput_ops_s
-    ends = "" if rate is None else f" [{readable(rate.low)}, {readable(rate.high)}]"
-    middle = "" if rate is None else f"{readable(rate.estimate)}{ends} operations/s, "
+    rate, middle = change.throughput_ops_s, ""
+    if rate is not None:
+        middle = f"{readable(rate.estimate)} [{readable(rate.low)}, {readable(rate.high)}] operations/s, "
     return f"at {one.threads} threads the largest gain is that of {change.change}: {middle}{change.factor:.2f}-fold."
 
 
 def _blocked(one: WhatIf, change: Predicted) -> str:
     now, rate = one.response_us.estimate, change.throughput_ops_s
-    part = change.change.removesuffix(" time halved")
-    said = (
-        f" With half the {part} time and all other times unchanged, at {one.threads} threads an operation would take "
-    )
-    said += f"{readable(_response(change) / 1000)} ms instead of {readable(now / 1000)} ms"
+    part, then = change.change.removesuffix(" time halved"), readable(_response(change) / 1000)
+    said = f" With half the {part} time and all other times unchanged, at {one.threads} threads an operation would"
+    said += f" take {then} ms instead of {readable(now / 1000)} ms"
     if rate is None:
         return f"{said}."
     before = readable(one.throughput_ops_s.estimate)
     return f"{said}, and throughput would be {readable(rate.estimate)} instead of {before} operations/s."
 
 
-def what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
+def _what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
     """One row per set-up and change: the effect of the change, or why it is unknown."""
     parts = [
         change_table(changes).select(pl.lit(_name(one)).alias("set_up"), pl.lit(one.threads).alias("threads"), pl.all())
@@ -192,7 +184,7 @@ def what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
     return pl.concat(parts).rename(ends) if parts else pl.DataFrame()
 
 
-def curve_sentences(found: Sequence[WhatIf]) -> list[str]:
+def _curve_sentences(found: Sequence[WhatIf]) -> list[str]:
     """The number of set-ups with a curve of a queueing network, and the reasons why the others have none."""
     if not found:
         return ["No queueing network: no run has both traced statements and the client's latencies."]
@@ -206,7 +198,7 @@ def _reason(refused: str) -> str:
     return next((kind for said, kind in _REASONS.items() if said in refused), refused)
 
 
-def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
+def _curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
     """Throughput against threads of each set-up with a validated network, with curves of Amdahl's law and the USL."""
     parts = [
         throughput_curves(one, level=level).select(pl.lit(_name(one)).alias("set_up"), pl.all())
