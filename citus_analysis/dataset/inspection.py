@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from citus_analysis.dataset.discover.identity import FACTS, convert_facts
@@ -17,7 +17,7 @@ from citus_analysis.dataset.discover.study.design import Design
 from citus_analysis.dataset.discover.unpacked_archives import archives_unpacked
 from citus_analysis.dataset.discover.url_sources import outlined, walked
 from citus_analysis.dataset.ingesting.designing import is_output, with_design
-from citus_analysis.dataset.ingesting.recognise import join_logs, looked_at, unrecognised_reason, without_summaries
+from citus_analysis.dataset.ingesting.recognise import join_logs, recognise, unrecognised_reason, without_summaries
 from citus_analysis.dataset.ingesting.workers.pool import Pool
 from citus_analysis.errors import InputError
 from citus_analysis.texts.counted_words import counted
@@ -213,7 +213,8 @@ def inspect(sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], 
             raise InputError("holds no files", path=str(given[0]), way_out="name the files, or the folder with them")
         with Pool(len(os.sched_getaffinity(0))) as pool:
             files = [identifier.identify(file) for file in found.files]
-            looked = [one for _, sources_ in pool.each(looked_at, files, _AT_ONCE) for one in sources_]
+            look = partial(recognise, forced=None, remembered={}, hashed=False)
+            looked = [one for _, sources_ in pool.each(look, files, _AT_ONCE) for one in sources_]
         ordered = sorted(looked, key=lambda file: os.fsencode(file.location))
         designed, design = with_design(join_logs(without_summaries(ordered, ())))
         inspection = Inspection(tuple(designed), design, tuple(f"{path}: {why}" for path, why in found.problems))

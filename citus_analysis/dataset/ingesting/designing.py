@@ -10,7 +10,7 @@ from citus_analysis.dataset.discover.identity import Identity, name_facts
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.companions import with_companions
 from citus_analysis.dataset.discover.study.design import Design, Member, read_design
-from citus_analysis.dataset.ingesting.recognise import REPORT_OF, is_named_by_path, is_study_name, path_stem
+from citus_analysis.dataset.ingesting.recognise import is_named_by_path, is_study_name, is_transaction_log, path_stem
 from citus_analysis.dataset.storage.manifest import SourceState
 
 
@@ -51,11 +51,7 @@ def _are_others(known: Iterable[SourceState], files: Sequence[SourceFile]) -> bo
 def is_output(file: SourceFile) -> bool:
     """Whether a file is the output of a main load generator, of one run."""
     is_output = file.is_client and file.format is not None and "stated_runs" not in file.format.tables
-    return is_output and file.identity.role == "main" and not _is_log(file)
-
-
-def _is_log(file: SourceFile) -> bool:
-    return file.format is not None and file.format.name in REPORT_OF
+    return is_output and file.identity.role == "main" and not is_transaction_log(file)
 
 
 def _claim(file: SourceFile) -> tuple[object, ...]:
@@ -79,7 +75,7 @@ def _as_designed(
 ) -> SourceFile:
     if file.location in by_place:
         return replace(file, identity=_identity(by_place[file.location]))
-    member_of_run = by_run.get(_run(file)) if _is_log(file) else None
+    member_of_run = by_run.get(_run(file)) if is_transaction_log(file) else None
     if member_of_run is None:
         return file
     facts = file.identity.to_dict() | _identity(member_of_run).to_dict()

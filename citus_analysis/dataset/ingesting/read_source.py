@@ -35,30 +35,47 @@ if TYPE_CHECKING:
 Tag: TypeAlias = "Callable[[Parsed], dict[str, pa.RecordBatch]]"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
-    """The result of reading a source.
+    """The result of reading a source, which grows piece by piece; most attributes are columns of `sources`.
 
     Attributes:
         staged: its parts, not yet in place.
         compression: as of :attr:`Content.compression`.
-        first_reject: place and reason of the first reject; None if nothing was rejected.
+        note: place and reason of the first reject; None if nothing was rejected.
         problem: reason why the source, or the rest of it, could not be read; None if it was read completely.
         facts: columns of `sources` that say how it was read.
         coverage: how much of a server log was understood.
     """
 
-    staged: list[Staged]
-    compression: str
-    content_bytes: int
-    parsed_bytes: int
-    noise_bytes: int
-    rejected_bytes: int
-    rejected: int
-    first_reject: str | None
-    problem: str | None
+    staged: list[Staged] = field(default_factory=list)
+    compression: str = "none"
+    content_bytes: int = 0
+    parsed_bytes: int = 0
+    noise_bytes: int = 0
+    rejected_bytes: int = 0
+    rejected: int = 0
+    note: str | None = None
+    problem: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     coverage: LogCoverage | None = None
+
+    @property
+    def accounted_bytes(self) -> int:
+        """The bytes of all pieces."""
+        return self.parsed_bytes + self.noise_bytes + self.rejected_bytes
+
+    def add(self, piece: Parsed) -> None:
+        """Count a piece."""
+        self.parsed_bytes += piece.parsed_bytes
+        self.noise_bytes += piece.noise_bytes
+        self.rejected_bytes += piece.rejected_bytes
+        self.rejected += len(piece.rejects)
+        if "log_events" in piece.tables:
+            self.coverage = (self.coverage or LogCoverage()) + LogCoverage.of(piece.tables["log_events"])
+        if self.note is None and len(piece.rejects):
+            offset, reason = piece.frame("rejects").select("byte_offset", "reason").row(0)
+            self.note = f"byte {offset}: {reason}"
 
 
 class _Counting(io.RawIOBase):
@@ -100,37 +117,12 @@ class MeasuredContent(Content):
 
     def length(self) -> int:
         """Decompressed length; reads the content again if no parser reached its end."""
+        if self.lengths:
+            return max(self.lengths)
         if self.compression == "none":
             size = self.path.stat().st_size
             return min(size, self.end or size) - self.begin
-        if not self.lengths:
-            return sum(block.length for block in self.blocks())
-        return max(self.lengths)
-
-
-@dataclass
-class _Account:
-    parsed: int = 0
-    noise: int = 0
-    rejected: int = 0
-    rejects: int = 0
-    first_reject: str | None = None
-    coverage: LogCoverage | None = None
-
-    def add(self, piece: Parsed) -> None:
-        self.parsed += piece.parsed_bytes
-        self.noise += piece.noise_bytes
-        self.rejected += piece.rejected_bytes
-        self.rejects += len(piece.rejects)
-        if "log_events" in piece.tables:
-            self.coverage = (self.coverage or LogCoverage()) + LogCoverage.of(piece.tables["log_events"])
-        if self.first_reject is None and len(piece.rejects):
-            offset, reason = piece.frame("rejects").select("byte_offset", "reason").row(0)
-            self.first_reject = f"byte {offset}: {reason}"
-
-    @property
-    def total(self) -> int:
-        return self.parsed + self.noise + self.rejected
+        return sum(block.length for block in self.blocks())
 
 
 def read_source(
@@ -147,13 +139,12 @@ def read_source(
     Raises:
         DatasetError: the parts cannot be written.
     """
-    account, place = _Account(), f"rows of {display(content.path)}"
+    outcome = Outcome()
 
     def stage(piece: Parsed) -> None:
         stage_rows(writer, piece, tag, content.path)
-        account.add(piece)
+        outcome.add(piece)
 
-    problem = None
     try:
         for piece in format_.parse(content, hints):
             _check(stop)
@@ -162,17 +153,17 @@ def read_source(
     except (Stopped, DatasetError):
         raise
     except Exception as error:  # noqa: BLE001 - a defect of one format must not cost the other files
-        problem = _problem_of(error, format_)
-    length, problem = _checked_length(content, account, problem)
-    missing = length - account.total
-    if missing or problem:
-        problem = problem or f"format {format_.name} accounts for {account.total} of {length} bytes"
+        outcome.problem = _problem_of(error, format_)
+    _measure(outcome, content)
+    known, length = outcome.accounted_bytes, outcome.content_bytes
+    if known != length or outcome.problem:
+        outcome.problem = outcome.problem or f"format {format_.name} accounts for {known} of {length} bytes"
         # Bytes not accounted for become a reject, so that the sum over a source always equals its length.
-        stage(Parsed({}, 0, 0, reject_rows([Reject(account.total, max(missing, 0), problem)])))
-    with writing(writer.folder, place):
-        staged = writer.finish()
-    counts = (account.parsed, account.noise, account.rejected, account.rejects, account.first_reject)
-    return Outcome(staged, compression_of(content), length, *counts, problem, coverage=account.coverage)
+        stage(Parsed({}, 0, 0, reject_rows([Reject(known, max(length - known, 0), outcome.problem)])))
+    with writing(writer.folder, f"rows of {display(content.path)}"):
+        outcome.staged = writer.finish()
+    outcome.compression = compression_of(content)
+    return outcome
 
 
 def stage_rows(writer: PartWriter, piece: Parsed, tag: Tag, path: Path) -> None:
@@ -192,17 +183,6 @@ def compression_of(content: Content) -> str:
         return content.compression
     except InputError:
         return "none"
-
-
-@dataclass(frozen=True)
-class DeliveredContent(MeasuredContent):
-    """The undone text of a source, whose length is that of the bytes that it has in its file."""
-
-    file_bytes: int = 0
-
-    def length(self) -> int:
-        """Bytes of the file that are the source's."""
-        return self.file_bytes
 
 
 @contextmanager
@@ -228,7 +208,8 @@ def delivered_content(
         text = Path(folder) / path.name
         places = delivery.write(Content(path), text)
         size = places.file_bytes if delivery.is_part else MeasuredContent(path).length()
-        yield DeliveredContent(text, file_bytes=size), DeliveredParser(parser, places, size)
+        # Its length is that of the bytes that the source has in its file.
+        yield MeasuredContent(text, lengths=[size]), DeliveredParser(parser, places, size)
 
 
 def _problem_of(error: Exception, format_: Parser) -> str:
@@ -242,15 +223,16 @@ def _problem_of(error: Exception, format_: Parser) -> str:
     return redact(f"format {format_.name} failed: {type(error).__name__}: {error}")
 
 
-def _checked_length(content: MeasuredContent, account: _Account, problem: str | None) -> tuple[int, str | None]:
-    """Decompressed length of a source, and the problem with it; an earlier problem comes before a damaged stream."""
+def _measure(outcome: Outcome, content: MeasuredContent) -> None:
+    """Set the decompressed length of a source; an earlier problem comes before a damaged stream."""
+    # The length of a damaged stream is that of the bytes it yielded.
+    outcome.content_bytes = outcome.accounted_bytes
     try:
-        return content.length(), problem
+        outcome.content_bytes = content.length()
     except InputError as error:
-        # The length of a damaged stream is that of the bytes it yielded.
-        return account.total, problem or error.problem
+        outcome.problem = outcome.problem or error.problem
     except OSError as error:
-        return account.total, unreadable(error)
+        outcome.problem = unreadable(error)
 
 
 def _check(stop: Event) -> None:

@@ -36,7 +36,7 @@ _SUFFIXES: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
 #: Of a client's output, what is searched for its last time.
 _TAIL_BYTES: Final = 8192
 #: Format of transaction logs that do not name their run -> format of the reports beside them.
-REPORT_OF: Final = {"pgbench_log": "pgbench"}
+_REPORT_OF: Final = {"pgbench_log": "pgbench"}
 
 
 def unrecognised_reason(file: SourceFile) -> str:
@@ -66,6 +66,8 @@ def recognise(
     forced: Format | None,
     remembered: Remembered,
     stretch_bytes: int | None = None,
+    *,
+    hashed: bool = True,
 ) -> list[SourceFile]:
     """The sources in a file with their hash, delivery and format, or with the problem for which it cannot be read.
 
@@ -74,10 +76,11 @@ def recognise(
         forced: treat the file as this format.
         remembered: (name, hash) -> formats and deliveries of the sources in it, as recognised by an earlier ingest.
         stretch_bytes: length of the stretches that a large file is cut into; None: it is not.
+        hashed: whether to hash the file, for which it is read whole.
     """
     try:
         with local_copy(file) as path:
-            sources = [_with_own_facts(one, path) for one in _recognised(file, path, forced, remembered)]
+            sources = _recognised(file, path, forced, remembered, hashed=hashed)
             if stretch_bytes is not None:
                 return [replace(source, cuts=_cuts(source, path, stretch_bytes)) for source in sources]
             return sources
@@ -85,32 +88,22 @@ def recognise(
         return [replace(file, problem=error.problem)]
 
 
-def looked_at(file: SourceFile) -> list[SourceFile]:
-    """The sources in a file as :func:`recognise` gives them, without the hash, for which a file is read whole."""
+def _recognised(
+    file: SourceFile, path: Path, forced: Format | None, remembered: Remembered, *, hashed: bool
+) -> list[SourceFile]:
+    hash_ = ""
     try:
-        with local_copy(file) as path:
-            found = recognise_sources(Content(path), None)
-            return [_with_own_facts(_with_source(file, source, None), path) for source in found]
-    except InputError as error:
-        return [replace(file, problem=error.problem)]
-    except OSError as error:
-        return [replace(file, problem=unreadable(error))]
-
-
-def _recognised(file: SourceFile, path: Path, forced: Format | None, remembered: Remembered) -> list[SourceFile]:
-    content = Content(path)
-    try:
-        hash_ = content_hash(path)
+        hash_ = content_hash(path) if hashed else ""
         known = remembered.get((path.name, hash_))
         if known is None:
-            found = recognise_sources(content, forced)
+            found = recognise_sources(Content(path), forced)
         else:
             found = [Recognised(format_named(name) if name else None, delivery) for name, delivery in known]
+        return [_with_own_facts(_with_source(replace(file, hash=hash_), source, forced), path) for source in found]
     except InputError as error:
-        return [replace(file, hash=_hash_or_empty(path), problem=error.problem)]
+        return [replace(file, hash=hash_, problem=error.problem)]
     except OSError as error:
         return [replace(file, problem=unreadable(error))]
-    return [_with_source(replace(file, hash=hash_), source, forced) for source in found]
 
 
 def _with_source(file: SourceFile, source: Recognised, forced: Format | None) -> SourceFile:
@@ -167,13 +160,6 @@ def _as_client(file: SourceFile) -> SourceFile:
     return replace(file, identity=replace(known, run=run, role=known.role or "main"))
 
 
-def _hash_or_empty(path: Path) -> str:
-    try:
-        return content_hash(path)
-    except OSError:
-        return ""
-
-
 @lru_cache(maxsize=2**16)
 def path_stem(key: str) -> str:
     """The path of a client's file without suffixes: the name of its run, if nothing else names it."""
@@ -188,14 +174,15 @@ def _run_name(file: SourceFile) -> str:
     """Name of the run of a client's file that names none; without process numbers, for transaction logs."""
     name, _, part = path_stem(file.key).partition("#")
     stem, _, number = name.rpartition(".")
-    while _is_log(file) and stem and number.isdecimal():
+    while is_transaction_log(file) and stem and number.isdecimal():
         name = stem
         stem, _, number = name.rpartition(".")
     return f"{name}#{part}" if part else name
 
 
-def _is_log(file: SourceFile) -> bool:
-    return file.format is not None and file.format.name in REPORT_OF
+def is_transaction_log(file: SourceFile) -> bool:
+    """Whether a file names its run in the report beside it."""
+    return file.format is not None and file.format.name in _REPORT_OF
 
 
 def _with_own_facts(file: SourceFile, path: Path) -> SourceFile:
@@ -227,12 +214,12 @@ def join_logs(files: Sequence[SourceFile]) -> list[SourceFile]:
     """
     reports: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
     for file in files:
-        if file.format is not None and file.format.name in REPORT_OF.values() and is_named_by_path(file):
+        if file.format is not None and file.format.name in _REPORT_OF.values() and is_named_by_path(file):
             folder = file.location.rpartition("/")[0]
             reports[file.identity.resource, folder, file.format.name].add(file.identity.run)
     joined = []
     for file in files:
-        wanted = None if file.format is None else REPORT_OF.get(file.format.name)
+        wanted = None if file.format is None else _REPORT_OF.get(file.format.name)
         found = reports.get((file.identity.resource, file.location.rpartition("/")[0], wanted)) if wanted else None
         if found and len(found) == 1 and is_named_by_path(file):
             joined.append(replace(file, identity=replace(file.identity, run=next(iter(found)))))

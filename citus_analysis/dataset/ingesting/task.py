@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from citus_analysis.dataset.discover.run_windows import Tagger
 from citus_analysis.dataset.discover.source_file import SourceFile
@@ -12,6 +12,8 @@ from citus_analysis.dataset.ingesting.recognise import registry_key
 from citus_analysis.dataset.storage.manifest import SourceState
 from citus_analysis.formats import Content, Format
 from citus_analysis.redaction import redact
+
+_OF_OUTCOME: Final = ("content_bytes", "parsed_bytes", "noise_bytes", "rejected_bytes", "rejected", "note", "problem")
 
 
 @dataclass(frozen=True)
@@ -73,15 +75,9 @@ class Task:
 
     def kept(self, old: SourceState) -> SourceState:
         """The entry of an unchanged source, with its present location and the formats that were tried; mostly equal."""
-        moved = old.location != self.file.recorded
-        path = self.file.relative if moved else old.path
-        return replace(
-            old,
-            location=self.file.recorded,
-            path=path,
-            recognised_by=self._recognised_by(),
-            stated=self._stated(),
-        )
+        path = old.path if old.location == self.file.recorded else self.file.relative
+        recognised_by, stated = self._recognised_by(), self._stated()
+        return replace(old, location=self.file.recorded, path=path, recognised_by=recognised_by, stated=stated)
 
     def _stated(self) -> dict[str, str]:
         return {name: redact(value) for name, value in self.file.stated.items()}
@@ -89,30 +85,18 @@ class Task:
     def _recognised_by(self) -> str:
         return "" if self.file.forced or self.file.problem else registry_key()
 
-    def _read_as(self, facts: Mapping[str, str]) -> dict[str, str]:
-        """What a format says about how it read the source; a given option that config.yml states has that origin."""
-        configured = {f"{name}_origin" for name in self.file.configured}
-        return {name: "config" if name in configured and value == "given" else value for name, value in facts.items()}
-
     def read_state(self, outcome: Outcome) -> SourceState:
         """The entry of a source that was parsed."""
+        # A given option that config.yml states has that origin.
+        configured = {f"{name}_origin" for name in self.file.configured}
+        given = {name for name, value in outcome.facts.items() if name in configured and value == "given"}
+        notes = outcome.coverage.notes() if outcome.coverage else []
+        unread = {"log_unread": "; ".join(notes)} if notes else {}
         return replace(
             self._state(outcome.compression),
             bytes=outcome.content_bytes if self.file.delivery.is_part else self.file.bytes,
             is_client=self.file.is_client,
-            content_bytes=outcome.content_bytes,
-            parsed_bytes=outcome.parsed_bytes,
-            noise_bytes=outcome.noise_bytes,
-            rejected_bytes=outcome.rejected_bytes,
-            rejected=outcome.rejected,
-            note=outcome.first_reject,
-            problem=outcome.problem,
-            read_as=self._read_as(outcome.facts) | _not_understood(outcome),
+            read_as=dict(outcome.facts) | dict.fromkeys(given, "config") | unread,
             parts=tuple(staged.part for staged in outcome.staged),
+            **{name: getattr(outcome, name) for name in _OF_OUTCOME},
         )
-
-
-def _not_understood(outcome: Outcome) -> dict[str, str]:
-    """What of a server log was not understood, as a column of `sources`."""
-    notes = outcome.coverage.notes() if outcome.coverage else []
-    return {"log_unread": "; ".join(notes)} if notes else {}
