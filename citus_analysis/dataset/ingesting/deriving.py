@@ -11,9 +11,9 @@ from typing import Final
 
 from citus_analysis.dataset.ingesting.derive import DERIVATIONS, Derivation, ResourceTables, stage_parts
 from citus_analysis.dataset.ingesting.workers.pool import Pool
+from citus_analysis.dataset.objects.object_store import Store
 from citus_analysis.dataset.storage.manifest import DerivedState
 from citus_analysis.dataset.storage.parts import Staged
-from citus_analysis.dataset.storage.store import Store
 
 #: Rows and resources that are computed at once, at most: as much as a worker holds anyway, and a fair share of many.
 _MOST_ROWS: Final = 500_000

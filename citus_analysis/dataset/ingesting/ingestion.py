@@ -52,10 +52,10 @@ from citus_analysis.dataset.ingesting.summary import IngestSummary, Progress, Pr
 from citus_analysis.dataset.ingesting.task import Task
 from citus_analysis.dataset.ingesting.work import read_task, recognise_task
 from citus_analysis.dataset.ingesting.workers.pool import Pool, batches
-from citus_analysis.dataset.objects.object_store import store_at
+from citus_analysis.dataset.objects.object_store import Store, store_at
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import Staged, folder_of
-from citus_analysis.dataset.storage.store import FolderStore, Store
+from citus_analysis.dataset.storage.store import FolderStore
 from citus_analysis.errors import InputError, UsageError
 from citus_analysis.formats import Format, format_named, formats
 from citus_analysis.formats.deliveries.delivery import Delivery

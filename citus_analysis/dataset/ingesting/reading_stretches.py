@@ -16,10 +16,10 @@ from typing import Final
 
 from citus_analysis.dataset.ingesting.read_source import Outcome, stage_rows
 from citus_analysis.dataset.ingesting.task import Task
-from citus_analysis.dataset.ingesting.work import WHOLE, Span, read_task, stem_of
+from citus_analysis.dataset.ingesting.work import read_task, stem_of
 from citus_analysis.dataset.ingesting.workers.pool import Pool
+from citus_analysis.dataset.objects.object_store import Store
 from citus_analysis.dataset.storage.parts import PartWriter, Staged
-from citus_analysis.dataset.storage.store import Store
 from citus_analysis.formats import Content, Hints, Parsed
 from citus_analysis.formats.api.cuttable import CuttableFormat, Seam
 from citus_analysis.formats.api.log_coverage import LogCoverage
@@ -53,28 +53,22 @@ class Stretch:
 
     Attributes:
         task: the source.
-        span: which bytes; :data:`WHOLE`: all, in one piece.
+        begin: offset of its first byte.
+        end: offset after its last; None: all of the source, in one piece.
         number: of the stretch among those of the source.
         first: read only rows that are counted through the source, of which so many come before; None: all others.
     """
 
     task: Task
-    span: Span = WHOLE
+    begin: int = 0
+    end: int | None = None
     number: int = 0
     first: int | None = None
 
     @property
     def bytes(self) -> int:
         """Bytes to be read."""
-        return self.task.bytes if self.span == WHOLE else self.span.length
-
-
-@dataclass(frozen=True)
-class _Read:
-    """The result of a stretch."""
-
-    outcome: Outcome
-    seam: Seam
+        return self.task.bytes if self.end is None else self.end - self.begin
 
 
 @dataclass(frozen=True)
@@ -95,19 +89,19 @@ class _Apart:
         return self.format.parse_numbered(content, hints, self.first)
 
 
-def read_stretch(store: Store, stretch: Stretch) -> _Read:
+def read_stretch(store: Store, stretch: Stretch) -> tuple[Outcome, Seam]:
     """Read a stretch of a source, or the whole of it, into staged parts.
 
     Args:
         store: where the parts go.
         stretch: the bytes to read.
     """
-    seam = Seam()
-    if stretch.span == WHOLE:
-        return _Read(read_task(store, stretch.task), seam)
-    parser = _Apart(_format_of(stretch.task), seam, stretch.first)
+    seam, task = Seam(), stretch.task
+    if stretch.end is None:
+        return read_task(store, task), seam
+    parser = _Apart(_format_of(task), seam, stretch.first)
     name = f"-s{stretch.number:05}{'' if stretch.first is None else '-numbered'}"
-    return _Read(read_task(store, stretch.task, parser=parser, span=stretch.span, name=name), seam)
+    return read_task(store, task, parser=parser, begin=stretch.begin, end=stretch.end, name=name), seam
 
 
 def _format_of(task: Task) -> CuttableFormat:
@@ -130,11 +124,12 @@ def read_in_stretches(
     stretches = [stretch for whole in wholes.values() for stretch in whole.stretches]
     while stretches:
         again: list[Stretch] = []
-        for stretch, read in pool.spread(partial(read_stretch, store), stretches, attrgetter("bytes")):
+        for stretch, (outcome, seam) in pool.spread(partial(read_stretch, store), stretches, attrgetter("bytes")):
             whole = wholes[stretch.task.file.source_id]
-            if whole.counts(stretch):
+            # One that was planned, and none that is read once more.
+            if stretch in whole.stretches:
                 on_bytes(stretch.bytes)
-            more = whole.add(stretch, read)
+            more = whole.add(stretch, outcome, seam)
             if more is None:
                 yield whole.task, whole.outcome(store)
             else:
@@ -148,66 +143,59 @@ class _Gathered:
 
     task: Task
     stretches: list[Stretch] = field(init=False)
-    _read: dict[int, _Read] = field(default_factory=dict)
+    _read: dict[int, tuple[Outcome, Seam]] = field(default_factory=dict)
     _numbered: list[Outcome] = field(default_factory=list)
     _left: int = 0
 
     def __post_init__(self) -> None:
-        cuts, end = self.task.file.cuts, self.task.bytes
-        spans = [Span(*ends) for ends in pairwise((0, *cuts, end))] if cuts else [WHOLE]
-        self.stretches = [Stretch(self.task, span, number) for number, span in enumerate(spans)]
+        ends = enumerate(pairwise((0, *self.task.file.cuts, self.task.bytes)))
+        cut = [Stretch(self.task, begin, end, number) for number, (begin, end) in ends]
+        self.stretches = cut if self.task.file.cuts else [Stretch(self.task)]
         self._left = len(self.stretches)
 
-    def counts(self, stretch: Stretch) -> bool:
-        """Whether a stretch is one of those that were planned, and none that is read once more."""
-        return stretch in self.stretches
-
-    def add(self, stretch: Stretch, read: _Read) -> list[Stretch] | None:
+    def add(self, stretch: Stretch, outcome: Outcome, seam: Seam) -> list[Stretch] | None:
         """Add a result; return the stretches still to be read, None if it was the last."""
         self._left -= 1
         if stretch.first is None:
-            self._read[stretch.number] = read
+            self._read[stretch.number] = outcome, seam
         else:
-            self._numbered.append(read.outcome)
+            self._numbered.append(outcome)
         if self._left:
             return []
-        more = [] if stretch.span == WHOLE else self._further()
+        more = [] if stretch.end is None else self._further()
         self._left = len(more)
         return more or None
 
     def _further(self) -> list[Stretch]:
-        complete = all(read.seam.alone for read in self._reads)
-        if not complete or any(outcome.problem for outcome in self._outcomes):
+        outcomes, seams = self._in_order()
+        if not all(seam.alone for seam in seams) or any(one.problem for one in (*outcomes, *self._numbered)):
             self._read.clear()
             self._numbered.clear()
             return [Stretch(self.task)]
         before, more = 0, []
-        for stretch, read in zip(self.stretches, self._reads, strict=True):
-            if read.seam.numbered and not self._numbered:
+        for stretch, seam in zip(self.stretches, seams, strict=True):
+            if seam.numbered and not self._numbered:
                 more.append(replace(stretch, first=before))
-            before += read.seam.numbered
+            before += seam.numbered
         return more
 
-    @property
-    def _reads(self) -> list[_Read]:
-        return [self._read[number] for number in sorted(self._read)]
-
-    @property
-    def _outcomes(self) -> list[Outcome]:
-        return [*(read.outcome for read in self._reads), *self._numbered]
+    def _in_order(self) -> tuple[list[Outcome], list[Seam]]:
+        """What was read of each stretch, in the order of the source."""
+        read = [self._read[number] for number in sorted(self._read)]
+        return [outcome for outcome, _ in read], [seam for _, seam in read]
 
     def outcome(self, store: Store) -> Outcome:
         """The result of the whole source."""
-        outcomes = [read.outcome for read in self._reads]
+        outcomes, seams = self._in_order()
         if len(outcomes) == 1:
             return outcomes[0]
-        staged = [item for outcome in self._outcomes for item in outcome.staged]
-        staged += _together(store, self.task, [read.seam for read in self._reads])
+        staged = [item for outcome in (*outcomes, *self._numbered) for item in outcome.staged]
+        staged += _together(store, self.task, seams)
         return replace(
             outcomes[0],
             # Parts of a table in the order of the source.
             staged=sorted(staged, key=lambda item: (item.part.table, item.part.path)),
-            first_reject=next((outcome.first_reject for outcome in outcomes if outcome.first_reject), None),
+            note=next((outcome.note for outcome in outcomes if outcome.note), None),
             coverage=sum((one.coverage for one in outcomes if one.coverage), LogCoverage()),
             **{name: sum(getattr(outcome, name) for outcome in outcomes) for name in _ADDED},
         )

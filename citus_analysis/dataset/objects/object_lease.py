@@ -17,8 +17,8 @@ from threading import Event, Thread
 from typing import Final
 from uuid import uuid4
 
-from citus_analysis.dataset.objects.object_manifest import another_writer
 from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError
+from citus_analysis.dataset.storage.manifest import another_writer
 from citus_analysis.errors import DatasetError
 
 _NAME: Final = "_lease.json"
@@ -63,11 +63,11 @@ def _take(place: ObjectPlace, name: str) -> None:
         time.sleep(min(1.0, ABANDONED_S / 4))
         now = _text(place)
         if now not in (seen, None):
-            raise another_writer(place)
+            raise another_writer(place.url)
         seen = now
     place.remove([_NAME])
     if not place.create(_NAME, _content(name, 0)):
-        raise another_writer(place)
+        raise another_writer(place.url)
 
 
 def _renew(place: ObjectPlace, name: str, ended: Event) -> None:

@@ -19,7 +19,14 @@ from typing import Final
 from uuid import uuid4
 
 from citus_analysis.dataset.objects.object_place import ObjectPlace, Stored
-from citus_analysis.dataset.storage.manifest import DerivedState, Entry, Manifest, SourceState, one_commit
+from citus_analysis.dataset.storage.manifest import (
+    DerivedState,
+    Entry,
+    Manifest,
+    SourceState,
+    another_writer,
+    one_commit,
+)
 from citus_analysis.errors import DatasetError
 
 _FOLDER: Final = "_manifest"
@@ -27,7 +34,6 @@ _DIGITS: Final = 10
 #: Largest number of commits that is left at the end of an ingest; more are merged into one.
 _MOST_COMMITS: Final = 50
 _TRIES: Final = 5
-OTHER_WRITER: Final = "another ingest is writing to this dataset"
 
 
 @dataclass
@@ -75,20 +81,18 @@ class ObjectManifest(Manifest):
             try:
                 first, second, third = data.split(b"\n")[:3]
                 facts = json.loads(third)
-            except ValueError as error:
-                raise self._damaged_object(name) from error
-            if facts["whole"]:
-                self.sources, self.derived = {}, {}
-                self.superseded = dict(facts["superseded"])
-            elif number > 1 and not self._last:
-                raise DatasetError("its first commits are missing", path=f"{self.place.url}/{_FOLDER}")
-            before = {part.path for part in self.parts()}
-            try:
+                if facts["whole"]:
+                    self.sources, self.derived = {}, {}
+                    self.superseded = dict(facts["superseded"])
+                before = {part.path for part in self.parts()}
                 self._lines = 0
                 self._read_line(1, first)
                 self._read_line(2, second)
-            except DatasetError as error:
-                raise self._damaged_object(name) from error
+            except (ValueError, DatasetError) as error:
+                way_out = "ingest into a new place"
+                raise DatasetError("is damaged", path=f"{self.place.url}/{name}", way_out=way_out) from error
+            if number > 1 and not self._last and not facts["whole"]:
+                raise DatasetError("its first commits are missing", path=f"{self.place.url}/{_FOLDER}")
             after = {part.path for part in self.parts()}
             self._note(before - after, after, listed[name].changed)
             self._first, self._last = numbers[0], number
@@ -97,9 +101,6 @@ class ObjectManifest(Manifest):
     def _note(self, dropped: set[str], live: set[str], at: float) -> None:
         self.superseded |= dict.fromkeys(dropped, at)
         self.superseded = {path: when for path, when in self.superseded.items() if path not in live}
-
-    def _damaged_object(self, name: str) -> DatasetError:
-        return DatasetError("is damaged", path=f"{self.place.url}/{name}", way_out="ingest into a new place")
 
     @property
     def exists(self) -> bool:
@@ -136,13 +137,8 @@ class ObjectManifest(Manifest):
         facts = {"whole": whole, "writer": self._writer, "superseded": self.superseded if whole else {}}
         data = f"{one_commit(entries)}{json.dumps(facts)}\n".encode("ascii")
         if not self.place.create(_name(self._last + 1), data):
-            raise another_writer(self.place)
+            raise another_writer(self.place.url)
         self._last += 1
-
-
-def another_writer(place: ObjectPlace) -> DatasetError:
-    """The error of a process beside another that writes to the same dataset."""
-    return DatasetError(OTHER_WRITER, path=place.url, way_out="wait for it to end")
 
 
 def is_dataset(place: ObjectPlace) -> bool:

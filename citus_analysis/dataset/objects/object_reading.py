@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from citus_analysis.dataset.objects.object_place import ObjectPlace
 from citus_analysis.dataset.storage.encoding import dataset_of_files, resource_of
-from citus_analysis.dataset.storage.integrity import fingerprints, footer_problem
+from citus_analysis.dataset.storage.integrity import OTHER_BYTES, defective, fingerprints, footer_problem
 from citus_analysis.dataset.storage.manifest import Part
-from citus_analysis.errors import DatasetError
 from citus_analysis.schema import Table
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 #: Bytes at the end of a file that are fetched first: most footers, and small files whole.
 _TAIL_BYTES: Final = 2**16
-_REPAIR: Final = "ingest the sources again: it repairs the file"
 
 
 @dataclass(frozen=True)
@@ -93,12 +91,12 @@ class _Ranges(io.RawIOBase):
         tail = self._fetched(max(0, self._size - _TAIL_BYTES), self._size)
         problem, wanted = footer_problem(memoryview(tail), self._part)
         if len(tail) == self._size and fingerprints(memoryview(tail))[2] != self._part.hash:
-            problem = "is damaged: its bytes are not those that were written"
+            problem = OTHER_BYTES
         elif wanted > len(tail):
             tail = self._fetched(max(0, self._size - wanted), self._size)
             problem, _ = footer_problem(memoryview(tail), self._part)
         if problem:
-            raise DatasetError(problem, path=f"{self._place.url}/{self._part.path}", way_out=_REPAIR)
+            raise defective(f"{self._place.url}/{self._part.path}", problem)
         return tail
 
     def _fetched(self, begin: int, end: int) -> bytes:

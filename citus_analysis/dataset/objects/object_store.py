@@ -13,21 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-
-from blake3 import blake3
+from typing import TypeAlias
 
 from citus_analysis.dataset.objects.object_lease import held
 from citus_analysis.dataset.objects.object_manifest import ObjectManifest
 from citus_analysis.dataset.objects.object_place import ObjectPlace, SilentStoreError, Stored
+from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.files import GRACE_S, Vacuumed
+from citus_analysis.dataset.storage.integrity import OTHER_BYTES, defective, length_problem
 from citus_analysis.dataset.storage.manifest import Manifest, Part
 from citus_analysis.dataset.storage.parts import Staged
-from citus_analysis.dataset.storage.store import FolderStore, Store, scratch_folder
+from citus_analysis.dataset.storage.store import FolderStore, scratch_folder
 from citus_analysis.errors import DatasetError
 from citus_analysis.texts.urls import is_url
-
-_HASH_BYTES: Final = 16
 
 
 def store_at(out: str | os.PathLike[str], *, apart: bool = False) -> Store:
@@ -127,9 +125,7 @@ class ObjectStore:
 
     def problems(self, parts: Sequence[Part], each: Callable[..., object]) -> dict[str, str]:  # noqa: ARG002 - one listing suffices
         """Lengths are compared, by one listing; bytes are compared when they are read."""
-        if not parts:
-            return {}
-        return missing_or_cut(self.place, parts)
+        return missing_or_cut(self.place, parts) if parts else {}
 
     def fetch(self, parts: Iterable[Part], folder: Path) -> None:
         """Copy parts into a folder; each is compared with its record in the manifest.
@@ -142,20 +138,15 @@ class ObjectStore:
             if file.exists():
                 continue
             self.place.download(part.path, file, part.bytes)
-            if blake3(file.read_bytes()).hexdigest(length=_HASH_BYTES) != part.hash:
-                problem = "is damaged: its bytes are not those that were written"
-                way_out = "ingest the sources again: it repairs the file"
-                raise DatasetError(problem, path=f"{self.place.url}/{part.path}", way_out=way_out)
+            if content_hash(file) != part.hash:
+                raise defective(f"{self.place.url}/{part.path}", OTHER_BYTES)
+
+
+#: Location of a dataset: both kinds have the same methods.
+Store: TypeAlias = FolderStore | ObjectStore
 
 
 def missing_or_cut(place: ObjectPlace, parts: Iterable[Part]) -> dict[str, str]:
     """Path -> defect, of parts that are not there or have another length than was written."""
-    listed = place.listed()
-    found: dict[str, str] = {}
-    for part in parts:
-        stored = listed.get(part.path)
-        if stored is None:
-            found[part.path] = "a file of the dataset is missing"
-        elif stored.bytes != part.bytes:
-            found[part.path] = f"is damaged: it has {stored.bytes} bytes where {part.bytes} were written"
-    return found
+    lengths = {name: stored.bytes for name, stored in place.listed().items()}
+    return {part.path: problem for part in parts if (problem := length_problem(lengths.get(part.path), part))}

@@ -9,18 +9,19 @@ Parquet alone yield wrong values for one damage in ten. Pages also carry Parquet
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from blake3 import blake3
 
+from citus_analysis.dataset.storage.digests import content_hash
 from citus_analysis.dataset.storage.encoding import location
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.errors import DatasetError
 
-_MISSING: Final = "a file of the dataset is missing"
+MISSING: Final = "a file of the dataset is missing"
 #: A Parquet file ends with its footer, the footer's length in 4 bytes, and 4 bytes that identify the format.
 _TRAILER_BYTES: Final = 8
 #: Footers of most parts are shorter, so that one read suffices.
@@ -28,7 +29,7 @@ _GUESSED_FOOTER_BYTES: Final = 2**14
 _OTHER_FOOTER: Final = "is damaged: its footer is not the one that was written"
 _FOOTER_HASH_BYTES: Final = 8
 _HASH_BYTES: Final = 16
-_CHUNK_BYTES: Final = 2**20
+OTHER_BYTES: Final = "is damaged: its bytes are not those that were written"
 
 
 def fingerprints(data: memoryview) -> tuple[int, str, str]:
@@ -47,11 +48,7 @@ def check_footer(folder: Path, parts: Iterable[Part]) -> None:
     Raises:
         DatasetError: a file is missing or damaged; the message names it.
     """
-    for part in parts:
-        path = location(folder, part)
-        problem = _footer_problem(path, part)
-        if problem:
-            raise _error(path, problem)
+    _require_intact(folder, parts, _footer_problem)
 
 
 def check_content(folder: Path, parts: Iterable[Part]) -> None:
@@ -60,10 +57,13 @@ def check_content(folder: Path, parts: Iterable[Part]) -> None:
     Raises:
         DatasetError: a file is missing or damaged; the message names it.
     """
+    _require_intact(folder, parts, content_problem)
+
+
+def _require_intact(folder: Path, parts: Iterable[Part], problem_of: Callable[[Path, Part], str | None]) -> None:
     for part in parts:
-        problem = content_problem(folder, part)
-        if problem:
-            raise _error(location(folder, part), problem)
+        if problem := problem_of(folder, part):
+            raise defective(location(folder, part), problem)
 
 
 def content_problem(folder: Path, part: Part) -> str | None:
@@ -73,29 +73,25 @@ def content_problem(folder: Path, part: Part) -> str | None:
         status = os.stat(path)  # noqa: PTH116 - see `location`
         if part.hash is None:
             return None
-        if status.st_size != part.bytes:
-            return _length_problem(status.st_size, part)
-        changed = _hash(path, status.st_ino, status.st_size, status.st_mtime_ns) != part.hash
+        if problem := length_problem(status.st_size, part):
+            return problem
+        return None if _hash(path, status.st_ino, status.st_size, status.st_mtime_ns) == part.hash else OTHER_BYTES
     except OSError as error:
         return _unreadable(error)
-    return "is damaged: its bytes are not those that were written" if changed else None
 
 
-def _footer_problem(path: str, part: Part) -> str | None:
+def _footer_problem(folder: Path, part: Part) -> str | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            size = os.fstat(descriptor).st_size
+        with open(location(folder, part), "rb", buffering=0) as file:  # noqa: PTH123 - see `location`
+            size = os.fstat(file.fileno()).st_size
             if part.footer_hash is None:
                 return None
-            if size != part.bytes:
-                return _length_problem(size, part)
-            tail = _tail(descriptor, size, _GUESSED_FOOTER_BYTES)
+            if problem := length_problem(size, part):
+                return problem
+            tail = _tail(file.fileno(), size, _GUESSED_FOOTER_BYTES)
             wanted = _footer_bytes(tail)
             if len(tail) < wanted <= size:
-                tail = _tail(descriptor, size, wanted)
-        finally:
-            os.close(descriptor)
+                tail = _tail(file.fileno(), size, wanted)
     except OSError as error:
         return _unreadable(error)
     return footer_problem(tail, part)[0]
@@ -119,26 +115,24 @@ def _footer_bytes(tail: memoryview) -> int:
     return length + _TRAILER_BYTES
 
 
-def _length_problem(size: int, part: Part) -> str:
-    return f"is damaged: it has {size} bytes where {part.bytes} were written"
+def length_problem(size: int | None, part: Part) -> str | None:
+    """The defect of a file of some length; None as the length: it is not there."""
+    if size is None:
+        return MISSING
+    return None if size == part.bytes else f"is damaged: it has {size} bytes where {part.bytes} were written"
 
 
 def _unreadable(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return _MISSING
-    return f"cannot be read: {error.strerror}"
+    return MISSING if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
 
 
-def _error(path: str, problem: str) -> DatasetError:
+def defective(path: str, problem: str) -> DatasetError:
+    """The error for a file with a defect, with the way out."""
     repair = "ingest the sources again: it repairs the file"
-    way_out = f"open the dataset again; where that does not help, {repair}" if problem == _MISSING else repair
+    way_out = f"open the dataset again; where that does not help, {repair}" if problem == MISSING else repair
     return DatasetError(problem, path=path, way_out=way_out)
 
 
 @lru_cache(maxsize=2**16)
 def _hash(path: str, inode: int, size: int, mtime_ns: int) -> str:  # noqa: ARG001 - part of the cache key
-    digest, chunk = blake3(), memoryview(bytearray(min(size, _CHUNK_BYTES) or 1))
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - see `location`
-        while length := file.readinto(chunk):
-            digest.update(chunk[:length])
-    return digest.hexdigest(length=_HASH_BYTES)
+    return content_hash(Path(path))

@@ -274,15 +274,14 @@ class Manifest:
 
     def compact(self) -> None:
         """Rewrite the manifest without superseded lines once these are the greater part."""
-        live = self.states()
-        if self._lines < 2 * len(live) + 16:
+        if self._lines < 2 * len(self.states()) + 16:
             return
         # If there is no space for the shorter manifest, the longer one remains, which is equivalent.
         with suppress(OSError):
-            self._rewrite(live)
+            self._rewrite()
 
-    def _rewrite(self, live: Iterable[SourceState | DerivedState]) -> None:
-        lines = [json.dumps(_HEADERS[_VERSION]), *(_line([_entry(state)]) for state in live)]
+    def _rewrite(self) -> None:
+        lines = [json.dumps(_HEADERS[_VERSION]), *(_line([entry]) for entry in self.entries())]
         data = "".join(f"{line}\n" for line in lines).encode("ascii")
         temporary = self.path.with_suffix(".new")
         try:
@@ -299,7 +298,7 @@ class Manifest:
         if self._version != _VERSION:
             # The entries are already applied and therefore part of the rewritten manifest.
             with writing(self.path, "byte 0"):
-                self._rewrite(self.states())
+                self._rewrite()
             return
         if not self._lines:
             self._append(json.dumps(_HEADERS[_VERSION]))
@@ -438,7 +437,10 @@ def exclusive(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DatasetError(
-                "another ingest is writing to this dataset", path=folder, way_out="wait for it to end"
-            ) from error
+            raise another_writer(folder) from error
         yield
+
+
+def another_writer(place: Path | str) -> DatasetError:
+    """The error of a process beside another that writes to the same dataset."""
+    return DatasetError("another ingest is writing to this dataset", path=place, way_out="wait for it to end")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 from uuid import uuid4
 
 from citus_analysis.dataset.storage.encoding import location
@@ -25,42 +25,6 @@ from citus_analysis.errors import DatasetError
 
 #: Parts whose bytes a thread compares at a time: most are small.
 _CHECKED_AT_ONCE: Final = 32
-
-
-class Store(Protocol):
-    """Location of a dataset."""
-
-    def writable(self, known: Manifest, halt: Callable[[], None]) -> AbstractContextManager[Manifest]:
-        """The manifest, while no other ingest writes; after a failure, `halt` is called and half work removed.
-
-        Args:
-            known: the manifest as :meth:`load` gave it, which is not read again if it did not change.
-            halt: ends all work that writes.
-        """
-
-    def load(self) -> Manifest:
-        """The manifest, for reading."""
-
-    def workspace(self, parts: Sequence[Part] = ()) -> AbstractContextManager[Path]:
-        """A folder for one task, in which these parts can be read and new ones staged."""
-
-    def sent(self, staged: list[Staged]) -> list[Staged]:
-        """Called at the end of a task, where it ran: its staged parts are brought to where the driver finds them."""
-
-    def publish(self, staged: Iterable[Staged]) -> None:
-        """Move staged parts into place, just before they are committed."""
-
-    def withdraw(self, parts: Iterable[Part]) -> None:
-        """Called just before a commit drops parts."""
-
-    def clean(self, manifest: Manifest) -> None:
-        """Remove files that no reader needs any more."""
-
-    def problems(self, parts: Sequence[Part], each: Callable[..., Iterable[tuple[Part, str | None]]]) -> dict[str, str]:
-        """Path -> defect, of damaged or missing parts; `each` applies a function to items in parallel."""
-
-    def fetch(self, parts: Iterable[Part], folder: Path) -> None:
-        """Make parts readable below a folder."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +42,12 @@ class FolderStore:
 
     @contextmanager
     def writable(self, known: Manifest, halt: Callable[[], None]) -> Iterator[Manifest]:
-        """The manifest of a dataset, locked against other ingests; on failure, half-written files are removed."""
+        """The manifest of a dataset, locked against other ingests; on failure, half-written files are removed.
+
+        Args:
+            known: the manifest as :meth:`load` gave it, which is not read again if it did not change.
+            halt: ends all work that writes.
+        """
         folder = self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +77,7 @@ class FolderStore:
 
     @contextmanager
     def workspace(self, parts: Sequence[Part] = ()) -> Iterator[Path]:
-        """The dataset's own folder, or one below its staging folder with links to the parts."""
+        """A folder for one task: the dataset's own, or one below its staging folder with links to the parts."""
         if not self.apart:
             yield self.folder
             return
@@ -134,7 +103,7 @@ class FolderStore:
         tidy(self.folder, manifest.parts())
 
     def problems(self, parts: Sequence[Part], each: Callable[..., Iterable[tuple[Part, str | None]]]) -> dict[str, str]:
-        """Every byte is compared."""
+        """Path -> defect, of damaged or missing parts; `each` applies a function to items in parallel."""
         checked = each(lambda part: content_problem(self.folder, part), parts, _CHECKED_AT_ONCE)
         return {part.path: problem for part, problem in checked if problem}
 
