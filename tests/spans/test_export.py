@@ -182,7 +182,7 @@ def test_events_of_json_do_not_depend_on_the_groups(tmp_path: Path, monkeypatch:
         held.append(spans.height)
         return lay_out(spans)
 
-    monkeypatch.setattr("citus_analysis.spans.export.perfetto_json.lay_out", laid_out)
+    monkeypatch.setattr("citus_analysis.spans.export.perfetto.lay_out", laid_out)
     whole = export("w2-t4-insert", tmp_path / "whole.json", "perfetto")
     (all_spans,) = held
     monkeypatch.setattr("citus_analysis.spans.export.perfetto._GROUP", 500)

@@ -49,33 +49,26 @@ _KINDS: Final = {
     "connect": Span.SPAN_KIND_CLIENT,
 }
 
-#: Attribute -> (column, field of an OTLP value).
+#: Attribute -> (column, kind of its value).
 _ATTRIBUTES: Final = {
-    "db.system.name": ("system", "stringValue"),
-    "db.namespace": ("database", "stringValue"),
-    "db.operation.name": ("operation", "stringValue"),
-    "db.query.summary": ("summary", "stringValue"),
-    "server.address": ("address", "stringValue"),
-    "server.port": ("port", "intValue"),
-    "db.response.status_code": ("sqlstate", "stringValue"),
-    "error.type": ("error", "stringValue"),
-    "process.pid": ("pid", "intValue"),
-    "citus.kind": ("kind", "stringValue"),
-    "citus.gpid": ("gpid", "intValue"),
-    "citus.shard.id": ("shard_id", "intValue"),
-    "citus.match": ("match", "stringValue"),
-    "citus.executed": ("executed", "stringValue"),
-    "citus.includes_commit": ("includes_commit", "boolValue"),
-    "citus.duration_us": ("duration_us", "doubleValue"),
-    "citus.log.source_id": ("source_id", "stringValue"),
-    "citus.log.byte_offset": ("byte_offset", "intValue"),
-}
-
-_FIELDS: Final = {
-    "stringValue": "string_value",
-    "intValue": "int_value",
-    "boolValue": "bool_value",
-    "doubleValue": "double_value",
+    "db.system.name": ("system", "string"),
+    "db.namespace": ("database", "string"),
+    "db.operation.name": ("operation", "string"),
+    "db.query.summary": ("summary", "string"),
+    "server.address": ("address", "string"),
+    "server.port": ("port", "int"),
+    "db.response.status_code": ("sqlstate", "string"),
+    "error.type": ("error", "string"),
+    "process.pid": ("pid", "int"),
+    "citus.kind": ("kind", "string"),
+    "citus.gpid": ("gpid", "int"),
+    "citus.shard.id": ("shard_id", "int"),
+    "citus.match": ("match", "string"),
+    "citus.executed": ("executed", "string"),
+    "citus.includes_commit": ("includes_commit", "bool"),
+    "citus.duration_us": ("duration_us", "double"),
+    "citus.log.source_id": ("source_id", "string"),
+    "citus.log.byte_offset": ("byte_offset", "int"),
 }
 
 
@@ -236,10 +229,10 @@ def _json(node: str, chunk: pl.DataFrame) -> bytes:
     ).encode()
 
 
-def _json_attribute(key: str, column: str, field: str) -> pl.Expr:
+def _json_attribute(key: str, column: str, kind: str) -> pl.Expr:
     # Protobuf's JSON mapping writes 64-bit integers as strings.
-    value = pl.col(column) if field in ("boolValue", "doubleValue") else pl.col(column).cast(pl.String)
-    encoded = pl.struct(value.alias(field)).struct.json_encode()
+    value = pl.col(column) if kind in ("bool", "double") else pl.col(column).cast(pl.String)
+    encoded = pl.struct(value.alias(f"{kind}Value")).struct.json_encode()
     text = pl.concat_str(pl.lit(f'{{"key":"{key}","value":'), encoded, pl.lit("}"))
     return pl.when(pl.col(column).is_not_null()).then(text)
 
@@ -259,8 +252,9 @@ def _protobuf(node: str, chunk: pl.DataFrame) -> bytes:
             start_time_unix_nano=int(row["startTimeUnixNano"]),
             end_time_unix_nano=int(row["endTimeUnixNano"]),
             attributes=[
-                KeyValue(key=key, value=_value(field, row[column]))
-                for key, (column, field) in _ATTRIBUTES.items()
+                # Protobuf refuses a value that is not of the field's type.
+                KeyValue(key=key, value=AnyValue(**{f"{kind}_value": row[column]}))
+                for key, (column, kind) in _ATTRIBUTES.items()
                 if row[column] is not None
             ],
             status=Status(code=Status.STATUS_CODE_ERROR) if row["error"] is not None else None,
@@ -271,10 +265,3 @@ def _protobuf(node: str, chunk: pl.DataFrame) -> bytes:
     of_node = [KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in _resource_facts(node).items()]
     resource = ResourceSpans(resource=Resource(attributes=of_node), scope_spans=[scope], schema_url=SCHEMA_URL)
     return bytes(TracesData(resource_spans=[resource]).SerializeToString())
-
-
-def _value(field: str, value: object) -> AnyValue:
-    """A value in its field; protobuf refuses one that is not of the field's type."""
-    message = AnyValue()
-    setattr(message, _FIELDS[field], value)
-    return message

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from citus_analysis.core.output_files import open_output
 from citus_analysis.spans.export.counts import ExportCount, with_a_time
 from citus_analysis.spans.export.perfetto_json import write_json
 from citus_analysis.spans.export.perfetto_packets import PACKET_SUFFIXES, write_packets
+from citus_analysis.spans.model.span_layout import lay_out
 
 #: Spans from which on a group of backends is complete: a few hundred megabytes.
 _GROUP: Final = 200_000
@@ -47,18 +48,24 @@ def export_perfetto(
             begin=(pl.coalesce("end_time", "start_time").to_physical() - pl.col("duration_us").fill_null(0)).min(),
         )
         .collect(engine="streaming")
+        .sort("node", "pid")
+        .with_columns(process=pl.col("node").rank("dense").cast(pl.Int64))
+        .with_columns(thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int64))
     )
     linked = spans.filter(pl.col("kind") == "remote").select("parent_span_id").drop_nulls().collect().to_series()
     write = write_packets if Path(path.name.removesuffix(".gz")).suffix in PACKET_SUFFIXES else write_json
-    with _writer(path) as out:
-        written, left_out = write(out, found, _groups(spans, statements, found), linked)
-    return ExportCount(written, left_out=left_out)
+    left_out: list[int] = []
+    with open_output(path) as out, ExitStack() as stack:
+        # Without name and time, so that the same spans give the same file.
+        packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=out, mtime=0)) if path.suffix == ".gz" else out
+        written = write(packed, found, _groups(spans, statements, found, left_out), linked)
+    return ExportCount(written, left_out=sum(left_out))
 
 
 def _groups(
-    spans: pl.LazyFrame, statements: pl.LazyFrame, backends: pl.DataFrame
-) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Spans of some backends at a time, each backend whole, and the statements of their traces."""
+    spans: pl.LazyFrame, statements: pl.LazyFrame, backends: pl.DataFrame, left_out: list[int]
+) -> Iterator[pl.DataFrame]:
+    """Spans of some backends at a time, each backend whole, as :func:`_placed` gives them."""
     pid = pl.col("pid").fill_null(0)
     counts = backends.group_by(pid).agg(pl.col("spans").sum()).sort("pid")
     share = (pl.col("spans").cum_sum() - pl.col("spans")) // _GROUP
@@ -66,21 +73,31 @@ def _groups(
     firsts = counts.group_by(share.alias("share")).agg(pl.col("pid").min())["pid"].sort().to_list()[1:]
     for first, after in zip([None, *firsts], [*firsts, None], strict=True):
         from_first = pl.lit(value=True) if first is None else pid >= first
-        yield _group(spans.filter(from_first, pl.lit(value=True) if after is None else pid < after), statements)
+        own = spans.filter(from_first, pl.lit(value=True) if after is None else pid < after)
+        yield _placed(own.collect(), statements, backends, left_out)
 
 
-def _group(spans: pl.LazyFrame, statements: pl.LazyFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Spans and their statements; a function, so that the generator refers to no group while the next is read."""
-    group = spans.collect()
-    return group, statements.join(group.lazy().select("trace_id"), on="trace_id", how="semi").collect()
+def _placed(spans: pl.DataFrame, statements: pl.LazyFrame, backends: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
+    """Spans laid out, with the numbers of their nodes and backends, their labels, and the facts of their statements.
 
-
-@contextmanager
-def _writer(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    with open_output(path) as out:
-        if path.suffix != ".gz":
-            yield out
-            return
-        # Without name and time, so that the same spans give the same file.
-        with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as compressed:
-            yield compressed
+    `overlaps`: a span may overlap others of its backend, as one of several tasks, or a connection: while one is made,
+    tasks may already run on others. A function, so that the generator refers to no group while the next is read.
+    """
+    placed = lay_out(with_a_time(spans))
+    left_out.append(spans.height - placed.height)
+    own = statements.join(spans.lazy().select("trace_id"), on="trace_id", how="semi")
+    facts = own.select("trace_id", pl.col("executed").cast(pl.String), "failed", "tasks").collect()
+    threads = backends.select("node", "pid", "process", "thread")
+    kind, name = pl.col("kind"), pl.col("name").cast(pl.String)
+    on_shard = kind.is_in(["task", "remote", "local"]) & pl.col("shard_id").is_not_null()
+    return (
+        placed.drop("process", "track")
+        .join(threads, on=["node", "pid"], how="left", nulls_equal=True)
+        .join(facts, on="trace_id", how="left")
+        .with_columns(
+            pl.col("match").cast(pl.String),
+            pl.when(kind == "statement").then(pl.col("executed", "failed")),
+            overlaps=((kind == "task") & (pl.col("tasks") > 1)) | (kind == "connect"),
+            label=pl.when(on_shard).then(pl.format("{} on shard {}", name, "shard_id")).otherwise(name),
+        )
+    )

@@ -17,11 +17,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.spans.export.counts import with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
 from citus_analysis.spans.export.perfetto_packets import Sink
-from citus_analysis.spans.export.span_labels import label, overlapping
-from citus_analysis.spans.model.span_layout import lay_out
 
 _CHUNK: Final = 50_000
 #: Least duration of an arrow, microseconds.
@@ -29,49 +26,38 @@ _STEP: Final = 1.0
 _BASE: Final = ("name", "cat", "pid", "tid", "ts")
 
 
-def write_json(
-    out: Sink,
-    backends: pl.DataFrame,
-    groups: Iterable[tuple[pl.DataFrame, pl.DataFrame]],
-    linked: pl.Series,
-) -> tuple[int, int]:
+def write_json(out: Sink, backends: pl.DataFrame, groups: Iterable[pl.DataFrame], linked: pl.Series) -> int:
     """Write a trace.
 
     Args:
         out: target of the bytes.
-        backends: `node`, `pid`, `gpid`, `child` (whether it ran tasks of others) and `begin` (a lower bound of the
-            begins of its spans, microseconds since 1970) of each backend.
-        groups: spans and statements of some backends at a time, each backend whole.
+        backends: `node`, `pid`, their numbers `process` and `thread`, `gpid`, `child` (whether it ran tasks of others)
+            and `begin` (a lower bound of the begins of its spans, microseconds since 1970) of each backend.
+        groups: spans of some backends at a time, each backend whole, placed and labelled.
         linked: ids of tasks whose remote execution is among the spans.
 
     Returns:
-        Number of events written, and of spans left out because they have no time.
+        Number of events written.
     """
-    numbered = backends.with_columns(
-        process=pl.col("node").rank("dense").cast(pl.Int64),
-        track=pl.struct("node", "pid").rank("dense").cast(pl.Int64),
-    )
-    first = numbered["begin"].min()
+    first = backends["begin"].min()
     origin = int(first) if isinstance(first, (int, float)) else 0
-    written = left_out = 0
+    written = 0
     tails, tips = [], []
     out.write(b'{"displayTimeUnit":"ms","traceEvents":[')
-    for spans, statements in groups:
-        placed = lay_out(with_a_time(spans))
-        left_out += spans.height - placed.height
-        timed = _timed(placed, statements, numbered, origin)
+    for placed in groups:
+        timed = _timed(placed, origin)
         written += _write(out, written, _slices(timed))
         tails.append(_tails(timed, linked))
         # Remote executions at which arrows end. An arrow takes time and must end within the slice.
         end = pl.max_horizontal("ts", pl.col("ts") + pl.col("dur") - _STEP)
         remotes = timed.filter((pl.col("kind") == "remote") & pl.col("parent_span_id").is_not_null())
         tips.append(remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id"))
-        del spans, statements, placed, timed, remotes  # Before the next ones are read.
-    written += _write(out, written, [_names(numbered)])
+        del placed, timed, remotes  # Before the next ones are read.
+    written += _write(out, written, [_names(backends)])
     if tails:
         written += _write(out, written, _arrows(pl.concat(tails), pl.concat(tips)))
     out.write(b"\n]}\n")
-    return written, left_out
+    return written
 
 
 def _write(out: Sink, before: int, parts: Iterable[pl.DataFrame]) -> int:
@@ -85,17 +71,17 @@ def _write(out: Sink, before: int, parts: Iterable[pl.DataFrame]) -> int:
     return written
 
 
-def _names(numbered: pl.DataFrame) -> pl.DataFrame:
+def _names(backends: pl.DataFrame) -> pl.DataFrame:
     session = pl.when("child").then(pl.format("child of {}", "gpid")).otherwise(pl.lit("session"))
-    thread_names = numbered.select(
+    thread_names = backends.select(
         ph=pl.lit("M"),
         name=pl.lit("thread_name"),
         pid="process",
-        tid="track",
+        tid="thread",
         args=pl.struct(name=pl.format("{} [{}]", session, "pid")),
     )
     process_names = (
-        numbered.group_by("process")
+        backends.group_by("process")
         .agg(pl.col("node").first())
         .select(
             ph=pl.lit("M"),
@@ -108,42 +94,28 @@ def _names(numbered: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([process_names, thread_names]).sort("pid", "tid")
 
 
-def _timed(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFrame, origin: int) -> pl.DataFrame:
+def _timed(placed: pl.DataFrame, origin: int) -> pl.DataFrame:
     """Spans with the columns of their events."""
-    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "tasks")
-    threads = numbered.select("node", "pid", "process", "track")
-    return (
-        placed.drop("process", "track")
-        .join(threads, on=["node", "pid"], how="left", nulls_equal=True)
-        .join(facts, on="trace_id", how="left")
-        .with_columns(
-            # Numbers of the node and the backend replace those of the operating system's process and thread.
-            pid="process",
-            tid="track",
-            ts=(pl.col("begin") - origin).round(3),
-            dur=(pl.col("end") - pl.col("begin")).round(3),
-            cat=pl.col("kind").cast(pl.String),
-            name=label(),
-            args=pl.struct(
-                trace_id=hexadecimal("trace_id"),
-                shard_id="shard_id",
-                gpid="gpid",
-                match=pl.col("match").cast(pl.String),
-                executed=pl.when(pl.col("kind") == "statement").then("executed"),
-                failed=pl.when(pl.col("kind") == "statement").then("failed"),
-                includes_commit="includes_commit",
-                duration_us="duration_us",
-                log_end_time=pl.col("end_time").dt.to_string("iso:strict"),
-                source_id="source_id",
-                byte_offset="byte_offset",
-            ),
-            id=pl.format("0x{}", hexadecimal("span_id")),
-        )
+    return placed.with_columns(
+        # Numbers of the node and the backend replace those of the operating system's process and thread.
+        pid="process",
+        tid="thread",
+        ts=(pl.col("begin") - origin).round(3),
+        dur=(pl.col("end") - pl.col("begin")).round(3),
+        cat=pl.col("kind").cast(pl.String),
+        name="label",
+        args=pl.struct(
+            hexadecimal("trace_id"),
+            *("shard_id", "gpid", "match", "executed", "failed", "includes_commit", "duration_us"),
+            pl.col("end_time").dt.to_string("iso:strict").alias("log_end_time"),
+            *("source_id", "byte_offset"),
+        ),
+        id=pl.format("0x{}", hexadecimal("span_id")),
     )
 
 
 def _slices(timed: pl.DataFrame) -> list[pl.DataFrame]:
-    tasks, whole = timed.filter(overlapping()), timed.filter((pl.col("kind") != "local") & ~overlapping())
+    tasks, whole = timed.filter("overlaps"), timed.filter((pl.col("kind") != "local") & ~pl.col("overlaps"))
     return [
         whole.select(pl.lit("X").alias("ph"), *_BASE, "dur", "args"),
         timed.filter(pl.col("kind") == "local").select(pl.lit("i").alias("ph"), *_BASE, pl.lit("t").alias("s"), "args"),

@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from citus_analysis.spans.export import wire
-from citus_analysis.spans.export.counts import with_a_time
 from citus_analysis.spans.export.hexadecimal import hexadecimal
-from citus_analysis.spans.export.span_labels import label, overlapping
-from citus_analysis.spans.model.span_layout import lay_out
+
+if TYPE_CHECKING:
+    from gzip import GzipFile
 
 #: Files with these suffixes are written as packets.
 PACKET_SUFFIXES: Final = (".pftrace", ".perfetto-trace")
@@ -62,11 +62,8 @@ _ANNOTATIONS: Final = {
 }
 
 
-class Sink(Protocol):
-    """The target of bytes: a file, or a compressor that writes to a file."""
-
-    def write(self, data: bytes, /) -> int:
-        """Write some bytes."""
+#: The target of bytes: a file, or a compressor that writes to a file.
+Sink: TypeAlias = "IO[bytes] | GzipFile"
 
 
 @dataclass
@@ -92,37 +89,28 @@ class _Texts:
         return _packet(_ON_SEQUENCE + flags + wire.field(_INTERNED, b"".join(new)))
 
 
-def write_packets(
-    out: Sink,
-    backends: pl.DataFrame,
-    groups: Iterable[tuple[pl.DataFrame, pl.DataFrame]],
-    linked: pl.Series,
-) -> tuple[int, int]:
+def write_packets(out: Sink, backends: pl.DataFrame, groups: Iterable[pl.DataFrame], linked: pl.Series) -> int:
     """Write a trace.
 
     Args:
         out: target of the bytes.
-        backends: `node`, `pid`, `gpid` and `child` (whether it ran tasks of others) of each backend.
-        groups: spans and statements of some backends at a time, each backend whole.
+        backends: `node`, `pid`, their numbers `process` and `thread`, `gpid` and `child` (whether it ran tasks of
+            others) of each backend.
+        groups: spans of some backends at a time, each backend whole, placed and labelled.
         linked: ids of tasks whose remote execution is among the spans.
 
     Returns:
-        Number of events written, and of spans left out because they have no time.
+        Number of events written.
     """
-    numbered = backends.sort("node", "pid").with_columns(
-        process=pl.col("node").rank("dense").cast(pl.Int64), thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-    )
     texts = _Texts()
     keys = dict(zip(_ANNOTATIONS, texts.numbers(_KEYS, pl.Series(list(_ANNOTATIONS))).tolist(), strict=True))
     out.write(texts.packet(_FIRST))
-    out.write(b"".join(_descriptors(numbered)))
-    written = left_out = 0
+    out.write(b"".join(_descriptors(backends)))
+    written = 0
     lanes = set[int]()
-    for spans, statements in groups:
-        placed = lay_out(with_a_time(spans))
-        left_out += spans.height - placed.height
-        events = _events(placed, statements, numbered, linked)
-        del spans, statements, placed
+    for placed in groups:
+        events = _events(placed, linked)
+        del placed
         for lane in events.filter(pl.col("lane") > 0)["uuid"].unique().sort().to_list():
             if lane not in lanes:
                 lanes.add(lane)
@@ -131,7 +119,7 @@ def write_packets(
                 out.write(_described(wire.field(1, lane) + name + wire.field(5, lane - lane % _LANES)))
         written += _write(out, events, texts, keys)
         del events  # Before the next spans are read.
-    return written, left_out
+    return written
 
 
 def _write(out: Sink, events: pl.DataFrame, texts: _Texts, keys: dict[str, int]) -> int:
@@ -144,11 +132,11 @@ def _write(out: Sink, events: pl.DataFrame, texts: _Texts, keys: dict[str, int])
     return written
 
 
-def _descriptors(numbered: pl.DataFrame) -> Iterator[bytes]:
-    for process, node in numbered.select("process", "node").unique().sort("process").rows():
+def _descriptors(backends: pl.DataFrame) -> Iterator[bytes]:
+    for process, node in backends.select("process", "node").unique().sort("process").rows():
         described = wire.field(1, process) + wire.field(6, f"node {node}".encode())
         yield _described(wire.field(1, process) + wire.field(3, described))
-    for row in numbered.iter_rows(named=True):
+    for row in backends.iter_rows(named=True):
         name = f"{'child of ' + str(row['gpid']) if row['child'] else 'session'} [{row['pid']}]"
         thread = wire.field(1, row["process"]) + wire.field(2, row["thread"]) + wire.field(5, name.encode())
         yield _described(wire.field(1, row["thread"] * _LANES) + wire.field(4, thread))
@@ -162,27 +150,19 @@ def _packet(body: bytes) -> bytes:
     return wire.field(_PACKET, body)
 
 
-def _events(placed: pl.DataFrame, statements: pl.DataFrame, numbered: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
-    """Slices with times in nanoseconds, tracks, labels and annotations."""
-    facts = statements.select("trace_id", pl.col("executed").cast(pl.String), "failed", "tasks")
-    root = pl.col("kind") == "statement"
-    threads = numbered.select("node", "pid", "thread")
-    joined = placed.join(facts, on="trace_id", how="left").join(threads, on=["node", "pid"], nulls_equal=True)
-    nth = pl.int_range(1, pl.len() + 1).over("trace_id", "track", order_by="begin")
+def _events(placed: pl.DataFrame, linked: pl.Series) -> pl.DataFrame:
+    """Slices with times in nanoseconds, tracks and annotations."""
+    nth = pl.int_range(1, pl.len() + 1).over("trace_id", "thread", order_by="begin")
     remote = pl.when(pl.col("kind") == "remote").then("parent_span_id")
-    return joined.with_columns(
-        lane=pl.when(overlapping()).then(nth.clip(upper_bound=_LANES - 1)).otherwise(0)
+    return placed.with_columns(
+        lane=pl.when("overlaps").then(nth.clip(upper_bound=_LANES - 1)).otherwise(0)
     ).with_columns(
         uuid=pl.col("thread") * _LANES + pl.col("lane"),
         begin_ns=_nanoseconds("begin"),
         end_ns=_nanoseconds("end"),
         depth=pl.col("kind").cast(pl.String).replace_strict({"statement": 0, "remote": 0, "phase": 1}, default=2),
         flow=pl.when(pl.col("span_id").is_in(linked.implode())).then("span_id").otherwise(remote),
-        label=label(),
         trace_id=hexadecimal("trace_id"),
-        match=pl.col("match").cast(pl.String),
-        executed=pl.when(root).then("executed"),
-        failed=pl.when(root).then("failed"),
         log_end_time_us=pl.col("end_time").to_physical(),
     )
 
