@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
@@ -24,7 +24,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.failures import link_failures, link_unreported
 from citus_analysis.spans.match.matching import Clocks, Verdict, judge, matched
 from citus_analysis.spans.match.pairing import Claims, Ordered, Rest, pair_by_order
-from citus_analysis.spans.match.quality import Counts, clock_offsets, count_matches, match_quality
+from citus_analysis.spans.match.quality import clock_offsets, count_matches, match_quality
 from citus_analysis.spans.model.identifiers import Identifiers
 from citus_analysis.spans.model.piece_links import LinkFrames, PieceLinks
 from citus_analysis.spans.model.statements import statement_profile
@@ -65,10 +65,10 @@ class Traces(Shown):
         clock_offsets: table `clock_offsets`, one row per pair of nodes.
     """
 
-    statements: pl.DataFrame
-    spans: pl.DataFrame
-    match_quality: pl.DataFrame
-    clock_offsets: pl.DataFrame
+    statements: pl.DataFrame = field(default_factory=TABLES["statements"].empty)
+    spans: pl.DataFrame = field(default_factory=TABLES["spans"].empty)
+    match_quality: pl.DataFrame = field(default_factory=TABLES["match_quality"].empty)
+    clock_offsets: pl.DataFrame = field(default_factory=TABLES["clock_offsets"].empty)
 
 
 @in_callers_kind
@@ -100,12 +100,7 @@ def _conformed(name: str, frame: Frame) -> pl.DataFrame:
 
 
 def trace_iteration(
-    groups: Sequence[Load],
-    nodes: pl.DataFrame,
-    keep: Keep | None = None,
-    *,
-    distributed: bool,
-    jobs: int = _AT_ONCE,
+    groups: Sequence[Load], nodes: pl.DataFrame, keep: Keep | None = None, *, distributed: bool, jobs: int = _AT_ONCE
 ) -> Iterator[Traces]:
     """Build the traces of one iteration, one group of its sessions after the other.
 
@@ -159,7 +154,7 @@ def trace_iteration(
         yield traces
     identity = _first_identity(sources)
     quality = match_quality(counts, clocks, identity, coverage)
-    yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, identity))
+    yield Traces(match_quality=quality, clock_offsets=clock_offsets(clocks, identity))
 
 
 def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
@@ -187,10 +182,10 @@ def trace_pass(records: Pass, jobs: int = _AT_ONCE) -> Iterator[Traces]:
         spans = span_tree(sessions, statements, own, linked, identifiers, of_children)
         del sessions
         statements = _identified("statements", statements, identity)
-        return _traces(statements=statements, spans=_identified("spans", spans, identity))
+        return Traces(statements=statements, spans=_identified("spans", spans, identity))
 
     yield from in_order(links.by_piece(), traced, min(len(records.pieces), jobs), "traces")
-    yield _traces(match_quality=quality, clock_offsets=clock_offsets(clocks, of_first))
+    yield Traces(match_quality=quality, clock_offsets=clock_offsets(clocks, of_first))
 
 
 #: Columns of pairs that only the pairing needs, and columns that only identify the owner of a child.
@@ -208,7 +203,7 @@ def _given_back(results: Iterator[Result], *, several: bool) -> Iterator[Result]
 
 def _linked(
     records: Pass, known: Sessions, identifiers: Identifiers, jobs: int
-) -> tuple[PieceLinks, Clocks, list[Counts]]:
+) -> tuple[PieceLinks, Clocks, list[pl.DataFrame]]:
     """The links of all pieces, the clocks, and the results of :func:`count_matches`."""
     numbers, at_once = range(records.groups), min(records.groups, jobs)
     held: dict[int, Ordered] = {}
@@ -220,7 +215,7 @@ def _linked(
             held[number] = found
         return found
 
-    def match(group: tuple[int, Verdict]) -> tuple[LinkFrames, Counts]:
+    def match(group: tuple[int, Verdict]) -> tuple[LinkFrames, pl.DataFrame]:
         number, verdict = group
         matching = matched(ordered(number, again=False), verdict, clocks)
         failing = failures if number == numbers[-1] else failures.clear()
@@ -273,7 +268,7 @@ def _first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
 
 def _traced(
     group: tuple[list[_Again], Verdict], clocks: Clocks, nodes: pl.DataFrame, *, distributed: bool
-) -> tuple[Traces, Counts]:
+) -> tuple[Traces, pl.DataFrame]:
     """Statements and spans of a group, sorted by time, and `count_matches`."""
     held, verdict = group
     sessions, ordered = held.pop()()
@@ -286,11 +281,7 @@ def _traced(
     # Released before the spans are sorted, which takes as much memory again.
     del sessions, ordered, matching, linked
     statements = _conform("statements", statements, identity)
-    return _traces(statements=statements, spans=_conform("spans", spans, identity)), counts
-
-
-def _traces(**tables: pl.DataFrame) -> Traces:
-    return Traces(**{name: tables.get(name, TABLES[name].empty()) for name in _TABLES})
+    return Traces(statements=statements, spans=_conform("spans", spans, identity)), counts
 
 
 def _conform(name: str, frame: pl.DataFrame, identity: pl.DataFrame) -> pl.DataFrame:

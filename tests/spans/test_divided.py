@@ -53,7 +53,7 @@ def taken_in(recording: Recording, folder: Path) -> tuple[Pass, int, int]:
     """The pass, what it holds in arrays, and what it laid aside, bytes."""
     folder.mkdir()
     shelf = Shelf(folder)
-    files = number_files(recording.log_events).table
+    files = number_files(recording.log_events)[0]
     rows = list(batches(recording, files, 1_000))
     tracemalloc.start()
     try:

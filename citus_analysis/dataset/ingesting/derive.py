@@ -24,7 +24,7 @@ from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.schema import PARTITION_KEY, TABLES
 
 if TYPE_CHECKING:
-    from citus_analysis.spans.traces import Traces
+    pass
 
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
 
@@ -206,16 +206,12 @@ def _traces(tables: ResourceTables, jobs: int) -> Pieces:
             except NotInOrder:
                 pass
             else:
-                yield from map(_named, trace_pass(records, jobs))
+                yield from map(vars, trace_pass(records, jobs))
                 continue
         of_iteration = pl.col("iteration").is_null() if iteration is None else pl.col("iteration") == iteration
         with records_by_group(parts, scan, of_iteration, nodes, tables.folder / STAGING) as groups:
             traced = trace_iteration(groups.loads, nodes, groups.keep, distributed=distributed, jobs=jobs)
-            yield from map(_named, traced)
-
-
-def _named(traces: Traces) -> Mapping[str, pl.DataFrame]:
-    return {name: getattr(traces, name) for name in _TRACE_TABLES}
+            yield from map(vars, traced)
 
 
 def _sources(tables: ResourceTables, _jobs: int) -> Pieces:

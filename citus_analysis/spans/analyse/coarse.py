@@ -145,11 +145,7 @@ def _commit_warning(symbol: str) -> pl.Expr:
 
 
 @in_callers_kind
-def log_line_profile(
-    log_events: Frame,
-    *,
-    skip_first: int = 0,
-) -> pl.DataFrame:
+def log_line_profile(log_events: Frame, *, skip_first: int = 0) -> pl.DataFrame:
     """Means over log lines without pairing them, as the study computed them.
 
     T = durations of parents / number of their statements; W = mean of the task lines; C = durations of children /

@@ -91,11 +91,7 @@ def percentile_profile(
 
 
 @in_callers_kind
-def fan_out_profile(
-    statements: Frame,
-    *,
-    by: Sequence[str] = ("statement_kind",),
-) -> pl.DataFrame:
+def fan_out_profile(statements: Frame, *, by: Sequence[str] = ("statement_kind",)) -> pl.DataFrame:
     """Skew of the tasks of multi-shard statements: time of the slowest task over that of the median task.
 
     Args:

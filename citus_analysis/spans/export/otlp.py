@@ -131,8 +131,7 @@ def _with_logged(statements: pl.LazyFrame, log_events: pl.LazyFrame | None) -> p
     trace, span = (said.struct.field(name) for name in ("trace", "span"))
     is_valid = ~trace.str.contains(_NO_ID) & ~span.str.contains(_NO_ID)
     return _with_comments(plain, log_events).with_columns(
-        pl.when(is_valid).then(trace).alias("application_trace"),
-        pl.when(is_valid).then(span).alias("application_span"),
+        pl.when(is_valid).then(trace).alias("application_trace"), pl.when(is_valid).then(span).alias("application_span")
     )
 
 

@@ -2,115 +2,93 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.clocks import ClockLine
 from citus_analysis.spans.match.matching import Clocks, Matching
 from citus_analysis.spans.read.assembling import GPID_NODE_FACTOR, numbered_nodes
-from citus_analysis.spans.read.ordered_arrays import Flags, numbers_of
 from citus_analysis.texts.counted_words import counted, noun_for
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-#: Names of a parent and a child node; None: unknown.
-Nodes = tuple[str | None, str | None]
-
-#: What is counted of each pair of nodes: columns of table `match_quality`.
-Counts = dict[Nodes, dict[str, int]]
-
-
-def count_matches(nodes: pl.DataFrame, matching: Matching) -> Counts:
-    """Count the pairs of some sessions, and the records without a partner, per pair of nodes.
-
-    Args:
-        nodes: nodes of the resource.
-        matching: their tasks with their children.
-    """
-    pairs, children = matching.pairs, matching.children
-    match = pairs["match"].to_physical().to_numpy()
-    proof = pairs["proof"].cast(pl.String)
-    tasks = {"tasks": np.ones(pairs.height, np.bool_), "ambiguous": pairs["ambiguous"].to_numpy()}
-    for code, column in enumerate(("exact", "inferred", "unmatched_tasks")):
-        tasks[column] = match == code
-    for word in ("order", "content"):
-        tasks[f"by_{word}"] = proof.is_in([word, "both"]).fill_null(value=False).to_numpy()
-    unreported = matching.unreported
-    paired = pl.concat([pairs["child"], unreported["child"]])
-    alone = np.isin(children["child"].to_numpy(), paired.filter(paired.is_not_null()).to_numpy(), invert=True)
-    kids = {"children": np.ones(children.height, np.bool_), "unmatched_children": alone}
-    counts: Counts = {}
-    _count(counts, pairs["parent_node"], pairs["child_node"], tasks)
-    _count(counts, _owners(children["gpid"], nodes), children["child_node"], kids)
-    for name, rows in (("unreported", unreported), ("contradicted", matching.contradicted)):
-        _count(counts, rows["parent_node"], rows["child_node"], {name: np.ones(rows.height, np.bool_)})
-    return counts
-
-
-def _owners(gpids: pl.Series, nodes: pl.DataFrame) -> pl.Series:
-    """The node that each gpid names."""
-    names = {nodeid: node for node, nodeid in reversed(numbered_nodes(nodes))}
-    found, number = np.unique(gpids.fill_null(-1).to_numpy() // GPID_NODE_FACTOR, return_inverse=True)
-    return pl.Series([names.get(nodeid) for nodeid in found.tolist()], dtype=pl.String).cast(pl.Categorical)[number]
-
-
-def _count(counts: Counts, parents: pl.Series, children: pl.Series, marks: Mapping[str, Flags]) -> None:
-    """Add the number of marked rows of each pair of nodes."""
-    (parent,), (child,) = numbers_of(parents), numbers_of(children)
-    size = int(child.max(initial=0)) + 1
-    found, first, number = np.unique(parent * size + child, return_index=True, return_inverse=True)
-    sums = {name: np.bincount(number[flags], minlength=len(found)).tolist() for name, flags in marks.items()}
-    for at, row in enumerate(first.tolist()):
-        own = counts.setdefault((parents[row], children[row]), dict.fromkeys(_COUNTED, 0))
-        for name, numbers in sums.items():
-            own[name] += numbers[at]
-
-
+#: Columns that identify a pair of a parent and a child node; null: unknown.
+_NODES: Final = ("parent_node", "child_node")
+#: What is counted of each pair of nodes.
 _COUNTED: Final = (
     *("tasks", "children", "exact", "by_order", "by_content", "inferred", "unreported", "contradicted"),
     *("unmatched_tasks", "unmatched_children", "ambiguous"),
 )
 
 
+def count_matches(nodes: pl.DataFrame, matching: Matching) -> pl.DataFrame:
+    """Count the pairs of some sessions, and the records without a partner, per pair of nodes.
+
+    Args:
+        nodes: nodes of the resource.
+        matching: their tasks with their children.
+
+    Returns:
+        Several rows per pair of nodes; what is counted is the sum over them.
+    """
+    pairs, unreported = matching.pairs, matching.unreported
+    proof, matches = (
+        pl.col("proof").cast(pl.String),
+        {"exact": "exact", "inferred": "inferred", "unmatched_tasks": "unmatched"},
+    )
+    tasks = pairs.group_by(_NODES).agg(
+        pl.len().alias("tasks"),
+        pl.col("ambiguous").sum(),
+        *((pl.col("match") == match).sum().alias(name) for name, match in matches.items()),
+        *(proof.is_in([word, "both"]).sum().alias(f"by_{word}") for word in ("order", "content")),
+    )
+    owners = {nodeid: node for node, nodeid in reversed(numbered_nodes(nodes))}
+    owner = (pl.col("gpid") // GPID_NODE_FACTOR).replace_strict(owners, default=None, return_dtype=pl.String)
+    paired = pl.concat([pairs["child"], unreported["child"]]).drop_nulls()
+    children = matching.children.group_by(owner.cast(pl.Categorical).alias("parent_node"), "child_node").agg(
+        pl.len().alias("children"), (~pl.col("child").is_in(paired.implode())).sum().alias("unmatched_children")
+    )
+    others = {"unreported": unreported, "contradicted": matching.contradicted}
+    counts = (rows.group_by(_NODES).agg(pl.len().alias(name)) for name, rows in others.items())
+    return pl.concat([tasks, children, *counts], how="diagonal_relaxed")
+
+
 def match_quality(
-    counts: Sequence[Counts], clocks: Clocks, identity: Mapping[str, object], coverage: pl.DataFrame
+    counts: Sequence[pl.DataFrame], clocks: Clocks, identity: Mapping[str, object], coverage: pl.DataFrame
 ) -> pl.DataFrame:
     """Table `match_quality` of an iteration.
 
     Args:
-        counts: of all of its sessions.
+        counts: what :func:`count_matches` counts of all of its sessions.
         clocks: offsets of the clocks of its nodes.
         identity: `resource`, `run_id` and `iteration`.
         coverage: the extent of its logs; see :attr:`~citus_analysis.spans.read.sessions.Sessions.coverage`.
     """
-    joined: dict[Nodes, Counter[str]] = defaultdict(lambda: Counter(dict.fromkeys(_COUNTED, 0)))
-    for nodes, numbers in (item for part in counts for item in part.items()):
-        joined[nodes].update(numbers)
+    sums = pl.concat(counts, how="diagonal_relaxed").group_by(_NODES).agg(pl.col(_COUNTED).sum())
+    ordered = sums.with_columns(pl.col(_NODES).cast(pl.String)).sort(_NODES)
     copies = [
         (node, number) for node, number in sorted(zip(coverage["node"], coverage["copies"], strict=True)) if number
     ]
     rows = [
         {
             **identity,
-            "parent_node": nodes[0],
-            "child_node": nodes[1],
-            **{name: number for name, number in own.items() if name != "contradicted"},
+            **{name: value for name, value in own.items() if name != "contradicted"},
             "match_rate": (own["exact"] + own["inferred"]) / own["tasks"] if own["tasks"] else None,
-            "warning": _warning(nodes, own, clocks, copies),
+            "warning": _warning((own["parent_node"], own["child_node"]), own, clocks, copies),
         }
-        for nodes, own in sorted(joined.items(), key=lambda one: [(name is not None, name or "") for name in one[0]])
+        for own in ordered.iter_rows(named=True)
     ]
     return pl.DataFrame(rows, schema=TABLES["match_quality"].polars_schema())
 
 
-def _warning(nodes: Nodes, own: Mapping[str, int], clocks: Clocks, copies: Sequence[tuple[str, int]]) -> str | None:
+def _warning(
+    nodes: tuple[str | None, str | None], own: Mapping[str, int], clocks: Clocks, copies: Sequence[tuple[str, int]]
+) -> str | None:
     """What is to be known about a pair of nodes; `copies`: the number of repeated records of each node with some."""
     parent, child = (name or "unknown" for name in nodes)
     nouns = {"unmatched_tasks": "task", "unmatched_children": "child", "inferred": "pair"}

@@ -59,8 +59,8 @@ def statement_profile(
     """
     parents = sessions.executions.filter(_IS_PARENT).with_columns(REPORTED_AT)
     parents = parents.with_columns(trace_id=identifiers.of(parents, "trace"))
-    locals_ = sessions.locals.group_by("execution").agg(_LOCALS) if sessions.locals.height else _NO_LOCALS
-    linked = links.group_by("execution", maintain_order=True).agg(_LINKED) if links.height else _NO_LINKS
+    locals_ = sessions.locals.group_by("execution").agg(_LOCALS)
+    linked = links.group_by("execution", maintain_order=True).agg(_LINKED)
     joined = parents.drop("shard_id")
     for facts in (_phase_times(sessions.phases), locals_, _task_times(pairs), linked):
         joined = join_executions(joined, facts)
@@ -74,7 +74,6 @@ _IS_PARENT: Final = ~pl.col("is_child")
 #: Where an execution was reported: at the record that closed it, else at its last record.
 REPORTED_AT: Final = pl.coalesce("byte_offset", "last_offset").alias("byte_offset")
 _LOCALS: Final = (pl.len().cast(pl.Int32).alias("local_tasks"), pl.col("shard_id").first().alias("local_shard"))
-_NO_LOCALS: Final = pl.DataFrame(schema={"execution": pl.UInt32, "local_tasks": pl.Int32, "local_shard": pl.Int64})
 #: The link of a failed child has no proof, and none of its times counts.
 _COUNTED_LINK: Final = pl.col("proof").is_not_null() | pl.col("child_us").is_not_null()
 _LINKED: Final = (
@@ -84,16 +83,6 @@ _LINKED: Final = (
     pl.col("match").max().alias("linked_match"),
     pl.when(pl.len() == 1).then(pl.col("child_us").first()).alias("linked_us"),
     pl.col("child_extended").any(ignore_nulls=False).alias("linked_extended"),
-)
-_NO_LINKS: Final = pl.DataFrame(
-    schema={
-        "execution": pl.UInt32,
-        "linked_shard": pl.Int64,
-        "linked_tasks": pl.Int32,
-        "linked_match": _MATCH,
-        "linked_us": pl.Float64,
-        "linked_extended": pl.Boolean,
-    }
 )
 
 
@@ -218,10 +207,6 @@ def _phase_times(phases: pl.DataFrame) -> pl.DataFrame:
     """Per execution, the time of each phase; rows of an execution are adjacent."""
     execution = phases["execution"].to_numpy()
     first = firsts(execution)
-    if not len(first):
-        return pl.DataFrame(
-            schema={"execution": pl.UInt32, "parse_us": pl.Float64, "bind_us": pl.Float64, "execute_us": pl.Float64}
-        )
     number = counted(changes(execution)).astype(np.intp) - 1
     duration, phase = phases["duration_us"].to_numpy(), phases["name"].to_physical().to_numpy()
     times = {"execution": arrow_numbers(execution[first])}

@@ -13,11 +13,7 @@ from typing import Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
-    chosen_items,
-    joined_items,
-    place_items,
-)
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import chosen_items, joined_items, place_items
 from citus_analysis.spans.read.ordered_arrays import Integers
 
 #: Arrays by name: structures, or numbers.

@@ -27,9 +27,8 @@ duplicated or concatenated in another order are sorted by session first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -89,38 +88,9 @@ def word_of(kind: NDArray[np.uint8], phase: NDArray[np.uint8]) -> NDArray[np.uin
     return np.asarray(kind * np.uint8(len(_PHASES)) + phase)
 
 
-@dataclass(frozen=True)
-class LogFiles:
-    """The log files of an iteration; those of one node follow each other in time.
-
-    Attributes:
-        table: `source` (0, 1, 2 ...), `source_id`, `node`, `resource`, `run_id`, `iteration`, and the `first_time` of
-            its records, microseconds since 1970.
-        of_record: the source of each record.
-    """
-
-    table: pl.DataFrame
-    of_record: NDArray[np.uint32]
-
-
-class FileRecords(NamedTuple):
-    """What identifies the file of a stretch of records, and the first time in them, if any has a time."""
-
-    source_id: str
-    node: str | None
-    resource: str | None
-    run_id: str | None
-    iteration: int | None
-    first_time: int | None
-
-
-_IDENTITY: Final = FileRecords._fields[:-1]
-_FILES: Final = {
-    "source": pl.UInt32,
-    **dict.fromkeys(_IDENTITY[:-1], pl.String),
-    "iteration": pl.Int32,
-    "first_time": pl.Int64,
-}
+_IDENTITY: Final = ("source_id", "node", "resource", "run_id", "iteration")
+#: Columns of what identifies the files of stretches of records, and of the first time in them, µs.
+STRETCHES: Final = {**dict.fromkeys(_IDENTITY[:-1], pl.String), "iteration": pl.Int32, "first_time": pl.Int64}
 USED: Final = (
     *("pid", "byte_offset", "log_time", "session_line", "local_xid", "gpid"),
     *("severity", "kind", "phase", "duration_us", "shard_id", "task_us"),
@@ -132,43 +102,29 @@ FILE_COLUMNS: Final = (*_IDENTITY, "log_time")
 TRACED_COLUMNS: Final = (*_IDENTITY, *USED)
 
 
-def files_in_order(stretches: Iterable[FileRecords]) -> pl.DataFrame:
-    """The numbered log files, `table` of :class:`LogFiles`.
+def files_in_order(stretches: pl.DataFrame) -> pl.DataFrame:
+    """The log files of an iteration, numbered (`source`: 0, 1, 2 ...); those of one node follow each other in time.
 
     Args:
-        stretches: stretches of records of one file each; few, because they are compared one by one.
+        stretches: columns of :data:`STRETCHES`; stretches of records of one file each.
     """
-    files: dict[str, FileRecords] = {}
-    for one in stretches:
-        known = files.setdefault(one.source_id, one)
-        times = [time for time in (known.first_time, one.first_time) if time is not None]
-        files[one.source_id] = known._replace(first_time=min(times, default=None))
-    ordered = sorted(files.values(), key=lambda one: (*_nulls_first(one.node), *_nulls_first(one.first_time), one[0]))
-    named = (one if one.node is not None else one._replace(node=one.source_id) for one in ordered)
-    rows = [(number, *one) for number, one in enumerate(named)]
-    return pl.DataFrame(rows, schema=_FILES, orient="row")
+    files = stretches.group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), pl.col("first_time").min())
+    named = files.with_columns(pl.col(pl.Categorical).cast(pl.String)).sort("node", "first_time", "source_id")
+    return named.with_columns(node=pl.coalesce("node", "source_id")).with_row_index("source")
 
 
-def _nulls_first(value: str | int | None) -> tuple[bool, str | int]:
-    return (False, 0) if value is None else (True, value)
-
-
-def number_files(events: pl.DataFrame) -> LogFiles:
-    """Number the files of records."""
-    first_time = pl.col("log_time").to_physical().min().alias("first_time")
-    files = events.group_by("source_id").agg(pl.col(_IDENTITY[1:]).first(), first_time)
-    named = files.with_columns(pl.col(pl.Categorical).cast(pl.String))
-    table = files_in_order(FileRecords(*row) for row in named.iter_rows())
+def number_files(events: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.uint32]]:
+    """The numbered files of records, and the number of the file of each record."""
+    table = files_in_order(events.select(*_IDENTITY, first_time=pl.col("log_time").to_physical()))
     of_record = events.select(pl.col("source_id").cast(pl.String)).join(
         table, on="source_id", how="left", maintain_order="left"
     )
-    return LogFiles(table, of_record["source"].to_numpy())
+    return table, of_record["source"].to_numpy()
 
 
-def sorted_rows(events: pl.DataFrame, files: LogFiles) -> tuple[Indices, Indices]:
+def sorted_rows(events: pl.DataFrame, files: pl.DataFrame, source: NDArray[np.uint32]) -> tuple[Indices, Indices]:
     """Rows sorted by node, backend and position, and the index at which each backend begins."""
     # No process has the number 0, so records of unknown sessions stand together.
-    pid, source = events["pid"].fill_null(0).to_numpy(), files.of_record
-    node = files.table["node"].rank("dense").to_numpy()[source]
+    pid, node = events["pid"].fill_null(0).to_numpy(), files["node"].rank("dense").to_numpy()[source]
     rows = np.lexsort((events["byte_offset"].to_numpy(), source, pid, node))
     return rows, np.flatnonzero(changes(node[rows]) | changes(pid[rows]))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -15,20 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from citus_analysis.core.arrow_arrays import arrow_flags, arrow_numbers, arrow_times
-from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
-    NO_CODE,
-    NO_PROCESS,
-    NOTHING_THERE,
-    Assembled,
-)
+from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NO_PROCESS, NOTHING_THERE, Assembled
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.read.assembling import (
-    TextNumbers,
-    columns_of,
-    frame_of,
-    new_assembly,
-    record_columns,
-)
+from citus_analysis.spans.read.assembling import TextNumbers, columns_of, frame_of, new_assembly, record_columns
 from citus_analysis.spans.read.ordered_arrays import Indices
 from citus_analysis.spans.read.records import FILE_ROOM, USED, number_files, sorted_rows
 from citus_analysis.spans.read.stitching import stitch
@@ -53,12 +42,12 @@ class Sessions:
 
     sources: pl.DataFrame
     executions: pl.DataFrame
-    tasks: pl.DataFrame
-    locals: pl.DataFrame
-    phases: pl.DataFrame
-    gaps: pl.DataFrame
-    coverage: pl.DataFrame
-    begins: pl.DataFrame
+    tasks: pl.DataFrame = field(default_factory=pl.DataFrame)
+    locals: pl.DataFrame = field(default_factory=pl.DataFrame)
+    phases: pl.DataFrame = field(default_factory=pl.DataFrame)
+    gaps: pl.DataFrame = field(default_factory=pl.DataFrame)
+    coverage: pl.DataFrame = field(default_factory=pl.DataFrame)
+    begins: pl.DataFrame = field(default_factory=pl.DataFrame)
 
 
 def are_distributed(events: pl.DataFrame | pl.LazyFrame, nodes: pl.DataFrame) -> bool:
@@ -90,23 +79,22 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
         distributed: see :func:`are_distributed`; None: these records decide.
     """
     is_cluster = are_distributed(events, nodes) if distributed is None else distributed
-    files = number_files(events)
-    order, starts = sorted_rows(events, files)
-    order, _, copies = stitch(events, order, starts)
-    assembly = new_assembly(files.table, nodes, distributed=is_cluster)
+    files, of_record = number_files(events)
+    order, copies = stitch(events, *sorted_rows(events, files, of_record))
+    assembly = new_assembly(files, nodes, distributed=is_cluster)
     texts = Texts(TextNumbers(), TextNumbers())
     # Compiled code reads the memory of the columns, so they must have the types of the schema.
     typed = events.select(pl.col(name).cast(TABLES["log_events"][name].dtype) for name in USED).rechunk()
     arrays = {name: typed[name].to_arrow(compat_level=pl.CompatLevel.oldest()) for name in USED}
-    assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, files.of_record)
+    assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, of_record)
     assembly.end()
     done = assembly.take()
     return Sessions(
-        sources=files.table,
-        **held_by(done, np.arange(len(done["executions"])), files.table, texts),
-        tasks=tasks_of(done["tasks"], files.table, nodes, texts),
-        gaps=gaps_of(done, files.table),
-        coverage=coverage_of(done, assembly.times, files.table, files.of_record[copies].astype(np.intp)),
+        sources=files,
+        **held_by(done, np.arange(len(done["executions"])), files, texts),
+        tasks=tasks_of(done["tasks"], files, nodes, texts),
+        gaps=gaps_of(done, files),
+        coverage=coverage_of(done, assembly.times, files, of_record[copies].astype(np.intp)),
         begins=begins_of(done),
     )
 

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.schema import SEVERITIES
-from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted, firsts
+from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes, counted
 
 #: Columns that are equal in two copies of a record, besides the backend. The text is not among the columns that traces
 #: are built from, and is not needed: a backend does not use a number twice within a millisecond.
@@ -25,7 +25,7 @@ SAME_RECORD: Final = (
 _DETAILS: Final = SEVERITIES[SEVERITIES.index("DETAIL") :]
 
 
-def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indices, Indices, Indices]:
+def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indices, Indices]:
     """Sort the records of backends whose numbers go back, and leave out copies.
 
     Backends whose numbers only rise are not changed: for logs in order, this function only compares numbers.
@@ -36,14 +36,14 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
         starts: index in `order` at which each backend begins.
 
     Returns:
-        The new `order` and `starts`, and the rows of the copies that were left out.
+        The new `order`, and the rows of the copies that were left out.
     """
     backend = np.zeros(len(order), np.intp)
     backend[starts] = 1
     backend = np.cumsum(backend) - 1
     odd = _go_back(events, order, backend)
     if not odd.any():
-        return order, starts, np.zeros(0, np.intp)
+        return order, np.zeros(0, np.intp)
     at = np.flatnonzero(np.isin(backend, np.unique(backend[odd])))
     # The first copy of each record. Records without a number are all kept, because copies cannot be recognised.
     said = events[list(SAME_RECORD)][order[at]].with_columns(backend=pl.Series(backend[at]))
@@ -52,9 +52,9 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
     sorted_rows = _by_session(events, order[at][kept], backend[at][kept])
     stays = np.ones(len(order), np.bool_)
     stays[at[~kept]] = False
-    stitched, backend = order.copy(), backend[stays]
+    stitched = order.copy()
     stitched[at[kept]] = sorted_rows
-    return stitched[stays], firsts(backend), order[at[~kept]]
+    return stitched[stays], order[at[~kept]]
 
 
 def _go_back(events: pl.DataFrame, order: Indices, backend: Indices) -> Flags:

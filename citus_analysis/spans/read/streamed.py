@@ -190,13 +190,9 @@ class Pass:
         """The executions that failed, and the facts about all sessions."""
         small = {name: joined_items(items) for name, items in self._small.items()}
         failed = {name: joined_items([one[name] for one in self._failed]) for name in self._failed[0]}
-        none = pl.DataFrame()
         return Sessions(
             sources=self.files,
             executions=self._facts(failed),
-            tasks=none,
-            locals=none,
-            phases=none,
             gaps=gaps_of(small, self.files),
             coverage=coverage_of(small, self._assembly.times, self.files, np.zeros(0, np.intp)),
             begins=begins_of(small),
@@ -204,11 +200,8 @@ class Pass:
 
     def sessions(self, piece: Piece) -> Sessions:
         """The content of a piece without its tasks."""
-        done = piece.bring()
-        none = pl.DataFrame()
         numbers = np.arange(piece.first, piece.first + piece.count)
-        frames = held_by(done, numbers, self.files, self._texts)
-        return Sessions(sources=self.files, **frames, tasks=none, gaps=none, coverage=none, begins=none)
+        return Sessions(self.files, **held_by(piece.bring(), numbers, self.files, self._texts))
 
 
 def _are_silent(executions: NDArray[np.void]) -> NDArray[np.bool_]:

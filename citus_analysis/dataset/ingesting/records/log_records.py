@@ -6,7 +6,7 @@ stay in memory if the records are few, else in files of the staging folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import count
@@ -25,7 +25,7 @@ from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.schema import PARTITION_KEY, TABLES
 from citus_analysis.spans.read.divided import Arrays, Bring, held
 from citus_analysis.spans.read.freed_memory import give_back
-from citus_analysis.spans.read.records import FILE_COLUMNS, USED, FileRecords, files_in_order
+from citus_analysis.spans.read.records import FILE_COLUMNS, STRETCHES, USED, files_in_order
 from citus_analysis.spans.read.streamed import NotInOrder, Pass
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def take_in(
         NotInOrder: the records must be sorted by session.
     """
     logs = _known_logs(parts, dataset, chosen)
-    files = files_in_order(log.of for log in logs)
+    files = files_in_order(pl.DataFrame([log.of for log in logs], schema=STRETCHES))
     rows = sum(log.part.rows for log in logs)
     is_large = rows > IN_MEMORY
     if is_large:
@@ -81,7 +81,7 @@ def take_in(
     # A few records are taken in sooner than threads start.
     ahead = int(rows > _TAKEN_AT_ONCE)
     numbers = dict(zip(files["source_id"], files["source"], strict=True))
-    own = sorted(((numbers[log.of.source_id], log) for log in logs), key=itemgetter(0))
+    own = sorted(((numbers[log.of["source_id"]], log) for log in logs), key=itemgetter(0))
     with closing(work_ahead(_columns_of_logs(dataset, own, chosen[1], jobs), "records", ahead)) as batches:
         records.take_in(batches, ahead)
     if is_large:
@@ -93,7 +93,7 @@ class _Log(NamedTuple):
     """A part that holds records of the iteration, the file that they come from, and these records if they are few."""
 
     part: Part
-    of: FileRecords
+    of: Mapping[str, str | int | None]
     rows: pa.RecordBatch | None
 
 
@@ -106,9 +106,8 @@ def _known_logs(parts: Sequence[Part], dataset: Path, chosen: tuple[str, int | N
     for part in parts:
         rows = _of_iteration(_read(dataset, part, columns), iteration)
         if rows.num_rows:
-            named = {name: rows.column(name)[0].as_py() for name in _NAMED}
-            log = FileRecords(**named, resource=resource, first_time=_first_time(rows))
-            found.append(_Log(part, log, rows if few else None))
+            of = {name: rows.column(name)[0].as_py() for name in _NAMED} | {"resource": resource}
+            found.append(_Log(part, of | {"first_time": _first_time(rows)}, rows if few else None))
     return found
 
 
