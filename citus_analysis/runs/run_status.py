@@ -30,7 +30,6 @@ from citus_analysis.texts.counted_words import counted
 OUTCOME_OF: Final = {"ok": "verified", "degraded": "degraded", "failed": "failed"}
 _STATUS_OF: Final = {outcome: status for status, outcome in OUTCOME_OF.items()}
 _SEVERITY: Final = {status: severity for severity, status in enumerate(STATUSES)}
-_BY_SEVERITY: Final = dict(enumerate(STATUSES))
 
 
 #: `allow` of a function that gets runs which were selected before; which may enter was decided then.
@@ -145,7 +144,7 @@ def with_verdicts(runs: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
     words = pl.concat_list(pl.when(~repeated).then("status_reason"), "judged_reason").list.drop_nulls()
     judged_worse = pl.col("judged").fill_null("ok") != "ok"
     return joined.with_columns(
-        status=severity.replace_strict(_BY_SEVERITY, return_dtype=pl.String),
+        status=severity.replace_strict(dict(enumerate(STATUSES)), return_dtype=pl.String),
         status_reason=pl.when(judged_worse).then(words.list.join("; ")).otherwise("status_reason"),
         **{name: pl.coalesce(name, f"judged_{name}") for name in _WINDOW},
     ).select(runs.columns)

@@ -83,17 +83,11 @@ def with_operations(runs: pl.DataFrame) -> pl.DataFrame:
 
 def operation_of(runs: pl.DataFrame) -> str:
     """The work of runs in words: their phase and workload and, if the table has it, the operation of the client."""
-    columns = [
-        runs[name].cast(pl.String) if name in runs.columns else pl.Series(name, [None] * runs.height, dtype=pl.String)
-        for name in ("phase", "workload", "operation")
-    ]
-    found = pl.DataFrame(columns).unique(maintain_order=True)
-    names = [
-        " ".join(
-            dict.fromkeys(part for part in (operation_name(phase, workload), _SAME.get(operation, operation)) if part)
-        )
-        for phase, workload, operation in found.iter_rows()
-    ]
+    columns = ("phase", "workload", "operation")
+    known = runs.with_columns(pl.lit(None, pl.String).alias(name) for name in columns if name not in runs.columns)
+    found = known.select(pl.col(columns).cast(pl.String)).unique(maintain_order=True).iter_rows()
+    words = ((operation_name(phase, workload), _SAME.get(operation, operation)) for phase, workload, operation in found)
+    names = (" ".join(dict.fromkeys(filter(None, some))) for some in words)
     return ", ".join(dict.fromkeys(name or "unknown operation" for name in names))
 
 
@@ -144,8 +138,7 @@ def _limited() -> pl.Expr:
 
 def with_set_ups(runs: pl.DataFrame) -> pl.DataFrame:
     """Runs with `set_up` filled: where it is null, with what is read off the resource's name."""
-    read_off = _read_off(runs).replace("", USUAL_SET_UP)
-    return runs.with_columns(set_up=pl.coalesce(pl.col("set_up"), read_off))
+    return runs.with_columns(set_up=pl.coalesce(pl.col("set_up"), _read_off(runs).replace("", USUAL_SET_UP)))
 
 
 def _families(runs: pl.DataFrame) -> pl.Series:

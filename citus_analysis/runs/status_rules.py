@@ -40,8 +40,6 @@ class StatusRule:
 
 
 _failed, _degraded, _passed = (partial(StatusRule, status) for status in ("failed", "degraded", "ok"))
-
-
 _FAILED: Final = pl.col("failed_operations")
 _SHARE: Final = pl.col("failed_share")
 #: Operations failed: how many, or, if that is not known, which share.
@@ -51,66 +49,19 @@ _HOW_MANY: Final = (
     .then(pl.format("{} of {}", "failed_operations", "attempted"))
     .otherwise(pl.format("{} % of the", (_SHARE * 100).round(2)))
 )
-_NOTHING_DONE: Final = (pl.col("operations_done") == 0) & (pl.col("incomplete") == 0) & (pl.col("main_clients") > 0)
-
-
-def _incomplete() -> tuple[StatusRule, ...]:
-    """Runs that were not measured to their end."""
-    missing = pl.col("drivers") - pl.col("main_clients")
-    idle = pl.col("threads") - pl.col("connected_threads")
-    short = (pl.col("attempted") < pl.col("operations")) & ~pl.col("time_limited")
-    ended = (
-        pl.when(pl.col("throughput_ops_s").is_not_null())
-        .then(pl.format("incomplete results of {} of {} clients: aborted, or cut", "incomplete", "main_clients"))
-        .otherwise(pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients"))
-    )
-    return (
-        _failed(
-            "all",
-            "a main client left no log",
-            missing > 0,
-            pl.format("no log of {} of {} main clients", missing, "drivers"),
-        ),
-        _failed(
-            "all",
-            "a main client printed no final summary (it was ended, or its output is cut), or that it aborted its run",
-            pl.col("incomplete") > 0,
-            ended.str.replace("1 of 1 clients", "the client", literal=True),
-        ),
-        _failed(
-            "YCSB, pgbench, HammerDB",
-            "client threads (virtual users) never connected, or ended early",
-            idle > 0,
-            pl.format("{} of {} client threads never connected, or ended early", idle, "threads"),
-        ),
-        _failed(
-            "YCSB, go-ycsb, pgbench",
-            "fewer operations were attempted than planned, without a time limit",
-            short,
-            pl.format("{} of {} planned operations attempted", "attempted", "operations"),
-        ),
-    )
-
-
-def _unmeasured() -> tuple[StatusRule, ...]:
-    """Runs to their end in which nothing succeeded."""
-    at_rest = (pl.col("throughput_ops_s") == 0) & pl.col("operations_done").is_null() & (pl.col("incomplete") == 0)
-    return (
-        _failed(
-            "all",
-            "nothing was measured: every operation failed, or there was none",
-            _NOTHING_DONE | at_rest,
-            pl.when(_NOTHING_DONE & (_FAILED > 0))
-            .then(pl.format("nothing was measured: {} of {} operations failed", "failed_operations", "attempted"))
-            .otherwise(pl.lit("nothing was measured: no operation was done")),
-        ),
-        _failed(
-            "HammerDB, go-tpc",
-            "TPC-C without a new order (0 NOPM or tpmC), which is what it measures",
-            (pl.col("new_orders_per_min") == 0) & (pl.col("incomplete") == 0),
-            pl.lit("nothing was measured: no new order succeeded"),
-        ),
-    )
+_COMPLETE: Final = pl.col("incomplete") == 0
+_NOTHING_DONE: Final = (pl.col("operations_done") == 0) & _COMPLETE & (pl.col("main_clients") > 0)
+_SOMETHING_DONE: Final = ~_NOTHING_DONE.fill_null(value=False)
+_AT_REST: Final = (pl.col("throughput_ops_s") == 0) & pl.col("operations_done").is_null() & _COMPLETE
+_MISSING: Final = pl.col("drivers") - pl.col("main_clients")
+_IDLE: Final = pl.col("threads") - pl.col("connected_threads")
+_ENDED_EARLY: Final = (
+    pl.when(pl.col("throughput_ops_s").is_not_null())
+    .then(pl.format("incomplete results of {} of {} clients: aborted, or cut", "incomplete", "main_clients"))
+    .otherwise(pl.format("no final summary: {} of {} clients ended early", "incomplete", "main_clients"))
+)
+_OF_MONITOR: Final = pl.col("monitor_operations")
+_FAILED_OF_MONITOR: Final = pl.col("monitor_failed_operations").fill_null(0)
 
 
 def _is_prescribed() -> pl.Expr:
@@ -125,62 +76,86 @@ def _is_prescribed() -> pl.Expr:
 _PRESCRIBED: Final = _is_prescribed()
 _TOLERATED: Final = (pl.col("tool") == "sysbench").fill_null(value=False)
 
-
-def _degradations() -> tuple[StatusRule, ...]:
-    """Runs to their end in which operations failed."""
-    return (
-        _degraded(
-            "all",
-            "operations failed, except those that the last two rows count",
-            _LOST & ~_PRESCRIBED & ~_TOLERATED & ~_NOTHING_DONE.fill_null(value=False),
-            pl.format("{} operations failed", _HOW_MANY),
-        ),
-        _degraded(
-            "HammerDB",
-            "it printed errors of virtual users, the monitor among them",
-            pl.col("reported_errors") > 0,
-            pl.format("errors of virtual users that were printed: {}", "reported_errors"),
-        ),
-    )
-
-
-def _counted() -> tuple[StatusRule, ...]:
-    """Failures that are counted, and do not change the status."""
-    return (
-        _passed(
-            "BenchBase",
-            "TPC-C: not more requests failed than it has rolled back, 1 % of the new orders, which are at most 45 % of "
-            f"all transactions, and {_CHANCE} standard deviations for chance (if only their share is known, "
-            f"{100 * _PRESCRIBED_SHARE * _UNCOUNTED:.2f} %)",
-            _LOST & _PRESCRIBED & ~_NOTHING_DONE.fill_null(value=False),
-            pl.format("{} operations were rolled back, as TPC-C prescribes", _HOW_MANY),
-        ),
-        _passed(
-            "sysbench",
-            "transactions were repeated after errors that it ignores (deadlocks, serialization failures)",
-            (_FAILED > 0) & _TOLERATED & ~_NOTHING_DONE.fill_null(value=False),
-            pl.format("ignored errors, after which transactions were repeated: {}", "failed_operations"),
-        ),
-    )
-
-
-def _of_monitor() -> tuple[StatusRule, ...]:
-    done, failed = pl.col("monitor_operations"), pl.col("monitor_failed_operations").fill_null(0)
-    return (
-        _degraded(
-            "the monitor",
-            "operations of the sampled client failed",
-            failed > 0,
-            pl.format("{} of {} operations of the monitor failed", failed, done + failed),
-        ),
-        _degraded(
-            "the monitor",
-            "the sampled client did nothing",
-            done + failed == 0,
-            pl.lit("the monitor client did nothing: no sampled statements"),
-        ),
-    )
-
-
 #: All rules, in the order in which they are applied.
-STATUS_RULES: Final = (*_incomplete(), *_unmeasured(), *_degradations(), *_of_monitor(), *_counted())
+STATUS_RULES: Final = (
+    # Runs that were not measured to their end.
+    _failed(
+        "all",
+        "a main client left no log",
+        _MISSING > 0,
+        pl.format("no log of {} of {} main clients", _MISSING, "drivers"),
+    ),
+    _failed(
+        "all",
+        "a main client printed no final summary (it was ended, or its output is cut), or that it aborted its run",
+        pl.col("incomplete") > 0,
+        _ENDED_EARLY.str.replace("1 of 1 clients", "the client", literal=True),
+    ),
+    _failed(
+        "YCSB, pgbench, HammerDB",
+        "client threads (virtual users) never connected, or ended early",
+        _IDLE > 0,
+        pl.format("{} of {} client threads never connected, or ended early", _IDLE, "threads"),
+    ),
+    _failed(
+        "YCSB, go-ycsb, pgbench",
+        "fewer operations were attempted than planned, without a time limit",
+        (pl.col("attempted") < pl.col("operations")) & ~pl.col("time_limited"),
+        pl.format("{} of {} planned operations attempted", "attempted", "operations"),
+    ),
+    # Runs to their end in which nothing succeeded.
+    _failed(
+        "all",
+        "nothing was measured: every operation failed, or there was none",
+        _NOTHING_DONE | _AT_REST,
+        pl.when(_NOTHING_DONE & (_FAILED > 0))
+        .then(pl.format("nothing was measured: {} of {} operations failed", "failed_operations", "attempted"))
+        .otherwise(pl.lit("nothing was measured: no operation was done")),
+    ),
+    _failed(
+        "HammerDB, go-tpc",
+        "TPC-C without a new order (0 NOPM or tpmC), which is what it measures",
+        (pl.col("new_orders_per_min") == 0) & _COMPLETE,
+        pl.lit("nothing was measured: no new order succeeded"),
+    ),
+    # Runs to their end in which operations failed.
+    _degraded(
+        "all",
+        "operations failed, except those that the last two rows count",
+        _LOST & ~_PRESCRIBED & ~_TOLERATED & _SOMETHING_DONE,
+        pl.format("{} operations failed", _HOW_MANY),
+    ),
+    _degraded(
+        "HammerDB",
+        "it printed errors of virtual users, the monitor among them",
+        pl.col("reported_errors") > 0,
+        pl.format("errors of virtual users that were printed: {}", "reported_errors"),
+    ),
+    _degraded(
+        "the monitor",
+        "operations of the sampled client failed",
+        _FAILED_OF_MONITOR > 0,
+        pl.format("{} of {} operations of the monitor failed", _FAILED_OF_MONITOR, _OF_MONITOR + _FAILED_OF_MONITOR),
+    ),
+    _degraded(
+        "the monitor",
+        "the sampled client did nothing",
+        _OF_MONITOR + _FAILED_OF_MONITOR == 0,
+        pl.lit("the monitor client did nothing: no sampled statements"),
+    ),
+    # Failures that are counted, and do not change the status.
+    _passed(
+        "BenchBase",
+        "TPC-C: not more requests failed than it has rolled back, 1 % of the new orders, which are at most 45 % of "
+        f"all transactions, and {_CHANCE} standard deviations for chance (if only their share is known, "
+        f"{100 * _PRESCRIBED_SHARE * _UNCOUNTED:.2f} %)",
+        _LOST & _PRESCRIBED & _SOMETHING_DONE,
+        pl.format("{} operations were rolled back, as TPC-C prescribes", _HOW_MANY),
+    ),
+    _passed(
+        "sysbench",
+        "transactions were repeated after errors that it ignores (deadlocks, serialization failures)",
+        (_FAILED > 0) & _TOLERATED & _SOMETHING_DONE,
+        pl.format("ignored errors, after which transactions were repeated: {}", "failed_operations"),
+    ),
+)
