@@ -92,10 +92,10 @@ class Inspection:
         """Each fact that was read off names: its values, the reason, and a name that shows it."""
         found: dict[tuple[str, str], tuple[set[object], str]] = {}
         for member in self.design.members:
-            for used in member.tokens:
-                if used.fact:
-                    value = used.token.number if used.token.kind == "number" else used.token.text
-                    values, _ = found.setdefault((used.fact, used.reason), (set(), member.file.relative))
+            for token in member.tokens:
+                if token.fact:
+                    value = token.number if token.kind == "number" else token.text
+                    values, _ = found.setdefault((token.fact, token.reason), (set(), member.file.relative))
                     values.add(value)
         for companion in self.design.companions:
             file = companion.file

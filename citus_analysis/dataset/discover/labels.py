@@ -24,18 +24,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from citus_analysis.dataset.discover.identity import FACTS, Facts, convert_facts, plain_name
 from citus_analysis.errors import FormatError, InputError, UsageError
 from citus_analysis.formats.api.registry import known_options
 
-if TYPE_CHECKING:
-    from pydantic import ValidationError
-
 LABEL_FILES: Final = ("runs.csv", "identity.yml")
 _LIMIT_BYTES: Final = 16 * 2**20
-_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}|(\*\*/)|(\*\*)|(\*)")
+_PLACEHOLDER_OR_ANY: Final = re.compile(r"\{(\w+)\}|(\*\*/)|(\*\*)|(\*)|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -113,8 +110,7 @@ def _read_runs_csv(path: Path) -> dict[str, Facts]:
     data = _read(path)
     if data is None:
         return {}
-    text = data.decode("utf-8-sig", "replace")
-    reader = csv.DictReader(text.splitlines(), restkey="", restval="")
+    reader = csv.DictReader(data.decode("utf-8-sig", "replace").splitlines(), restkey="", restval="")
     if "file" not in (reader.fieldnames or ()):
         # Other tools write a runs.csv too; without a column `file` it is not about our files.
         return {}
@@ -164,7 +160,10 @@ def _validated(loaded: object, path: Path) -> list[Pattern]:
     try:
         entries = IdentityFile.model_validate(loaded).files
     except ValidationError as error:
-        raise _explained(error, path) from error
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "top level"
+        way_out = "write `files:` with a list of `pattern:` and `meta:`; see docs/datasets.md"
+        raise InputError(first["msg"].lower(), path=path, place=place, way_out=way_out) from error
     return [
         Pattern(
             _compiled(entry.pattern, path, f"files[{index}].pattern"),
@@ -175,18 +174,13 @@ def _validated(loaded: object, path: Path) -> list[Pattern]:
     ]
 
 
-def _explained(error: ValidationError, path: Path) -> InputError:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"]) or "top level"
-    way_out = "write `files:` with a list of `pattern:` and `meta:`; see docs/datasets.md"
-    return InputError(first["msg"].lower(), path=path, place=place, way_out=way_out)
-
-
 def _compiled(pattern: str, path: Path, place: str) -> re.Pattern[str]:
     names: set[str] = set()
 
     def regex(match: re.Match[str]) -> str:
         fact, folders, anything, _ = match.groups()
+        if match.lastindex is None:
+            return re.escape(match[0])
         if fact is None:
             return "(?:.*/)?" if folders else ".*" if anything else "[^/]*"
         if fact not in FACTS and fact not in known_options():
@@ -197,12 +191,7 @@ def _compiled(pattern: str, path: Path, place: str) -> re.Pattern[str]:
         names.add(fact)
         return f"(?P<{fact}>[^/]+?)"
 
-    pieces: list[str] = []
-    end = 0
-    for match in _PLACEHOLDER.finditer(pattern):
-        pieces += [re.escape(pattern[end : match.start()]), regex(match)]
-        end = match.end()
-    return re.compile("".join((*pieces, re.escape(pattern[end:]))))
+    return re.compile(_PLACEHOLDER_OR_ANY.sub(regex, pattern))
 
 
 def split_facts(facts: Facts) -> tuple[Facts, dict[str, str]]:

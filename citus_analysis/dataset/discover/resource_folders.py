@@ -59,7 +59,8 @@ class Identifier:
         # In a flat folder of client logs only the file names distinguish the resources.
         facts = named | by_folder if in_study or "resource" in resource.facts else by_folder | named
         facts = _system(resource.settings) | {k: v for k, v in resource.facts.items() if k == "workers"} | facts
-        described = resource.stated if "iteration" in facts | stated else _about_all_runs(resource.stated)
+        of_run = "iteration" in facts | stated
+        described = {name: value for name, value in resource.stated.items() if of_run or name not in _OF_A_RUN}
         identity, options = split_facts(facts | described | stated)
         configured = _options(resource.settings)
         return SourceFile(
@@ -81,7 +82,10 @@ class Identifier:
                 break
         # A SRC may be a folder of the study's tree: then the resource, and its config.yml, are above it.
         above = resource_above(found.path)
-        return _Resource(_top_folder(found)) if above is None else self._configured(above) or _Resource(above)
+        if above is not None:
+            return self._configured(above) or _Resource(above)
+        below = found.path.relative_to(found.root).parts
+        return _Resource(found.root / below[0] if len(below) > 1 else found.root)
 
     def _configured(self, folder: Path) -> _Resource | None:
         if folder not in self._resources:
@@ -90,15 +94,6 @@ class Identifier:
                 None,
             )
         return self._resources[folder]
-
-
-def _about_all_runs(facts: Facts) -> Facts:
-    return {name: value for name, value in facts.items() if name not in _OF_A_RUN}
-
-
-def _top_folder(found: Found) -> Path:
-    below = found.path.relative_to(found.root).parts
-    return found.root / below[0] if len(below) > 1 else found.root
 
 
 def _read_config(path: Path) -> _Resource:
@@ -129,12 +124,11 @@ def _stated(block: object, path: Path) -> Facts:
 
 
 def _system(config: Mapping[str, object]) -> Facts:
-    system = config.get("system")
-    if isinstance(system, str):
-        return {"system": system}
-    if config.get("citus_version"):
-        return {"system": "citus"}
-    return {"system": "postgresql"} if config.get("postgres_version") else {}
+    stated, versions = config.get("system"), {"citus_version": "citus", "postgres_version": "postgresql"}
+    if isinstance(stated, str):
+        return {"system": stated}
+    found = next((system for name, system in versions.items() if config.get(name)), None)
+    return {"system": found} if found else {}
 
 
 def _options(config: Mapping[str, object]) -> dict[str, str]:

@@ -174,22 +174,16 @@ def _ms(times: pa.Array) -> Floats:
 def _window_of_interval(begin: Floats, end: Floats, windows: Sequence[KnownRun]) -> Integers:
     """For each interval the index of the window that its middle lies in; -1 for none, or if the interval is longer."""
     length = np.nan_to_num(end - begin)
-    index = _window_of(end - length / 2, windows)
-    starts, ends = _ends(windows)
+    starts, ends = np.array([(run.start_ms, run.end_ms) for run in windows], dtype=np.float64).T
+    index = _window_of(end - length / 2, starts, ends)
     return np.where(length > (ends - starts + 2 * _MARGIN_MS)[index], -1, index)
 
 
-def _ends(windows: Sequence[KnownRun]) -> tuple[Floats, Floats]:
-    starts, ends = ([run.start_ms for run in windows], [run.end_ms for run in windows])
-    return np.array(starts, dtype=np.float64), np.array(ends, dtype=np.float64)
-
-
-def _window_of(at: Floats, windows: Sequence[KnownRun]) -> Integers:
+def _window_of(at: Floats, starts: Floats, ends: Floats) -> Integers:
     """For each time the index of the window it lies in; -1 for none or several."""
-    starts, ends = _ends(windows)
     # The margin ends half way to the neighbour, so that it never makes two windows overlap.
     gaps = np.maximum(starts[1:] - ends[:-1], 0.0) / 2
-    before, after = np.full(len(windows), float(_MARGIN_MS)), np.full(len(windows), float(_MARGIN_MS))
+    before, after = np.full((2, len(starts)), float(_MARGIN_MS))
     before[1:], after[:-1] = np.minimum(before[1:], gaps), np.minimum(after[:-1], gaps)
     count, found = np.zeros(len(at), dtype=np.int32), np.full(len(at), -1, dtype=np.int64)
     for index, (low, high) in enumerate(zip(starts - before, ends + after, strict=True)):

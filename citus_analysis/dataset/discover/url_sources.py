@@ -63,12 +63,12 @@ def _outline(place: ObjectPlace, folder: Path, origins: dict[Path, str]) -> Path
         if not listed:
             raise InputError("there is nothing at this URL", path=place.url, way_out="check the bucket and the path")
         place, top = ObjectPlace.of(above), top.parent
-    for (name, stored), head in zip(listed.items(), _heads(place, listed), strict=True):
+    for name, head in _heads(place, listed).items():
         file = top / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(head)
-        os.truncate(file, stored.bytes)
-        os.utime(file, (stored.changed, stored.changed))
+        os.truncate(file, listed[name].bytes)
+        os.utime(file, (listed[name].changed, listed[name].changed))
         origins[file] = f"{place.url}/{name}"
     return top if len(listed) != 1 or place.url.endswith(top.name) else top / next(iter(listed))
 
@@ -78,22 +78,17 @@ def _leaves(name: str) -> bool:
     return ".." in PurePosixPath(name).parts or name.endswith("/")
 
 
-def _heads(place: ObjectPlace, listed: Mapping[str, Stored]) -> Sequence[bytes]:
-    names = list(listed)
-    ends = [
-        stored.bytes
-        if name.endswith(_DESCRIBING) and stored.bytes <= _DESCRIBING_BYTES
-        else min(stored.bytes, _HEAD_BYTES)
-        for name, stored in listed.items()
-    ]
-    filled = [number for number, end in enumerate(ends) if end]
+def _heads(place: ObjectPlace, listed: Mapping[str, Stored]) -> dict[str, bytes]:
+    """The first bytes of each object."""
+    ends = {}
+    for name, stored in listed.items():
+        is_whole = name.endswith(_DESCRIBING) and stored.bytes <= _DESCRIBING_BYTES
+        if stored.bytes:
+            ends[name] = stored.bytes if is_whole else min(stored.bytes, _HEAD_BYTES)
     # One that was removed since it was listed is reported as one that does not exist.
     with reaching(place.url):
-        read = place.read_all([names[number] for number in filled], [ends[number] for number in filled])
-    heads = [b""] * len(names)
-    for number, head in zip(filled, read, strict=True):
-        heads[number] = head
-    return heads
+        read = place.read_all(list(ends), list(ends.values()))
+    return dict.fromkeys(listed, b"") | dict(zip(ends, read, strict=True))
 
 
 def walked(paths: Sequence[Path], origins: Mapping[Path, str]) -> Walk:

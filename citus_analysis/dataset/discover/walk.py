@@ -126,10 +126,7 @@ def unreadable(error: OSError) -> str:
 
 def is_there(path: Path) -> bool:
     """Whether a file exists and is visible to the process; a path without permission counts as absent."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
+    return os.path.exists(path)  # noqa: PTH110 - pathlib raises an error where permission is lacking
 
 
 def size_and_time(path: Path) -> tuple[int, int] | None:
@@ -190,14 +187,6 @@ def walk(sources: Iterable[Path]) -> Walk:
     return Walk(sorted(files.values(), key=lambda file: os.fsencode(file.path)), problems)
 
 
-def _is_folder_within(entry: Path) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        # It is listed as a file; the problem is reported when it is read.
-        return False
-
-
 def _add(path: Path, root: Path, named: bool, files: dict[Path, Found], problems: list[tuple[str, str]]) -> None:
     try:
         status, real = path.stat(), path.resolve()
@@ -227,7 +216,8 @@ def _files(top: Path, seen: set[Path], problems: list[tuple[str, str]]) -> Itera
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if not _is_folder_within(entry):
+            # What cannot be looked at is listed as a file; the problem is reported when it is read.
+            if not os.path.isdir(entry):  # noqa: PTH112 - pathlib raises an error
                 yield entry
             elif entry.is_symlink():
                 links.append(entry)

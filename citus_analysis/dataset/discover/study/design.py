@@ -45,48 +45,33 @@ _AGREEING_SHARE: Final = 0.7
 
 
 @dataclass(frozen=True)
-class UsedToken:
-    """What a token of a name was taken for.
-
-    Attributes:
-        token: the token.
-        fact: the fact that it states; `date` for a date, None where it is not explained.
-        reason: why, in words.
-    """
-
-    token: Token
-    fact: str | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class Member:
     """A load generator's output in a study.
 
     Attributes:
         file: the file; its identity is that of the design.
-        tokens: what the tokens of its path were taken for.
+        tokens: the tokens of its path, with what they were taken for.
         own: what the file says of itself.
         inferred: names of the facts of its identity that were read off names and times.
     """
 
     file: SourceFile
-    tokens: tuple[UsedToken, ...]
+    tokens: tuple[Token, ...]
     own: OwnFacts
     inferred: tuple[str, ...] = ()
 
     def number(self, fact: str) -> int | None:
         """The number that the path states for a fact."""
-        return next((used.token.number for used in self.tokens if used.fact == fact), None)
+        return next((token.number for token in self.tokens if token.fact == fact), None)
 
     def numbers(self, fact: str) -> set[int]:
         """All numbers that the path states for it."""
-        return {used.token.number for used in self.tokens if used.fact == fact}
+        return {token.number for token in self.tokens if token.fact == fact}
 
     @cached_property
     def dates(self) -> tuple[str, ...]:
         """Dates in the path."""
-        return tuple(used.token.text for used in self.tokens if used.fact == "date")
+        return tuple(token.text for token in self.tokens if token.fact == "date")
 
     @property
     def unexplained(self) -> tuple[str, ...]:
@@ -101,10 +86,9 @@ class Member:
     @cached_property
     def _unexplained(self) -> dict[tuple[int, int], str]:
         texts: dict[tuple[int, int], str] = {}
-        for used in self.tokens:
-            if used.fact is None:
-                place = used.token.part, used.token.cluster
-                texts[place] = texts.get(place, "") + (used.token.label or "") + used.token.text
+        for token in self.tokens:
+            if token.fact is None:
+                texts[token.place] = texts.get(token.place, "") + (token.label or "") + token.text
         return texts
 
 
@@ -175,12 +159,12 @@ def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str], *, 
     return Design(tuple(placed), tuple(contradictions))
 
 
-def _tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[UsedToken]:
+def _tokens(file: SourceFile, several: bool, words_follow: bool) -> Iterator[Token]:
     """The tokens of a path, and those of the folder that was given: all of them only where there are several."""
     own = tokens_of(file.relative if file.origin is None else file.key, words_follow=words_follow)
     above = [replace(token, part=_ABOVE) for token in tokens_of(file.root.name) if several or token.label]
     for token in (*above, *own):
-        yield UsedToken(token, "date", "a date") if token.kind == "date" else UsedToken(token)
+        yield replace(token, fact="date", reason="a date") if token.kind == "date" else token
 
 
 def _agreements(members: Sequence[Member]) -> int:
@@ -197,18 +181,17 @@ def _with_labels(members: Sequence[Member]) -> list[Member]:
     """Numbers beside a word of the field, unless the contents of the files refute it."""
     pairs: dict[str, list[tuple[int, Member]]] = defaultdict(list)
     for member in members:
-        for used in member.tokens:
-            if used.token.label is not None:
-                pairs[used.token.label].append((used.token.number, member))
+        for token in member.tokens:
+            if token.label is not None:
+                pairs[token.label].append((token.number, member))
     meanings = {
         label: None if _is_rare_letter(label, uses, len(members)) else _meaning(label, uses)
         for label, uses in pairs.items()
     }
 
-    def explained(used: UsedToken) -> UsedToken:
-        label = used.token.label
-        fact = None if label is None else meanings[label]
-        return used if fact is None else UsedToken(used.token, fact, f"the word {label!r} beside it")
+    def explained(token: Token) -> Token:
+        fact = None if token.label is None else meanings[token.label]
+        return token if fact is None else replace(token, fact=fact, reason=f"the word {token.label!r} beside it")
 
     return _stated_once([replace(member, tokens=tuple(map(explained, member.tokens))) for member in members])
 
@@ -223,9 +206,9 @@ def _stated_once(members: Sequence[Member]) -> list[Member]:
     def kept(member: Member) -> Member:
         tokens = list(member.tokens)
         for fact in repeated:
-            places = [at for at, used in enumerate(tokens) if used.fact == fact]
+            places = [at for at, token in enumerate(tokens) if token.fact == fact]
             for at in places[:-1] if fact == "iteration" else places[1:]:
-                tokens[at] = UsedToken(tokens[at].token)
+                tokens[at] = replace(tokens[at], fact=None, reason="")
         return replace(member, tokens=tuple(tokens))
 
     return [kept(member) for member in members] if repeated else list(members)
@@ -253,14 +236,13 @@ def _is_rare_letter(label: str, uses: Sequence[tuple[int, Member]], files: int) 
 
 
 def _is_beside_a_word(member: Member, label: str) -> bool:
-    places = {(used.token.part, used.token.cluster) for used in member.tokens if used.token.label == label}
-    words = {(used.token.part, used.token.cluster) for used in member.tokens if used.token.kind == "word"}
-    return places <= words
+    words = {token.place for token in member.tokens if token.kind == "word"}
+    return all(token.place in words for token in member.tokens if token.label == label)
 
 
 def _names_host(member: Member, label: str) -> bool:
     """Whether a number is in the name of one host (`node1`), and not that of all of them."""
-    return any(used.token.label == label and used.token.is_name for used in member.tokens)
+    return any(token.label == label and token.is_name for token in member.tokens)
 
 
 def _counts_up(numbers: Collection[int]) -> bool:
@@ -271,70 +253,56 @@ def _counts_up(numbers: Collection[int]) -> bool:
 def _are_sums(known: Sequence[tuple[int, int]], uses: Sequence[tuple[int, Member]]) -> bool:
     """Whether names that number load generators state the sum over these, of which each states its own."""
     times = {number / own if own else 0.0 for number, own in known}
-    numbered = all(any(_is_part(used.token) for used in member.tokens) for _, member in uses)
+    parts = {label for label, meanings in MEANINGS.items() if meanings[0] == "part"}
+    numbered = all(any(token.label in parts for token in member.tokens) for _, member in uses)
     return numbered and len(times) == 1 and all(one > 1 and one.is_integer() for one in times)
 
 
-def _is_part(token: Token) -> bool:
-    return token.label is not None and MEANINGS[token.label][0] == "part"
-
-
-_Slot = tuple[object, ...]
-
-
-def _slots(members: Sequence[Member]) -> dict[_Slot, list[tuple[int, Member]]]:
-    """Unexplained numbers that stand alone: place in names of the same shape -> place among the tokens, and file."""
-    found: dict[_Slot, list[tuple[int, Member]]] = defaultdict(list)
+def _slots(members: Sequence[Member]) -> dict[tuple[object, int], list[Member]]:
+    """Unexplained numbers that stand alone: the shape of a name and the place among its tokens -> files."""
+    found: dict[tuple[object, int], list[Member]] = defaultdict(list)
     for member in members:
-        kinds = tuple(_kind(used) for used in member.tokens)
-        clusters = Counter((used.token.part, used.token.cluster) for used in member.tokens)
-        for at, used in enumerate(member.tokens):
-            alone = clusters[used.token.part, used.token.cluster] == 1
-            if used.fact is None and used.token.kind == "number" and used.token.label is None and alone:
-                found[kinds, at].append((at, member))
+        shape = tuple((token.fact or token.kind, *token.place) for token in member.tokens)
+        clusters = Counter(token.place for token in member.tokens)
+        for at, token in enumerate(member.tokens):
+            is_number = token.fact is None and token.kind == "number" and token.label is None
+            if is_number and clusters[token.place] == 1:
+                found[shape, at].append(member)
     return found
-
-
-def _kind(used: UsedToken) -> tuple[object, ...]:
-    return used.fact or used.token.kind, used.token.part, used.token.cluster
 
 
 def _with_equal_numbers(members: Sequence[Member]) -> list[Member]:
     """Numbers that equal a fact that each of the files states itself."""
-    found: dict[tuple[int, int], UsedToken] = {}
-    for uses in _slots(members).values():
-        for fact in _COMPARED:
-            if uses and all(member.tokens[at].token.number == _own(member, fact) for at, member in uses):
-                reason = f"equals what the files say of their {fact.replace('_', ' ')}"
-                found |= {(id(member), at): replace(member.tokens[at], fact=fact, reason=reason) for at, member in uses}
-                break
+    found: dict[tuple[int, int], Token] = {}
+    for (_, at), uses in _slots(members).items():
+        equal = (fact for fact in _COMPARED if all(one.tokens[at].number == _own(one, fact) for one in uses))
+        if fact := next(equal, None):
+            reason = f"equals what the files say of their {fact.replace('_', ' ')}"
+            found |= {(id(one), at): replace(one.tokens[at], fact=fact, reason=reason) for one in uses}
     return _replaced(members, found)
 
 
-def _replaced(members: Sequence[Member], found: Mapping[tuple[int, int], UsedToken]) -> list[Member]:
+def _replaced(members: Sequence[Member], found: Mapping[tuple[int, int], Token]) -> list[Member]:
     return [
-        replace(member, tokens=tuple(found.get((id(member), at), used) for at, used in enumerate(member.tokens)))
+        replace(member, tokens=tuple(found.get((id(member), at), token) for at, token in enumerate(member.tokens)))
         for member in members
     ]
 
 
 def _with_words(members: Sequence[Member]) -> list[Member]:
     """Words that name the workload or the phase."""
-    found: dict[tuple[int, int], UsedToken] = {}
+    found: dict[tuple[int, int], Token] = {}
     for member in members:
-        texts = [used.token.text.lower() if used.token.kind == "word" else "" for used in member.tokens]
+        texts = [token.text.lower() if token.kind == "word" else "" for token in member.tokens]
         for at, text in enumerate(texts):
             if _letter(text) or (text == "workload" and at + 1 < len(texts) and _letter(f"workload{texts[at + 1]}")):
-                places = (at,) if _letter(text) else (at, at + 1)
-                found |= {(id(member), place): _workload(member.tokens[place]) for place in places}
+                for place in (at,) if _letter(text) else (at, at + 1):
+                    token = replace(member.tokens[place], fact="workload", reason="names one of YCSB's workloads")
+                    found[id(member), place] = token
             elif member.own.phase and text in _PHASE_WORDS[member.own.phase]:
-                used = replace(member.tokens[at], fact="phase", reason="equals what the file says of its phase")
-                found[id(member), at] = used
+                token = replace(member.tokens[at], fact="phase", reason="equals what the file says of its phase")
+                found[id(member), at] = token
     return _replaced(members, found)
-
-
-def _workload(used: UsedToken) -> UsedToken:
-    return replace(used, fact="workload", reason="names one of YCSB's workloads")
 
 
 def _letter(text: str) -> str | None:
@@ -345,43 +313,40 @@ def _letter(text: str) -> str | None:
 
 def _with_repeats(members: Sequence[Member]) -> list[Member]:
     """The last number that varies, if it counts the repeats of each cell from 1 or 0."""
-    found: dict[tuple[int, int], UsedToken] = {}
-    for uses in _last_slots(_slots([member for member in members if member.number("iteration") is None])):
-        if _closes(uses) and not _is_of_word(uses, members):
+    found: dict[tuple[int, int], Token] = {}
+    slots = _slots([member for member in members if member.number("iteration") is None])
+    last: dict[object, int] = {}
+    for (shape, at), uses in slots.items():
+        if len({member.tokens[at].number for member in uses}) > 1:
+            last[shape] = max(at, last.get(shape, at))
+    for shape, at in last.items():
+        uses = slots[shape, at]
+        if _closes(uses, at) and not _is_of_word(uses, at, members):
             reason = "each cell has the same numbers from the first on"
-            tokens = {(id(member), at): member.tokens[at] for at, member in uses}
-            found |= {place: replace(used, fact="iteration", reason=reason) for place, used in tokens.items()}
+            found |= {(id(one), at): replace(one.tokens[at], fact="iteration", reason=reason) for one in uses}
     return _replaced(members, found)
 
 
-def _is_of_word(uses: Sequence[tuple[int, Member]], members: Sequence[Member]) -> bool:
+def _is_of_word(uses: Sequence[Member], at: int, members: Sequence[Member]) -> bool:
     """Whether numbers are of the word before them (`partition.1`): it is always the same, and other files lack it."""
-    words = {_word_before(member.tokens, at) for at, member in uses}
+    words = {_word_before(member.tokens, at) for member in uses}
     word = next(iter(words)) if len(words) == 1 else None
-    return word is not None and any(word not in {used.token.text for used in member.tokens} for member in members)
+    return word is not None and any(word not in {token.text for token in member.tokens} for member in members)
 
 
-def _word_before(tokens: Sequence[UsedToken], at: int) -> str | None:
+def _word_before(tokens: Sequence[Token], at: int) -> str | None:
     """The unexplained word that stands before a token in the same folder's or file's name."""
     before = tokens[at - 1] if at else None
-    if before is None or before.token.part != tokens[at].token.part or before.token.kind != "word" or before.fact:
+    if before is None or before.part != tokens[at].part or before.kind != "word" or before.fact:
         return None
-    return before.token.text
+    return before.text
 
 
-def _last_slots(slots: Mapping[_Slot, list[tuple[int, Member]]]) -> Iterator[list[tuple[int, Member]]]:
-    last: dict[object, _Slot] = {}
-    for slot, uses in slots.items():
-        if len({member.tokens[at].token.number for at, member in uses}) > 1:
-            last[slot[0]] = max(slot, last.get(slot[0], slot), key=lambda one: int(str(one[1])))
-    yield from (slots[slot] for slot in last.values())
-
-
-def _closes(uses: Sequence[tuple[int, Member]]) -> bool:
+def _closes(uses: Sequence[Member], at: int) -> bool:
     cells: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for at, member in uses:
-        others = tuple(used.token.text for place, used in enumerate(member.tokens) if place != at)
-        cells[(*others, *_contents(member))].append(member.tokens[at].token.number)
+    for member in uses:
+        others = tuple(token.text for place, token in enumerate(member.tokens) if place != at)
+        cells[(*others, *_contents(member))].append(member.tokens[at].number)
     numbers = {number for cell in cells.values() for number in cell}
     full = sum(len(cell) == len(numbers) for cell in cells.values())
     once = all(len(set(cell)) == len(cell) for cell in cells.values())
@@ -394,8 +359,7 @@ def _contents(member: Member) -> tuple[object, ...]:
     stated = {k: v for k, v in member.file.identity.to_dict().items() if k not in _WITHIN_CELL}
     # Generators share the operations of a run, and need not do equally many.
     known = (own.threads, own.scale_factor, own.records, own.workload, own.phase)
-    name = member.file.format.name if member.file.format else None
-    return (name, *known, tuple(sorted(stated.items())))
+    return (member.file.format.name if member.file.format else None, *known, tuple(sorted(stated.items())))
 
 
 def _with_set_ups(members: Sequence[Member], beside_others: bool) -> list[Member]:
@@ -429,7 +393,7 @@ def _with_facts(member: Member, common: Iterable[str]) -> Member:
 
 
 def _named_workload(member: Member) -> str | None:
-    texts = [used.token.text.lower() for used in member.tokens if used.fact == "workload"]
+    texts = [token.text.lower() for token in member.tokens if token.fact == "workload"]
     return _letter("".join(texts)) if texts else None
 
 
@@ -444,8 +408,8 @@ def _contradicted(member: Member) -> list[str]:
 
 def _without_facts(member: Member, facts: Collection[str]) -> Member:
     """A member of whose name some numbers are not explained, so that they keep it apart from others."""
-    tokens = tuple(UsedToken(used.token) if used.fact in facts else used for used in member.tokens)
-    return replace(member, tokens=tokens)
+    tokens = (replace(token, fact=None, reason="") if token.fact in facts else token for token in member.tokens)
+    return replace(member, tokens=tuple(tokens))
 
 
 def _contradictions(member: Member) -> Iterator[str]:

@@ -61,6 +61,8 @@ class Token:
         cluster: number of the cluster in that part: tokens without anything between them form one.
         label: the word that says what the number is, in lower case; None if none does.
         is_name: the label stands directly before it, as in the name of a host: `node1`.
+        fact: the fact that it states; `date` for a date, None where it is not explained.
+        reason: why, in words.
     """
 
     text: str
@@ -69,6 +71,13 @@ class Token:
     cluster: int
     label: str | None = None
     is_name: bool = False
+    fact: str | None = None
+    reason: str = ""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its cluster in the path."""
+        return self.part, self.cluster
 
     @property
     def number(self) -> int:

@@ -103,10 +103,8 @@ def own_facts(head: bytes, tail: bytes, stamped: bytes | None = None) -> OwnFact
 
 
 def _first(patterns: tuple[re.Pattern[bytes], ...], text: bytes) -> int | None:
-    for pattern in patterns:
-        if match := pattern.search(text):
-            return int(next(filter(None, match.groups())))
-    return None
+    found = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
+    return None if found is None else int(next(filter(None, found.groups())))
 
 
 def _time(match: re.Match[bytes] | None) -> float | None:
