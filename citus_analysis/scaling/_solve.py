@@ -24,8 +24,6 @@ _STIFF: Final = 1e4
 def solve(model: Model, n: Floats, x: Floats) -> Floats:
     """Least-squares parameters of a model within their bounds."""
     scale = float(np.abs(x).max())
-    lower, upper = np.array(model.lower), np.array(model.upper)
-    start = np.clip(model.start(n, x), lower, upper)
 
     def residuals(p: Floats) -> Floats:
         return (model.curve(n, p) - x) / scale
@@ -36,9 +34,9 @@ def solve(model: Model, n: Floats, x: Floats) -> Floats:
     # dogbox moves along the bounds and ends exactly on an active one.
     result = least_squares(
         residuals,
-        start,
+        np.clip(model.start(n, x), 0.0, model.upper),
         jac=jacobian,
-        bounds=(lower, upper),
+        bounds=(0.0, model.upper),
         method="dogbox",
         xtol=_TIGHT,
         ftol=_TIGHT,
@@ -46,8 +44,7 @@ def solve(model: Model, n: Floats, x: Floats) -> Floats:
         x_scale="jac",
         max_nfev=2_000,
     )
-    found: Floats = result.x
-    polished: Floats = solve_many(model, n, x[None, :], found)[0]
+    polished: Floats = solve_many(model, n, x[None, :], result.x)[0]
     return polished
 
 
@@ -56,7 +53,7 @@ def solve_many(model: Model, n: Floats, x: Floats, start: Floats) -> Floats:
 
     Levenberg-Marquardt with bounds: a parameter whose step would cross its bound is kept there for the step.
     """
-    lower, upper = np.array(model.lower), np.array(model.upper)
+    upper = model.upper
     theta = np.tile(start, (x.shape[0], 1))
     residual = x - model.curve(n, theta)
     loss = (residual**2).sum(axis=-1)
@@ -64,8 +61,8 @@ def solve_many(model: Model, n: Floats, x: Floats, start: Floats) -> Floats:
     active = np.arange(x.shape[0])
     for _ in range(_ROUNDS):
         here = theta[active]
-        steps = _steps(model.jacobian(n, here), residual[active], damping[active], here, lower, upper)
-        candidate = np.clip(here + steps, lower, upper)
+        steps = _steps(model.jacobian(n, here), residual[active], damping[active], here, upper)
+        candidate = np.clip(here + steps, 0.0, upper)
         new_residual = x[active] - model.curve(n, candidate)
         gain = loss[active] - (new_residual**2).sum(axis=-1)
         better = gain > 0
@@ -80,18 +77,17 @@ def solve_many(model: Model, n: Floats, x: Floats, start: Floats) -> Floats:
     return theta
 
 
-def _steps(jacobian: Floats, residual: Floats, damping: Floats, theta: Floats, lower: Floats, upper: Floats) -> Floats:
+def _steps(jacobian: Floats, residual: Floats, damping: Floats, theta: Floats, upper: Floats) -> Floats:
     across = jacobian.transpose(0, 2, 1)
     gradient = (across @ residual[..., None])[..., 0]
     normal = across @ jacobian
-    held = ((theta <= lower) & (gradient < 0)) | ((theta >= upper) & (gradient > 0))
+    held = ((theta <= 0) & (gradient < 0)) | ((theta >= upper) & (gradient > 0))
     diagonal = np.einsum("bpp->bp", normal)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     # Scaling to a unit diagonal keeps gamma (1e5) and beta (1e-5) in one well-conditioned system.
     normal = normal / (scale[:, :, None] * scale[:, None, :])
     free = ~held
     normal = normal * (free[:, :, None] & free[:, None, :])
-    eye = np.eye(theta.shape[-1])
-    normal = normal + eye * (damping[:, None] + 1e-14 + held)[:, None, :]
+    normal = normal + np.eye(theta.shape[-1]) * (damping[:, None] + 1e-14 + held)[:, None, :]
     step: Floats = np.linalg.solve(normal, (gradient / scale * free)[..., None])[..., 0]
     return step / scale

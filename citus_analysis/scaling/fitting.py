@@ -18,7 +18,7 @@ from citus_analysis.defaults import FIT_RESAMPLES, LEVEL, SEED
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.scaling._solve import solve, solve_many
 from citus_analysis.scaling.fits import ALPHA, REACH, ModelFit, Peak, ScalingFit
-from citus_analysis.scaling.models import MODELS, USL, Model, models_named
+from citus_analysis.scaling.models import MODELS, USL, Model, model_named
 from citus_analysis.scaling.relative import by_size
 from citus_analysis.scaling.selection import akaike_weights, decide_model, rejections
 from citus_analysis.stats import Interval
@@ -57,7 +57,7 @@ def fit(
     """
     fits = {
         model.name: fit_model(model, n, x, level=level, resamples=resamples, seed=seed)
-        for model in models_named(models)
+        for model in [model_named(name) for name in models]
     }
     rejected = rejections(fits)
     weights, notes = akaike_weights(fits)
@@ -97,10 +97,13 @@ def fit_model(
     92 to 99 % with one run per size. If the spread does not grow, bands from one run per size are too wide.
     """
     groups = by_size(n, x)
-    sizes = np.concatenate([np.full(values.size, size) for size, values in groups.items()])
-    values = np.concatenate(list(groups.values()))
+    sizes, values = _flat(groups)
     count = len(model.parameters)
-    _check_determined(model, len(groups))
+    if len(groups) < count:
+        raise InsufficientDataError(
+            f"{counted(len(groups), 'size')} cannot determine the {counted(count, 'parameter')} of {model.name}",
+            way_out="measure more sizes, or fit a simpler model",
+        )
     found = solve(model, sizes, values)
     residuals = values - model.curve(sizes, found)
     samples = _resample(model, groups, model.curve(sizes, found), resamples, np.random.default_rng(seed))
@@ -127,13 +130,9 @@ def fit_model(
     )
 
 
-def _check_determined(model: Model, sizes: int) -> None:
-    count = len(model.parameters)
-    if sizes < count:
-        raise InsufficientDataError(
-            f"{counted(sizes, 'size')} cannot determine the {counted(count, 'parameter')} of {model.name}",
-            way_out="measure more sizes, or fit a simpler model",
-        )
+def _flat(groups: dict[float, Floats]) -> tuple[Floats, Floats]:
+    """Size and throughput of each run."""
+    return np.repeat(list(groups), [values.size for values in groups.values()]), np.concatenate(list(groups.values()))
 
 
 def _resample(
@@ -145,7 +144,7 @@ def _resample(
     well. They are inflated for the fitted means, and by t over normal for the remaining degrees of freedom.
     """
     repeated = [values for values in groups.values() if values.size > 1]
-    values = np.concatenate(list(groups.values()))
+    _, values = _flat(groups)
     if repeated:
         freedom = sum(one.size - 1 for one in repeated)
         pool = np.concatenate([(one / one.mean() - 1) * math.sqrt(one.size / (one.size - 1)) for one in repeated])
@@ -172,7 +171,7 @@ def _aicc(rss: float, values: Floats, count: int) -> float:
 
 
 def _standard_errors(model: Model, n: Floats, found: Floats, rss: float, freedom: int) -> dict[str, float]:
-    at_bound = (found <= np.array(model.lower)) | (found >= np.array(model.upper))
+    at_bound = (found <= 0) | (found >= model.upper)
     errors = np.full(found.size, math.nan)
     if freedom > 0 and not at_bound.all():
         jacobian = model.jacobian(n, found)[:, ~at_bound]
@@ -261,27 +260,15 @@ def _no_contention(groups: dict[float, Floats]) -> str:
 
     The test is one-sided, on the slope of log throughput over log size.
     """
-    sizes = np.log(np.concatenate([np.full(values.size, size) for size, values in groups.items()]))
-    values = np.log(np.concatenate(list(groups.values())))
     if len(groups) > 2:
-        slope, error = _slope(sizes, values)
-        p = _upper_tail(slope - 1, error, values.size - 2)
+        sizes, values = _flat(groups)
+        (xx, xy), (_, yy) = np.cov(np.log(sizes), np.log(values)).tolist()
+        slope, freedom = xy / xx, values.size - 2
+        error = math.sqrt(max(yy / xx - slope**2, 0.0) / freedom)
+        p = t_tail((slope - 1) / error, freedom) if error else float(slope <= 1)
         if p < ALPHA:
             return (
                 f"throughput grows faster than size (as size to the power of {slope:.3g}, p = {p:.2g}): "
                 "alpha would be below 0 and is held at 0, so the curve lies below such data at large sizes"
             )
     return "alpha is at its bound 0: no contention can be seen"
-
-
-def _slope(x: Floats, y: Floats) -> tuple[float, float]:
-    """Slope of the straight line by least squares, and its standard error."""
-    (xx, xy), (_, yy) = np.cov(x, y).tolist()
-    slope = xy / xx
-    return slope, math.sqrt(max(yy / xx - slope**2, 0.0) / (x.size - 2))
-
-
-def _upper_tail(distance: float, error: float, freedom: int) -> float:
-    if error == 0:
-        return float(distance <= 0)
-    return t_tail(distance / error, freedom)

@@ -9,7 +9,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,37 +22,32 @@ from citus_analysis.errors import require_known
 
 @dataclass(frozen=True)
 class Model:
-    """A curve X(n) with bounded parameters.
+    """A curve X(n) whose parameters are at least 0; alpha, which is a share, is at most 1.
 
     Attributes:
         name: name of the model, as in `MODELS`.
-        formula: formula for display.
         parameters: names, in the order of the arguments of `curve`.
-        lower: lower bounds.
-        upper: upper bounds.
         curve: X(n, parameters); parameters have the shape (..., p), n broadcasts against (..., 1).
         jacobian: derivatives by each parameter, shape (..., len(n), p).
         start: first guess from sizes and throughputs.
     """
 
     name: str
-    formula: str
     parameters: tuple[str, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
     curve: Callable[[Floats, Floats], Floats]
     jacobian: Callable[[Floats, Floats], Floats]
     start: Callable[[Floats, Floats], Floats]
+
+    @property
+    def upper(self) -> Floats:
+        """The upper bounds of the parameters."""
+        return np.array([1.0 if name == "alpha" else math.inf for name in self.parameters])
 
 
 def _split(p: Floats, count: int) -> tuple[Floats, ...]:
     """Parameters along the last axis, 0 for those that a model lacks; their last axis broadcasts over sizes."""
     whole = np.concatenate([p, np.zeros((*p.shape[:-1], count - p.shape[-1]))], axis=-1)
     return tuple(np.moveaxis(whole, -1, 0)[..., None])
-
-
-def _linear_start(n: Floats, x: Floats) -> Floats:
-    return np.array([(n @ x) / (n @ n)])
 
 
 def _gustafson(n: Floats, p: Floats) -> Floats:
@@ -93,37 +88,10 @@ def _usl_start(n: Floats, x: Floats) -> Floats:
     return np.array([gamma, min(alpha * gamma, 1.0), beta * gamma])
 
 
-LINEAR: Final = Model("linear", "X = γ n", ("gamma",), (0.0,), (math.inf,), _usl, _usl_jacobian, _linear_start)
-AMDAHL: Final = Model(
-    "amdahl",
-    "X = γ n / (1 + α (n - 1))",
-    ("gamma", "alpha"),
-    (0.0, 0.0),
-    (math.inf, 1.0),
-    _usl,
-    _usl_jacobian,
-    lambda n, x: _usl_start(n, x)[:2],
-)
-GUSTAFSON: Final = Model(
-    "gustafson",
-    "X = γ (n - α (n - 1))",
-    ("gamma", "alpha"),
-    (0.0, 0.0),
-    (math.inf, 1.0),
-    _gustafson,
-    _gustafson_jacobian,
-    _gustafson_start,
-)
-USL: Final = Model(
-    "usl",
-    "X = γ n / (1 + α (n - 1) + β n (n - 1))",
-    ("gamma", "alpha", "beta"),
-    (0.0, 0.0, 0.0),
-    (math.inf, 1.0, math.inf),
-    _usl,
-    _usl_jacobian,
-    _usl_start,
-)
+LINEAR: Final = Model("linear", ("gamma",), _usl, _usl_jacobian, lambda n, x: np.array([(n @ x) / (n @ n)]))
+AMDAHL: Final = Model("amdahl", ("gamma", "alpha"), _usl, _usl_jacobian, lambda n, x: _usl_start(n, x)[:2])
+GUSTAFSON: Final = Model("gustafson", ("gamma", "alpha"), _gustafson, _gustafson_jacobian, _gustafson_start)
+USL: Final = Model("usl", ("gamma", "alpha", "beta"), _usl, _usl_jacobian, _usl_start)
 
 MODELS: Final[dict[str, Model]] = {model.name: model for model in (LINEAR, AMDAHL, GUSTAFSON, USL)}
 
@@ -135,13 +103,8 @@ def model_named(name: str) -> Model:
         UnknownNameError: there is none.
 
     Example:
-        >>> model_named("usl").formula
-        'X = γ n / (1 + α (n - 1) + β n (n - 1))'
+        >>> model_named("usl").parameters
+        ('gamma', 'alpha', 'beta')
     """
     require_known("model", name, MODELS)
     return MODELS[name]
-
-
-def models_named(names: Sequence[str]) -> list[Model]:
-    """The models of these names, in order."""
-    return [model_named(name) for name in names]

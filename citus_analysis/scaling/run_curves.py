@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -87,65 +86,43 @@ def scale_runs(
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
     measured = with_values(measured, chosen)
-    start = _known_size(base, measured[x])
-    compared = compare_levels(measured, Question(metric, x, start, strata, tuple(pool), margin, level))
-    options = _Options(x, metric, start, tuple(models), level, resamples)
-    curves, left_out = _curves(with_values(measured, shown), strata, compared, options)
-    also = [f"{column} differs along with {x}: the curve is over both" for column in along]
-    return ScalingStudy(x, metric, curves, (*notes, *also, *_left_out(left_out, runs.height - usable, options)))
-
-
-def _curves(
-    runs: pl.DataFrame, strata: Sequence[str], compared: Sequence[Comparison], options: _Options
-) -> tuple[tuple[ScalingCurve, ...], int]:
-    """A curve per stratum in which sizes were compared, and the number of the other strata."""
+    if base is not None and not (measured[x] == base).any():
+        raise UnknownNameError(x, f"{base:g}", [f"{size:g}" for size in measured[x].unique().sort()])
+    question = Question(metric, x, base, strata, tuple(pool), margin, level)
+    compared = compare_levels(measured, question)
     curves, left_out = [], 0
-    for stratum, part in strata_of(runs, strata):
-        own = tuple(one for one in compared if one.stratum == stratum)
-        if own:
-            curves.append(options.curve(part, stratum, own))
-        left_out += not own
-    return tuple(curves), left_out
+    for stratum, part in strata_of(with_values(measured, shown), strata):
+        if own := tuple(one for one in compared if one.stratum == stratum):
+            curves.append(_curve(part, own, question, base, models, resamples))
+        else:
+            left_out += 1
+    also = [f"{column} differs along with {x}: the curve is over both" for column in along]
+    if left_out:
+        what = f"one {x} value each" if base is None else f"no second {x} value beside {base:g}"
+        also.append(f"{counted(left_out, 'configuration')} left out: {what}")
+    if unknown := runs.height - usable:
+        also.append(f"{counted(unknown, 'run')} left out: {x} or {metric} is unknown or 0")
+    return ScalingStudy(x, metric, tuple(curves), (*notes, *also))
 
 
-def _left_out(configurations: int, runs: int, options: _Options) -> list[str]:
-    """Sentences on the configurations and runs that are in no curve."""
-    notes, x = [], options.x
-    if configurations:
-        what = f"one {x} value each" if options.base is None else f"no second {x} value beside {options.base:g}"
-        notes.append(f"{counted(configurations, 'configuration')} left out: {what}")
-    if runs:
-        notes.append(f"{counted(runs, 'run')} left out: {x} or {options.metric} is unknown or 0")
-    return notes
-
-
-def _known_size(base: float | None, sizes: pl.Series) -> float | None:
-    if base is not None and not (sizes == base).any():
-        raise UnknownNameError(sizes.name, f"{base:g}", [f"{size:g}" for size in sizes.unique().sort()])
-    return base
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The options that apply to each curve."""
-
-    x: str
-    metric: str
-    base: float | None
-    models: tuple[str, ...]
-    level: float
-    resamples: int
-
-    def curve(self, part: pl.DataFrame, stratum: dict[str, object], compared: tuple[Comparison, ...]) -> ScalingCurve:
-        """The curve of one stratum."""
-        sizes, values = values_of(part, self.x), values_of(part, self.metric)
-        points = relative_scaling(sizes, values, self.base, level=self.level)
-        points = beside(points, {float(c.label_a): c.ratio for c in compared}, float(compared[0].label_b))
-        possible = [name for name in self.models if len(MODELS[name].parameters) <= len(points)]
-        fits = fit(sizes, values, possible, level=self.level, resamples=self.resamples) if possible else None
-        notes = [f"{self.x} {p.size:g}: {note}" for p in points for note in _point_notes(part, self.x, p, stratum)]
-        too_few = tuple(name for name in self.models if name not in possible)
-        return ScalingCurve(self.x, stratum, points, fits, compared, unique(notes), part, too_few)
+def _curve(
+    part: pl.DataFrame,
+    compared: tuple[Comparison, ...],
+    question: Question,
+    base: float | None,
+    models: Sequence[str],
+    resamples: int,
+) -> ScalingCurve:
+    """The curve of the runs of one stratum."""
+    x, level, stratum = question.by, question.level, compared[0].stratum
+    sizes, values = values_of(part, x), values_of(part, question.metric)
+    points = relative_scaling(sizes, values, base, level=level)
+    points = beside(points, {float(c.label_a): c.ratio for c in compared}, float(compared[0].label_b))
+    possible = [name for name in models if len(MODELS[name].parameters) <= len(points)]
+    fits = fit(sizes, values, possible, level=level, resamples=resamples) if possible else None
+    notes = [f"{x} {p.size:g}: {note}" for p in points for note in _point_notes(part, x, p, stratum)]
+    too_few = tuple(name for name in models if name not in possible)
+    return ScalingCurve(x, stratum, points, fits, compared, unique(notes), part, too_few)
 
 
 def _point_notes(part: pl.DataFrame, x: str, point: ScalePoint, stratum: dict[str, object]) -> list[str]:

@@ -86,10 +86,7 @@ def test_the_solver_certifies_on_nist_misra1a() -> None:
 
     misra = Model(
         "misra1a",
-        "b1 (1 - exp(-b2 x))",
         ("b1", "b2"),
-        (0, 0),
-        (math.inf, math.inf),
         curve,
         jacobian,
         lambda *_: np.array([500.0, 0.0001]),  # NIST's harder start

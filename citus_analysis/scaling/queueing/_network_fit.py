@@ -258,11 +258,11 @@ class _Problem:
     def residuals(self, points: Floats, pull: Logarithms | None = None) -> Floats:
         """Per point, errors of times, throughput and utilisation, each divided by its tolerance, and the pull."""
         stations, demands, shares = self.networks(points)
-        found = self.layout.predictions(stations, demands, shares, self.samples.threads)
-        times = ((found.parts - self.times) * self.weights).reshape(len(points), -1)
-        rates = np.log(found.throughput / self.samples.throughput) / self.samples.errors
-        busy = [(found.utilisation[:, place, n] - share)[:, None] / _BUSY_NOISE for place, n, share in self.busy]
-        parts = [times, rates, *busy, points[:, self.size :] / _CALM]
+        throughput, times, busy = self.layout.predictions(stations, demands, shares, self.samples.threads)
+        off = ((times - self.times) * self.weights).reshape(len(points), -1)
+        rates = np.log(throughput / self.samples.throughput) / self.samples.errors
+        used = [(busy[:, place, n] - share)[:, None] / _BUSY_NOISE for place, n, share in self.busy]
+        parts = [off, rates, *used, points[:, self.size :] / _CALM]
         if pull is not None:
             parts.append(np.array(pull(self._parameters(stations, demands, shares)))[:, None])
         return np.concatenate(parts, axis=1)

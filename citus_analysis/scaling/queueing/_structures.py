@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -79,46 +79,20 @@ class Change:
 
     Attributes:
         name: the change in words.
-        demands: (part, factor of its demand): 0 removes the part, 0.5 halves it.
+        demands: part -> factor of its demand: 0 removes the part, 0.5 halves it.
         enlarged: parts whose stations get more servers.
         servers: factor of the servers of these stations.
         threads: factor of the number of client threads.
     """
 
     name: str
-    demands: tuple[tuple[str, float], ...] = ()
+    demands: Mapping[str, float] = field(default_factory=dict)
     enlarged: tuple[str, ...] = ()
     servers: float = 1.0
     threads: int = 1
 
-    @classmethod
-    def without(cls, part: str) -> Change:
-        """One part infinitely fast."""
-        return cls(f"no {part} time", demands=((part, 0.0),))
 
-
-@dataclass(frozen=True)
-class Prediction:
-    """The behaviour of a network at some numbers of threads: throughput, times per part, utilisation of stations."""
-
-    throughput: Floats
-    parts: Mapping[str, Floats]
-    utilisation: Floats
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """The behaviour of several networks of a layout, in the order of its parts and stations.
-
-    Attributes:
-        throughput: shape (networks, numbers of threads).
-        parts: times, shape (networks, parts, numbers of threads).
-        utilisation: shape (networks, stations, numbers of threads).
-    """
-
-    throughput: Floats
-    parts: Floats
-    utilisation: Floats
+_NO_CHANGE: Final = Change("no change")
 
 
 @dataclass(frozen=True)
@@ -140,29 +114,31 @@ class Layout:
     def __str__(self) -> str:
         return "; ".join(map(str, self.shapes))
 
-    def stations(self, numbers: Parameters, change: Change | None = None) -> list[Station]:
-        """The network of these numbers, after a change if one is given."""
-        factors = dict(change.demands) if change else {}
-        demands = {part: factors.get(part, 1.0) * value for part, value in numbers.demands.items()}
+    def stations(self, numbers: Parameters, change: Change = _NO_CHANGE) -> list[Station]:
+        """The network of these numbers after a change."""
+        numbers_of_shapes = zip(self.shapes, numbers.servers, numbers.batch_waits, numbers.calms, strict=True)
         return [
-            Station(sum(demands[part] for part in shape.parts), servers * _more(shape, change), wait, calm)
-            for shape, servers, wait, calm in zip(
-                self.shapes, numbers.servers, numbers.batch_waits, numbers.calms, strict=True
+            Station(
+                sum(change.demands.get(part, 1.0) * numbers.demands[part] for part in shape.parts),
+                servers * (change.servers if set(shape.parts) & set(change.enlarged) else 1.0),
+                wait,
+                calm,
             )
+            for shape, servers, wait, calm in numbers_of_shapes
         ]
 
-    def predict(self, numbers: Parameters, threads: Sequence[int], change: Change | None = None) -> Prediction:
-        """Throughput (operations per us), time of each part and utilisation of each station per number of threads."""
-        factors = dict(change.demands) if change else {}
-        demands = np.array([[factors.get(part, 1.0) * numbers.demands[part] for part in self.parts]])
+    def predict(self, numbers: Parameters, threads: int, change: Change = _NO_CHANGE) -> tuple[float, dict[str, float]]:
+        """Throughput (operations per us) and time of each part at a number of threads."""
+        demands = np.array([[change.demands.get(part, 1.0) * numbers.demands[part] for part in self.parts]])
         shares = np.array([[numbers.wait_shares[part] for part in self.parts]])
         stations = station_numbers([self.stations(numbers, change)])
-        found = self.predictions(stations, demands, shares, threads)
-        parts = dict(zip(self.parts, found.parts[0], strict=True))
-        return Prediction(found.throughput[0], parts, found.utilisation[0])
+        throughput, times, _ = self.predictions(stations, demands, shares, [threads])
+        return float(throughput[0, 0]), dict(zip(self.parts, times[0, :, 0].tolist(), strict=True))
 
-    def predictions(self, stations: Floats, demands: Floats, shares: Floats, threads: Sequence[int]) -> Predictions:
-        """The predictions of several networks with these stations.
+    def predictions(
+        self, stations: Floats, demands: Floats, shares: Floats, threads: Sequence[int]
+    ) -> tuple[Floats, Floats, Floats]:
+        """The behaviour of several networks with these stations, in the order of the layout's parts and stations.
 
         The waiting at a station that several parts share is divided by `shares`. It is proportional to demands if
         the parts take turns in short slices, and to visits if they are served first come, first served.
@@ -173,16 +149,16 @@ class Layout:
             demands: of each part, shape (networks, parts).
             shares: of each part, shape (networks, parts).
             threads: numbers of threads.
+
+        Returns:
+            Throughput, shape (networks, numbers of threads), times of the parts, shape (networks, parts, numbers of
+            threads), and utilisation of the stations, shape (networks, stations, numbers of threads).
         """
         throughput, residence = solve_networks(stations, threads)
         waits = (residence - stations[:, None, :, 0]).transpose(0, 2, 1)
         times = demands[:, :, None] + shares[:, :, None] * waits[:, self.places]
         busy = throughput[:, None, :] * (stations[:, :, 0] / stations[:, :, 1])[:, :, None]
-        return Predictions(throughput, times, busy)
-
-
-def _more(shape: Shape, change: Change | None) -> float:
-    return change.servers if change is not None and set(shape.parts) & set(change.enlarged) else 1.0
+        return throughput, times, busy
 
 
 def layouts(times: Mapping[str, Floats], known: Sequence[Shape] = ()) -> Iterator[Layout]:

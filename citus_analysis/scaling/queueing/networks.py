@@ -52,11 +52,6 @@ class Station:
     batch_wait: float = 0.0
     calm: float = 0.0
 
-    @property
-    def delays(self) -> bool:
-        """Whether no customer ever waits here."""
-        return math.isinf(self.servers) and self.batch_wait == 0
-
     def rates(self, customers: int) -> Floats:
         """Departures per time unit with 1 to `customers` customers at the station."""
         return np.asarray(_rates(station_numbers([[self]])[0, 0], customers), dtype=np.float64)

@@ -90,9 +90,9 @@ def _changes(best: FittedNetwork, threads: int) -> Iterator[Change]:
         if math.isfinite(servers) and not shape.batches:
             yield Change(f"twice the servers of {listed(shape.parts)}", enlarged=shape.parts, servers=2.0)
     for part in (one for one in PARTS if one in best.numbers.demands):
-        yield Change(f"half the {part} work", demands=((part, 0.5),))
+        yield Change(f"half the {part} work", demands={part: 0.5})
     if "network" in best.numbers.demands:
-        yield Change("no network time (L)", demands=(("network", 0.0),))
+        yield Change("no network time (L)", demands={"network": 0.0})
     yield Change(f"{2 * threads} client threads", threads=2)
 
 
@@ -123,8 +123,7 @@ def _predicted(found: WhatIf, samples: Samples, change: Change) -> Predicted:
 def _response(found: WhatIf, throughput: Interval, change: Change) -> Interval:
     """N / X less the client's own time in the best network."""
     best, threads = found.networks[0], found.threads * change.threads
-    parts = best.layout.predict(best.numbers, [threads], change).parts
-    client = float(parts[CLIENT][0]) if CLIENT in parts else 0.0
+    client = best.layout.predict(best.numbers, threads, change)[1].get(CLIENT, 0.0)
     times = [
         max(threads / rate * US_PER_S - client, 0.0) for rate in (throughput.estimate, throughput.high, throughput.low)
     ]

@@ -90,7 +90,7 @@ def what_if(
     samples, distorted = _samples(runs, counts)
     shapes = _shapes(placements, samples)
     hopeless = _few(counts) or _falling(samples, tolerated_percent) or distorted
-    found = _Found((), (), hopeless) if hopeless else _Search(samples, shapes, tolerated_percent).result()
+    found = _Found((), (), hopeless) if hopeless else _search(samples, shapes, tolerated_percent)
     gains = tuple(_gain(part, samples, found, at) for part in PARTS)
     here, best = [run for run in runs if run.threads == at], next(iter(found.networks), None)
     return WhatIf(
@@ -181,14 +181,9 @@ def _shapes(placements: Sequence[Placement], samples: Samples) -> tuple[Shape, .
 class _Found:
     """The accepted networks, the best first, or the reason why there are none."""
 
-    accepted: tuple[FittedNetwork, ...]
+    networks: tuple[FittedNetwork, ...]
     held_out: tuple[HeldOut, ...]
-    refused: str | None
-
-    @property
-    def networks(self) -> tuple[FittedNetwork, ...]:
-        """The accepted networks; none if predictions are refused."""
-        return self.accepted if self.refused is None else ()
+    refused: str | None = None
 
     @property
     def error(self) -> float:
@@ -196,47 +191,38 @@ class _Found:
         return max((abs(one.error_percent) for one in self.held_out), default=math.inf)
 
 
-@dataclass(frozen=True)
-class _Search:
-    """The search for networks that fit the runs and predict thread counts that were left out."""
+def _search(samples: Samples, known: tuple[Shape, ...], tolerated_percent: float) -> _Found:
+    """The networks of all layouts that fit the runs and predict thread counts that were left out."""
+    tried = [fit_network(layout, samples) for layout in layouts(samples.parts, known)]
+    fitted = sorted((one for one in tried if one is not None), key=lambda one: one.criterion)
+    if not fitted:
+        return _Found((), (), "the thread counts are too few to determine any network")
+    best = fitted[0]
+    rivals = [one for one in fitted if one.criterion - best.criterion <= _SUPPORTED * best.scale]
+    held = [_Found((one,), _held_out(one.layout, samples)) for one in rivals]
+    accepted = [one for one in held if one.error <= tolerated_percent]
+    if not accepted:
+        error = held[0].error
+        text = f"by {error:.0f} %" if math.isfinite(error) else "that cannot be predicted by the others"
+        why = f"the best network misses a thread count that it was not fitted to {text}"
+        return _Found((), held[0].held_out, f"{why}; {tolerated_percent:g} % are tolerated")
+    worst = max(accepted, key=lambda one: one.error)
+    return _Found(tuple(one.networks[0] for one in accepted), worst.held_out)
 
-    samples: Samples
-    known: tuple[Shape, ...]
-    tolerated_percent: float
 
-    def result(self) -> _Found:
-        """All layouts fitted, compared and validated."""
-        tried = [fit_network(layout, self.samples) for layout in layouts(self.samples.parts, self.known)]
-        fitted = sorted((one for one in tried if one is not None), key=lambda one: one.criterion)
-        if not fitted:
-            return _Found((), (), "the thread counts are too few to determine any network")
-        best = fitted[0]
-        rivals = [one for one in fitted if one.criterion - best.criterion <= _SUPPORTED * best.scale]
-        held = [_Found((one,), self.held_out(one.layout), None) for one in rivals]
-        accepted = [one for one in held if one.error <= self.tolerated_percent]
-        if not accepted:
-            error = held[0].error
-            text = f"by {error:.0f} %" if math.isfinite(error) else "that cannot be predicted by the others"
-            why = f"the best network misses a thread count that it was not fitted to {text}"
-            return _Found((), held[0].held_out, f"{why}; {self.tolerated_percent:g} % are tolerated")
-        worst = max(accepted, key=lambda one: one.error)
-        return _Found(tuple(one.accepted[0] for one in accepted), worst.held_out, None)
-
-    def held_out(self, layout: Layout) -> tuple[HeldOut, ...]:
-        """Predictions of each thread count from the others; empty if they do not determine the network."""
-        found = []
-        for place, threads in enumerate(self.samples.threads):
-            if len(self.samples.threads) < LEAST_THREAD_COUNTS:
-                return ()
-            fitted = fit_network(layout, self.samples.without(place))
-            if fitted is None:
-                return ()
-            predicted = layout.predict(fitted.numbers, [threads])
-            rate, expected = float(self.samples.throughput[place]), float(predicted.throughput[0])
-            off = sum(abs(float(predicted.parts[p][0] - self.samples.parts[p][place])) for p in predicted.parts)
-            errors = ((expected / rate - 1) * 100, off * rate / threads * 100)
-            found.append(HeldOut(threads, rate * US_PER_S, expected * US_PER_S, *errors))
-        return tuple(found)
+def _held_out(layout: Layout, samples: Samples) -> tuple[HeldOut, ...]:
+    """Predictions of each thread count from the others; empty if they do not determine the network."""
+    found = []
+    for place, threads in enumerate(samples.threads):
+        fitted = fit_network(layout, samples.without(place))
+        if fitted is None:
+            return ()
+        expected, times = layout.predict(fitted.numbers, threads)
+        rate = float(samples.throughput[place])
+        off = sum(abs(time - float(samples.parts[part][place])) for part, time in times.items())
+        errors = ((expected / rate - 1) * 100, off * rate / threads * 100)
+        found.append(HeldOut(threads, rate * US_PER_S, expected * US_PER_S, *errors))
+    return tuple(found)
 
 
 def _gain(part: str, samples: Samples, found: _Found, at: int) -> Gain:
@@ -244,7 +230,8 @@ def _gain(part: str, samples: Samples, found: _Found, at: int) -> Gain:
         return Gain(part, None, None, None, None, found.refused)
     if part not in samples.parts:
         return Gain(part, 1.0, 1.0, 1.0, 1.0 + _NEGLIGIBLE)
-    return replace(gain_of(found.accepted, samples, Change.without(part), at, found.error / 100), part=part)
+    change = Change(f"no {part} time", demands={part: 0.0})
+    return replace(gain_of(found.networks, samples, change, at, found.error / 100), part=part)
 
 
 def _notes(best: FittedNetwork | None) -> tuple[str, ...]:
