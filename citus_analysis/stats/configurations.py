@@ -12,8 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 import polars as pl
 
@@ -66,11 +66,11 @@ def _facts(runs: pl.DataFrame, level: float, statuses: Collection[str]) -> dict[
     status = runs["status"].cast(pl.String)
     counts = {word: int((status == word).sum()) for word in STATUSES}
     values = values_of(runs.filter(status.is_in(list(statuses)), pl.col(METRIC).is_not_null()), METRIC)
+    found = {"runs": runs.height, **counts, METRIC: None, **dict.fromkeys(_INTERVAL)}
     if not values.size:
-        return {"runs": runs.height, **counts, METRIC: None, **dict.fromkeys(_INTERVAL)}
+        return found
     interval = mean_interval(values, level, mean_method(values))
-    ends = dict(zip(_INTERVAL, interval.ends, strict=True))
-    return {"runs": runs.height, **counts, METRIC: interval.estimate, **ends}
+    return found | {METRIC: interval.estimate, **dict(zip(_INTERVAL, interval.ends, strict=True))}
 
 
 def format_configurations(configurations: pl.DataFrame, allow: str | Collection[str] = ()) -> str:
@@ -84,18 +84,13 @@ def format_configurations(configurations: pl.DataFrame, allow: str | Collection[
     common = [name for name in columns if configurations.height > 1 and configurations[name].n_unique() == 1]
     differing = [name for name in columns if name not in common]
     counts = ["runs", *(word for word in STATUSES if word == STATUSES[0] or configurations[word].sum())]
-    cells = [
-        [_cell(name, value) for name, value in zip(differing, row, strict=True)]
-        for row in configurations.select(differing).iter_rows()
-    ]
-    numbers_of = configurations.select(counts).iter_rows()
-    measured = configurations.select(METRIC, *_INTERVAL).iter_rows()
     rows = [
-        [*named, *map(str, runs), *_throughput(*values)]
-        for named, runs, values in zip(cells, numbers_of, measured, strict=True)
+        [*(_cell(name, row[name]) for name in differing), *(str(row[name]) for name in counts), *_throughput(row)]
+        for row in configurations.iter_rows(named=True)
     ]
     head = [*differing, *counts, "throughput", "interval"]
-    numbers = {place for place, name in enumerate(head) if name in counts or _is_number(configurations, name)}
+    kinds = configurations.schema
+    numbers = {i for i, name in enumerate(head) if name in counts or (name in kinds and kinds[name].is_numeric())}
     shared = stratum_text(configurations.select(common).row(0, named=True), "  ") if common else ""
     total = f"{counted(configurations.height, 'configuration')}, {counted(int(configurations['runs'].sum()), 'run')}"
     words = " or ".join(allowed_statuses(allow))
@@ -104,14 +99,11 @@ def format_configurations(configurations: pl.DataFrame, allow: str | Collection[
     return "\n".join(line for line in (printable(shared), *table, end) if line)
 
 
-def _is_number(configurations: pl.DataFrame, name: str) -> bool:
-    return name in configurations.columns and configurations[name].dtype.is_numeric()
-
-
 def _cell(column: str, value: object) -> str:
     return "" if value is None else printable(setting_text(column, value))
 
 
-def _throughput(mean: float | None, low: float | None, high: float | None) -> list[str]:
+def _throughput(row: Mapping[str, Any]) -> list[str]:
+    mean, low, high = (row[name] for name in (METRIC, *_INTERVAL))
     interval = "" if low is None or high is None else f"[{readable(low)}, {readable(high)}]"
     return ["" if mean is None else readable(mean), interval]

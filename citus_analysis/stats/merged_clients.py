@@ -78,27 +78,20 @@ def merge_clients(frame: Frame, by: Sequence[str]) -> pl.DataFrame:
 
 def _merged(name: str) -> pl.Expr:
     column, weight = pl.col(name), pl.col("operations")
-    match MERGE_RULES[name]:
-        case "sum":
-            return pl.when(~column.has_nulls()).then(column.sum()).alias(name)
-        case "min":
-            return column.min()
-        case "max":
-            return column.max()
-        case "all":
-            return column.fill_null(value=False).all()
-        case "any":
-            return column.fill_null(value=False).any()
-        case "each":
-            texts = column.drop_nulls().unique().sort()
-            return pl.when(texts.len() > 0).then(texts.str.join(" + ")).alias(name)
-        case "mean":
-            known = column.is_not_null() & (weight > 0)
-            weighted = ((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None)
-            # The mean of a single client needs no weight, and some do not state one.
-            return pl.when(pl.len() == 1).then(column.first()).otherwise(weighted).alias(name)
-        case "never":
-            return pl.when(pl.len() == 1).then(column.first()).alias(name)
+    known, texts = column.is_not_null() & (weight > 0), column.drop_nulls().unique().sort()
+    of_one = pl.when(pl.len() == 1).then(column.first())
+    by_rule: dict[Rule, pl.Expr] = {
+        "sum": pl.when(~column.has_nulls()).then(column.sum()),
+        "min": column.min(),
+        "max": column.max(),
+        "all": column.fill_null(value=False).all(),
+        "any": column.fill_null(value=False).any(),
+        "each": pl.when(texts.len() > 0).then(texts.str.join(" + ")),
+        # The mean of a single client needs no weight, and some do not state one.
+        "mean": of_one.otherwise(((column * weight).filter(known).sum() / weight.filter(known).sum()).fill_nan(None)),
+        "never": of_one,
+    }
+    return by_rule[MERGE_RULES[name]].alias(name)
 
 
 def with_standard_error(clients: pl.DataFrame, errors: Sequence[str]) -> pl.DataFrame:

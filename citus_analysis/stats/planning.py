@@ -203,8 +203,8 @@ def enough_runs(
     if sample.size >= max(least, 2) and reached <= relative_half_width:
         return StoppingRule(True, 0, reached, relative_half_width, interval, assurance)
     if most is not None and sample.size >= most:
-        note = f"stopped at {counted(most, 'run')} "
-        note += f"with ±{reached * 100:.1f} % instead of ±{relative_half_width * 100:.1f} %"
+        widths = f"±{reached * 100:.1f} % instead of ±{relative_half_width * 100:.1f} %"
+        note = f"stopped at {counted(most, 'run')} with {widths}"
         return StoppingRule(False, 0, reached, relative_half_width, interval, assurance, (note,))
     needed = required_runs(sample, relative_half_width, level, assurance=assurance).runs if sample.size > 1 else least
     needed = max(needed, least, sample.size + 1)

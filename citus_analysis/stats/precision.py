@@ -21,11 +21,9 @@ WANTED: Final = 0.05
 _FEWEST_LINES: Final = 20
 _ADDED: Final = {
     "n": pl.Int64(),
-    "mean": pl.Float64(),
-    "half_width_percent": pl.Float64(),
+    **dict.fromkeys(("mean", "half_width_percent"), pl.Float64()),
     "more_runs": pl.Int64(),
-    "intervals": pl.Float64(),
-    "worth": pl.Float64(),
+    **dict.fromkeys(("intervals", "worth"), pl.Float64()),
     "remarks": pl.String(),
 }
 

@@ -205,6 +205,12 @@ def in_stratum(runs: pl.DataFrame, stratum: Mapping[str, object]) -> pl.DataFram
     return runs.filter(pl.lit(value=True), *(pl.col(name).eq_missing(pl.lit(value)) for name, value in held.items()))
 
 
+def in_order_of_time(runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs by their start, then by iteration, if they have these columns."""
+    order = [name for name in ("start_time", "iteration") if name in runs.columns]
+    return runs.sort(order, nulls_last=True, maintain_order=True) if order else runs
+
+
 def values_of(runs: pl.DataFrame, metric: str) -> Floats:
     """A column as floats."""
     return runs[metric].cast(pl.Float64).to_numpy()
@@ -212,10 +218,7 @@ def values_of(runs: pl.DataFrame, metric: str) -> Floats:
 
 def times_of(runs: pl.DataFrame) -> Floats | None:
     """Start time of each run, in ms; None unless all runs have one."""
-    if (
-        "start_time" not in runs.columns
-        or runs["start_time"].null_count()
-        or not runs["start_time"].dtype.is_temporal()
-    ):
+    began: pl.Series | None = runs.get_column("start_time", default=None)
+    if began is None or began.null_count() or not began.dtype.is_temporal():
         return None
-    return runs["start_time"].dt.epoch("ms").cast(pl.Float64).to_numpy()
+    return began.dt.epoch("ms").cast(pl.Float64).to_numpy()

@@ -233,7 +233,7 @@ def test_equivalence_is_printed_with_the_interval_that_decided() -> None:
     assert one.verdict == "equivalent"
     assert one.ratio.high > 1.06 > one.deciding.high
     assert one.deciding.level == pytest.approx(0.90)
-    theirs = scipy.stats.t.ppf(0.95, one.freedom) * one.error
+    theirs = scipy.stats.t.ppf(0.95, one.evidence.freedom) * one.evidence.error
     assert math.log(one.deciding.high / one.deciding.estimate) == pytest.approx(theirs)
     assert f"{one.deciding.high:.4g}] (90 %" in one.sentence()
     assert (one.p_equivalence <= 0.05) == (math.log(one.deciding.high) <= log_mean)

@@ -41,7 +41,7 @@ def test_sleep_as_nlme_has_it() -> None:
     assert math.sqrt(found.variance_between) == pytest.approx(1.6877, abs=5e-5)
     assert math.sqrt(found.variance_within) == pytest.approx(0.8697, abs=5e-5)
     one = stats.compare(SECOND, FIRST, iterations=(PATIENTS, PATIENTS))
-    assert (one.design, one.freedom) == ("mixed", 9)
+    assert (one.design, one.evidence.freedom) == ("mixed", 9)
     assert one.p_difference == pytest.approx(0.0028, abs=5e-5)
 
 

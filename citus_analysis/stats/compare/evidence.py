@@ -79,9 +79,9 @@ class Evidence:
         ratio, spread = math.exp(effect.log_ratio), math.sqrt(2 * effect.variance_within)
         return cls(ratio, effect.error, effect.freedom, n, spread, "mixed")
 
-    def interval(self, level: float) -> Interval:
-        """Interval of the ratio."""
-        return log_ratio_interval(self.ratio, self.error, self.freedom, self.n, level, design=self.design)
+    def interval(self, level: float, family: int = 1) -> Interval:
+        """Interval of the ratio, as one of a family of simultaneous ones (:func:`log_ratio_interval`)."""
+        return log_ratio_interval(self.ratio, self.error, self.freedom, self.n, level, family, self.design)
 
     def p_difference(self) -> float:
         """Two-sided t test of a ratio of 1; nan without an error."""
@@ -94,16 +94,15 @@ class Evidence:
         """The larger p-value of the two one-sided tests against both ends of the margin; nan without an error."""
         return self._p_within(math.log1p(margin) - abs(math.log(self.ratio)))
 
-    def runs_needed(self, margin: float, alpha: float, assurance: float = ASSURANCE) -> int | None:
+    def runs_needed(self, margin: float, alpha: float) -> int | None:
         """Smallest n per set at which a difference, or equivalence, is shown with the planned power.
 
         The ratio is assumed to stay the same. The spread is known from few runs only, so its upper confidence limit at
-        the assurance is used.
+        the default assurance is used.
 
         Args:
             margin: relative difference that counts as none.
             alpha: level of the tests; for one of m tests that are adjusted together, 1/m of the family's level.
-            assurance: probability that the power is reached.
         """
         distance, bound = abs(math.log(self.ratio)), math.log1p(margin)
 
@@ -113,7 +112,7 @@ class Evidence:
             both = t_quantile(1 - alpha, freedom) + t_quantile((1 + POWER) / 2, freedom)
             return differs or both * error <= bound - distance
 
-        return self._smallest(decides, assurance)
+        return self._smallest(decides)
 
     def p_not_worse(self, margin: float, *, higher_is_better: bool = True) -> float:
         """One-sided test against the end of the margin on which `a` is worse; nan without an error."""
@@ -143,18 +142,18 @@ class Evidence:
             worse = (t_quantile(1 - alpha / family_size / 2, freedom) + power) * error <= -gain
             return worse or (t_quantile(1 - alpha, freedom) + power) * error <= bound + gain
 
-        return self._smallest(decides, ASSURANCE)
+        return self._smallest(decides)
 
     def _gain(self, higher_is_better: bool) -> float:
         return math.log(self.ratio) if higher_is_better else -math.log(self.ratio)
 
-    def _smallest(self, decides: Callable[[float, float], bool], assurance: float) -> int | None:
+    def _smallest(self, decides: Callable[[float, float], bool]) -> int | None:
         """Smallest n per set for which `decides` is true of the error and its degrees of freedom; None if unknown."""
         if not self.freedom:
             return None
         if self.spread == 0:
             return 2
-        spread = self.spread * math.sqrt(self.freedom / chi2_quantile(1 - assurance, self.freedom))
+        spread = self.spread * math.sqrt(self.freedom / chi2_quantile(1 - ASSURANCE, self.freedom))
         sets = 2 if self.design == "unpaired" else 1
         return smallest(lambda n: decides(spread / math.sqrt(n), (n - 1) * sets), 2, _MOST_RUNS)
 

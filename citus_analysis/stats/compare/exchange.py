@@ -35,13 +35,14 @@ from citus_analysis.stats.compare.verdict_text import change_text
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.estimate.intervals import mean_interval, mean_method
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.run_means import lower_is_better, values_of
+from citus_analysis.stats.run_means import in_order_of_time, in_stratum, lower_is_better, values_of
 from citus_analysis.texts.counted_words import noun_for
 from citus_analysis.texts.number_text import readable
 from citus_analysis.texts.printable import printable
 from citus_analysis.units import SECONDS_PER_UNIT, label, unit_of
 
 _NS_PER_US: Final = 1_000.0
+#: Separators of words and keys in Go's format.
 _UNNAMED: Final = re.compile(r"[^\w.,:=@%()-]+")
 #: Ending that Go's format reads as the number of processors that a benchmark used.
 _LIKE_PROCESSORS: Final = re.compile(r"-\d+$")
@@ -104,29 +105,26 @@ def _go_unit(metric: str) -> tuple[str, float]:
 
 def _benchmark_name(key: Mapping[str, object]) -> str:
     """The name of a configuration for Go's tools: `BenchmarkRuns/workload=A/workers=2`."""
-    parts = [f"{name}={_go_word(setting_text(name, value))}" for name, value in key.items() if value not in (None, "")]
+    parts = [f"{name}={_UNNAMED.sub('_', text)}" for name, text in _known_texts(key).items()]
     whole = "/".join(["BenchmarkRuns", *parts])
     # Without this, `w2-t16` would be read as `w2` on 16 processors.
     return f"{whole}-1" if _LIKE_PROCESSORS.search(whole) else whole
 
 
-def _go_word(text: str) -> str:
-    """A value without the separators of words and keys in Go's format."""
-    return _UNNAMED.sub("_", text)
+def _known_texts(key: Mapping[str, object]) -> dict[str, str]:
+    return {name: setting_text(name, value) for name, value in key.items() if value not in (None, "")}
 
 
 def _sides(found: RunComparison) -> Iterator[tuple[dict[str, object], pl.DataFrame]]:
     """The configurations of the shown comparisons, each once, with their runs in the order of time."""
     seen: set[tuple[object, ...]] = set()
     columns = (*found.strata, found.by)
-    order = [name for name in ("start_time", "iteration") if name in found.runs.columns]
-    runs = found.runs.sort(order, nulls_last=True, maintain_order=True) if order else found.runs
+    runs = in_order_of_time(found.runs)
     names = pl.Series("_level", [setting_text(found.by, value) for value in runs[found.by]], dtype=pl.String)
     runs = runs.with_columns(names)
     for one in found:
         for level in (one.label_b, one.label_a):
-            same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in one.stratum.items()]
-            mine = runs.filter(*same, pl.col("_level") == level).drop("_level")
+            mine = in_stratum(runs, one.stratum).filter(pl.col("_level") == level).drop("_level")
             if mine.height and (key := mine.select(columns).row(0)) not in seen:
                 seen.add(key)
                 yield dict(zip(columns, key, strict=True)), mine
@@ -146,12 +144,9 @@ def _markdown(found: RunComparison) -> str:
 
 def _markdown_cells(one: Comparison) -> list[str]:
     """A comparison as cells: configuration, both sides with their means, runs, and the ratio with its interval."""
-    means = [f"{name} ({readable(mean.estimate)})" for name, mean in _named_means(one)]
+    sides = ((one.label_a, one.mean_a), (one.label_b, one.mean_b))
+    means = [f"{name} ({readable(mean.estimate)})" for name, mean in sides]
     return [stratum_text(one.stratum) or "all runs", *means, f"{one.mean_a.n} and {one.mean_b.n}", change_text(one)]
-
-
-def _named_means(one: Comparison) -> tuple[tuple[str, Interval], tuple[str, Interval]]:
-    return (one.label_a, one.mean_a), (one.label_b, one.mean_b)
 
 
 def _still_needed(runs: int | None) -> str:
@@ -315,14 +310,13 @@ def _conbench(found: RunComparison) -> str:
     batch = uuid5(NAMESPACE_URL, "\n".join(found.runs["run_id"].sort())) if "run_id" in found.runs.columns else uuid4()
     results = []
     for key, runs in _sides(found):
-        tags = {name: setting_text(name, value) for name, value in key.items() if value not in (None, "")}
         began = runs["start_time"].min() if "start_time" in runs.columns else None
         results.append(
             {
                 "run_id": batch.hex,
                 "batch_id": batch.hex,
                 **({"timestamp": began.isoformat()} if isinstance(began, datetime) else {}),
-                "tags": {"name": found.metric, **tags},
+                "tags": {"name": found.metric, **_known_texts(key)},
                 "stats": {"data": [value * factor for value in values_of(runs, found.metric).tolist()], "unit": unit},
                 "context": {},
                 "info": {"tool": "citus-analysis"},

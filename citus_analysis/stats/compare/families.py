@@ -27,8 +27,6 @@ from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import LEVEL
 from citus_analysis.stats._validate import as_sample, check_level, unique
 from citus_analysis.stats.compare.verdicts import Comparison, decide
-from citus_analysis.stats.estimate.intervals import log_ratio_interval
-from citus_analysis.stats.results import Interval
 
 _SHARPER: Final = "Holm's procedure decides, although the simultaneous interval, which is wider, contains 1"
 
@@ -83,7 +81,7 @@ def _adjusted(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison
     equivalences = holm([c.p_equivalence for c in family])
     for comparison, p_difference, p_equivalence in zip(family, differences, equivalences, strict=True):
         verdict = decide(comparison.ratio.estimate, p_difference, p_equivalence, alpha, comparison.higher_is_better)
-        ratio = _simultaneous(comparison, len(family))
+        ratio = comparison.evidence.interval(comparison.ratio.level, len(family))
         notes = comparison.warnings
         if verdict != comparison.verdict:
             notes = (*notes, f"{comparison.verdict} on its own, but not after Holm's adjustment")
@@ -100,9 +98,3 @@ def _adjusted(family: Sequence[Comparison], alpha: float) -> Iterator[Comparison
             runs_needed=comparison.evidence.runs_needed(comparison.margin, alpha / len(family)),
             warnings=unique(notes),
         )
-
-
-def _simultaneous(comparison: Comparison, size: int) -> Interval:
-    """The interval of a ratio as one of several."""
-    ratio, error, freedom = comparison.ratio, comparison.error, comparison.freedom
-    return log_ratio_interval(ratio.estimate, error, freedom, ratio.n, ratio.level, size, comparison.design)

@@ -31,7 +31,7 @@ from citus_analysis.stats.compare.gate_results import Gate, GateCheck, GateVerdi
 from citus_analysis.stats.compare.questions import Question, unadjusted
 from citus_analysis.stats.compare.run_tables import Asked, ask, is_shown
 from citus_analysis.stats.compare.verdicts import Comparison
-from citus_analysis.stats.run_means import lower_is_better, runs_of, times_of, values_of
+from citus_analysis.stats.run_means import in_order_of_time, in_stratum, lower_is_better, runs_of, times_of, values_of
 from citus_analysis.stats.series.drift import are_interleaved
 
 Side = Literal["candidate", "baseline"]
@@ -93,7 +93,8 @@ def gate(
         way_out = "pool the columns in which they differ (--pool), or hold only some equal (--within)"
         raise InsufficientDataError("candidate and baseline have no configuration in common", way_out=way_out)
     cells = [_unmatched(table, one) for table, one in zip(tables, asked, strict=True)]
-    notes = (note for one in asked for note in (*one.notes, *_along(one)))
+    along = "{} differs between the datasets: the check is of both"
+    notes = (note for one in asked for note in (*one.notes, *map(along.format, one.along)))
     return Gate(
         checks=checks,
         metrics=tuple(names),
@@ -153,8 +154,7 @@ def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
     if verdict == "undecided" and needed is not None and not any(short):
         # There are as many runs as planned, but they do not decide.
         short = [1, 1]
-    same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in comparison.stratum.items()]
-    cell = asked.runs.filter(*same) if same else asked.runs
+    cell = in_order_of_time(in_stratum(asked.runs, comparison.stratum))
     return GateCheck(
         verdict=verdict,
         comparison=comparison,
@@ -163,8 +163,8 @@ def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
         more_of_baseline=short[1] if verdict == "undecided" else 0,
         resources=_resources(cell, "candidate"),
         baseline_resources=_resources(cell, "baseline"),
-        values=_values(cell, "candidate", comparison.metric),
-        baseline_values=_values(cell, "baseline", comparison.metric),
+        values=tuple(values_of(cell.filter(pl.col(_SIDE) == "candidate"), comparison.metric).tolist()),
+        baseline_values=tuple(values_of(cell.filter(pl.col(_SIDE) == "baseline"), comparison.metric).tolist()),
     )
 
 
@@ -177,13 +177,6 @@ def _verdict(comparison: Comparison, p_not_worse: float, alpha: float) -> GateVe
     if p_not_worse <= alpha:
         return "better" if differs and gains else "not worse"
     return "worse" if differs and not gains else "undecided"
-
-
-def _values(cell: pl.DataFrame, side: Side, metric: str) -> tuple[float, ...]:
-    """The metric of a side's runs in the order of time."""
-    order = [name for name in ("start_time", "iteration") if name in cell.columns]
-    runs = cell.filter(pl.col(_SIDE) == side)
-    return tuple(values_of(runs.sort(order, nulls_last=True, maintain_order=True) if order else runs, metric).tolist())
 
 
 def _resources(cell: pl.DataFrame, side: Side) -> tuple[str, ...]:
@@ -207,20 +200,15 @@ def _cells(frame: pl.DataFrame, strata: Sequence[str]) -> list[tuple[str, str]]:
     return [(stratum_text({name: row[name] for name in strata}) or "all runs", row[_SIDE]) for row in rows]
 
 
-def _along(asked: Asked) -> list[str]:
-    return [f"{column} differs between the datasets: the check is of both" for column in asked.along]
-
-
 def _changes(candidate: object, baseline: object, checks: Sequence[GateCheck]) -> str:
     """Changes between the descriptions of the compared systems, in words; empty if there are none."""
     if not (isinstance(candidate, TableSource) and isinstance(baseline, TableSource)):
         return ""
-    chosen = (
-        {name for check in checks for name in check.baseline_resources},
-        {name for check in checks for name in check.resources},
+    sides = (
+        (baseline, {name for check in checks for name in check.baseline_resources}),
+        (candidate, {name for check in checks for name in check.resources}),
     )
     before, after = (
-        as_polars(source.table("settings")).filter(pl.col("resource").is_in(list(names)))
-        for source, names in zip((baseline, candidate), chosen, strict=True)
+        as_polars(source.table("settings")).filter(pl.col("resource").is_in(list(names))) for source, names in sides
     )
     return change_words(setting_changes(before, after))

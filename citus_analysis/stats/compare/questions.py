@@ -82,9 +82,7 @@ class Question:
             iterations=layout.iterations,
             effective=(_checked(tested, self.metric).effective, _checked(reference, self.metric).effective),
         )
-        reason = "; ".join(
-            unique([layout.reason, comparison.design_reason] if comparison.design_reason else [layout.reason])
-        )
+        reason = "; ".join(unique(filter(None, (layout.reason, comparison.design_reason))))
         notes = self._design_notes({name: tested, base: reference})
         notes += self._layout_notes(layout, comparison.design, {name: tested, base: reference})
         return replace(comparison, design_reason=reason, warnings=unique((*comparison.warnings, *notes)))

@@ -36,39 +36,25 @@ def rank_notes(design: Design, x: Floats, y: Floats, p_beside: float, alpha: flo
         >>> rank_notes("unpaired", np.array([3.0, 3.1, 3.2]), np.array([1.0, 1.1, 1.2]), 0.001, 0.05)
         ['3 against 3 runs: too few for a rank test at 0.05 (smallest p 0.1)']
     """
-    if design == "mixed":
+    if design == "mixed" or min(x.size, y.size) < 2:
         return []
-    return (_of_blocks if design == "paired" else _of_sets)(x, y, p_beside, alpha)
-
-
-def _of_sets(x: Floats, y: Floats, p_welch: float, alpha: float) -> list[str]:
-    if min(x.size, y.size) < 2:
-        return []
-    fewest = 2 / math.comb(x.size + y.size, x.size)
+    paired = design == "paired"
+    fewest = 2.0 ** (1 - x.size) if paired else 2 / math.comb(x.size + y.size, x.size)
     if fewest > alpha:
-        least = f"smallest p {fewest:.2g}"
-        return [f"{x.size} against {counted(y.size, 'run')}: too few for a rank test at {alpha:.2g} ({least})"]
-    p_ranks = mann_whitney_p(x, y)
-    if (p_ranks <= alpha) == (p_welch <= alpha):
+        runs = counted(x.size, "block") if paired else f"{x.size} against {counted(y.size, 'run')}"
+        test = "signed-rank" if paired else "rank"
+        return [f"{runs}: too few for a {test} test at {alpha:.2g} (smallest p {fewest:.2g})"]
+    p_ranks = _signed_rank_p(x, y) if paired else mann_whitney_p(x, y)
+    if (p_ranks <= alpha) == (p_beside <= alpha):
         return []
-    return [
-        f"Welch (p = {p_welch:.2g}) and Mann-Whitney (p = {p_ranks:.2g}) disagree: "
-        "look at the single runs for outliers or two modes"
-    ]
+    names = ("the paired t test", "the signed-rank test", "blocks") if paired else ("Welch", "Mann-Whitney", "runs")
+    tests = f"{names[0]} (p = {p_beside:.2g}) and {names[1]} (p = {p_ranks:.2g})"
+    return [f"{tests} disagree: look at the single {names[2]} for outliers or two modes"]
 
 
-def _of_blocks(x: Floats, y: Floats, p_paired: float, alpha: float) -> list[str]:
-    """The signed-rank test of the blocks' ratios."""
+def _signed_rank_p(x: Floats, y: Floats) -> float:
+    """The p-value of the signed-rank test of the blocks' ratios."""
     from scipy import stats
 
-    fewest = 2.0 ** (1 - x.size)
-    if fewest > alpha:
-        return [f"{counted(x.size, 'block')}: too few for a signed-rank test at {alpha:.2g} (smallest p {fewest:.2g})"]
     ratios = np.log(x / y)
-    p_ranks = float(stats.wilcoxon(ratios).pvalue) if ratios.any() else 1.0
-    if (p_ranks <= alpha) == (p_paired <= alpha):
-        return []
-    return [
-        f"the paired t test (p = {p_paired:.2g}) and the signed-rank test (p = {p_ranks:.2g}) "
-        "disagree: look at the single blocks for outliers or two modes"
-    ]
+    return float(stats.wilcoxon(ratios).pvalue) if ratios.any() else 1.0

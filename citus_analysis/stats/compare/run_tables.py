@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import polars as pl
 
@@ -23,6 +24,7 @@ from citus_analysis.runs.setups import setting_text, stratum_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.questions import Question, compare_levels
 from citus_analysis.stats.compare.verdicts import Comparison
+from citus_analysis.stats.results import Interval
 from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, with_values
 from citus_analysis.stats.series.independence import FEWEST_TO_CHECK
 from citus_analysis.texts.counted_words import counted
@@ -277,7 +279,15 @@ def _line(one: Comparison) -> str:
     return f"{one.label_a} {one.verdict} against {one.label_b}{f' ({where})' if where else ''}: ratio {one.ratio}"
 
 
+#: Columns of a comparison that have the names of its attributes.
+_NAMED: Final = (
+    *("p_difference", "p_difference_adjusted", "p_equivalence", "p_equivalence_adjusted", "family", "family_size"),
+    *("p_welch", "p_mann_whitney", "cliffs_delta", "shift", "runs_missing", "planned_level", "margin"),
+)
+
+
 def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
+    named = {name: getattr(comparison, name) for name in _NAMED}
     return {
         **{column: comparison.stratum.get(column) for column in strata},
         "a": comparison.label_a,
@@ -291,19 +301,7 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
         "verdict": comparison.verdict,
         **dict(zip(("deciding_low", "deciding_high"), comparison.deciding.ends, strict=True)),
         "deciding_level": comparison.deciding.level,
-        "p_difference": _known(comparison.p_difference),
-        "p_difference_adjusted": _known(comparison.p_difference_adjusted),
-        "p_equivalence": _known(comparison.p_equivalence),
-        "p_equivalence_adjusted": _known(comparison.p_equivalence_adjusted),
-        "family": comparison.family,
-        "family_size": comparison.family_size,
-        "p_welch": _known(comparison.p_welch),
-        "p_mann_whitney": comparison.p_mann_whitney,
-        "cliffs_delta": comparison.cliffs_delta,
-        "shift": comparison.shift.estimate if comparison.shift else None,
-        "runs_missing": comparison.runs_missing,
-        "planned_level": comparison.planned_level,
-        "margin": comparison.margin,
+        **{name: _known(value) for name, value in named.items()},
         "level": comparison.ratio.level,
         "method": comparison.ratio.method,
         "design": comparison.design,
@@ -311,5 +309,8 @@ def _record(comparison: Comparison, strata: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _known(p: float) -> float | None:
-    return None if math.isnan(p) else p
+def _known(value: object) -> object:
+    """A value for a table: null instead of nan, and the estimate of an interval."""
+    if isinstance(value, Interval):
+        return value.estimate
+    return None if isinstance(value, float) and math.isnan(value) else value

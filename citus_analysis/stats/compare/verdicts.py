@@ -29,7 +29,6 @@ from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, man
 from citus_analysis.stats.estimate._student import t_tail
 from citus_analysis.stats.estimate.intervals import (
     Design,
-    log_ratio_interval,
     mean_interval_from_summary,
     moments,
     welch_error,
@@ -124,16 +123,6 @@ class Comparison(Shown):
         return MADE_APART in self.warnings
 
     @property
-    def error(self) -> float:
-        """Standard error of the log of the ratio; inf if a side has a single run."""
-        return self.evidence.error
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the error; 0 if there is none."""
-        return self.evidence.freedom
-
-    @property
     def change_percent(self) -> float:
         """Change from `b` to `a` in per cent of `b`."""
         return (self.ratio.estimate - 1) * 100
@@ -155,8 +144,7 @@ class Comparison(Shown):
         # The level of this test was divided by the ratio of Holm's adjusted p-value to the raw one.
         divisor = self.p_equivalence_adjusted / self.p_equivalence if self.p_equivalence else self.family_size
         level = 1 - 2 * (1 - self.ratio.level)
-        ratio, n = self.ratio.estimate, self.ratio.n
-        found = log_ratio_interval(ratio, self.error, self.freedom, n, 1 - (1 - level) / divisor, design=self.design)
+        found = self.evidence.interval(1 - (1 - level) / divisor)
         adjusted = ", adjusted by Holm" if self.family_size > 1 else ""
         return replace(found, level=level, method=f"{found.method}, two one-sided tests{adjusted}")
 
@@ -260,21 +248,22 @@ def compare(
         'mixed'
     """
     x, y = as_sample(a, 1, f"set {label_a}"), as_sample(b, 1, f"set {label_b}")
-    names = (label_a, label_b, metric)
     evidence, reason = Evidence.of_blocks(x, y) if blocked else None, ""
     if evidence is None and iterations is not None:
         evidence, reason = _of_iterations(x, y, iterations)
     if evidence is None:
         sizes = effective or (float(x.size), float(y.size))
         evidence = _evidence(worth(x, sizes[0]), worth(y, sizes[1]))
-    base = _judged(evidence, (moments(x), moments(y)), margin, level, higher_is_better, names)
+    names, sides = (label_a, label_b, metric), (moments(x), moments(y))
+    base = _judged(evidence, sides, margin, level, higher_is_better, names)
+    p_beside = base.p_welch if base.design == "unpaired" else base.p_difference
     return replace(
         base,
         design_reason=reason,
         p_mann_whitney=mann_whitney_p(x, y),
         shift=hodges_lehmann(x, y, level),
         cliffs_delta=cliffs_delta(x, y),
-        warnings=unique((*base.warnings, *rank_notes(evidence.design, x, y, _p_beside(base), 1 - level))),
+        warnings=unique((*base.warnings, *rank_notes(evidence.design, x, y, p_beside, 1 - level))),
     )
 
 
@@ -297,10 +286,8 @@ def compare_summaries(
     margin: float = MARGIN,
     *,
     level: float = LEVEL,
-    higher_is_better: bool = True,
     label_a: str = "a",
     label_b: str = "b",
-    metric: str = "",
 ) -> Comparison:
     """Compare two sets that are known only by (mean, standard deviation, n), as in published tables.
 
@@ -311,8 +298,7 @@ def compare_summaries(
         >>> comparison.verdict, comparison.runs_needed
         ('inconclusive', 880)
     """
-    names = (label_a, label_b, metric)
-    return _judged(_evidence(a, b), (a, b), margin, level, higher_is_better, names)
+    return _judged(_evidence(a, b), (a, b), margin, level, True, (label_a, label_b, ""))
 
 
 def _evidence(a: Summary, b: Summary) -> Evidence:
@@ -368,11 +354,6 @@ def decide(ratio: float, p_difference: float, p_equivalence: float, alpha: float
     if p_difference <= alpha:
         return "faster" if (ratio > 1) == higher_is_better else "slower"
     return "inconclusive"
-
-
-def _p_beside(comparison: Comparison) -> float:
-    """The p-value of the t test that the rank test of the same design is compared with."""
-    return comparison.p_welch if comparison.design == "unpaired" else comparison.p_difference
 
 
 def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:

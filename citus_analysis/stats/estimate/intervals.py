@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import LEVEL, RESAMPLES, SEED
 from citus_analysis.errors import InsufficientDataError, UnknownNameError, UsageError, require_known
-from citus_analysis.stats._validate import Seed, as_sample, check_level, unique
+from citus_analysis.stats._validate import Seed, as_sample, check_level
 from citus_analysis.stats.estimate._student import normal_quantile, t_quantile
 from citus_analysis.stats.estimate.bootstrap import bca_interval
 from citus_analysis.stats.estimate.percentiles import percentile_interval, values_needed
@@ -274,7 +274,7 @@ def log_ratio_interval(
     if not freedom:
         return Interval.absent(ratio, level, n, method, _ONE_VALUE)
     reach = t_quantile(1 - (1 - level) / 2 / family, freedom) * error
-    notes = unique([_EQUAL_VALUES] if error == 0 else [])
+    notes = (_EQUAL_VALUES,) if error == 0 else ()
     low, high = _ends_on_log_scale(ratio, reach * ratio)
     return Interval(ratio, low, high, level, n, method, notes)
 

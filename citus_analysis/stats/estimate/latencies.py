@@ -53,16 +53,9 @@ def latency_percentiles(
         for key, part in merged.group_by(by, maintain_order=True)
         for q in percentiles
     ]
-    schema = {
-        **{name: merged.schema[name] for name in by},
-        "percentile": pl.Float64(),
-        "estimate_us": pl.Float64(),
-        "low_us": pl.Float64(),
-        "high_us": pl.Float64(),
-        "n": pl.Int64(),
-        "warnings": pl.String(),
-    }
-    return pl.DataFrame(rows, schema=schema)
+    numbers = dict.fromkeys(("percentile", "estimate_us", "low_us", "high_us"), pl.Float64())
+    kinds = {name: merged.schema[name] for name in by} | numbers
+    return pl.DataFrame(rows, schema={**kinds, "n": pl.Int64(), "warnings": pl.String()})
 
 
 def _one(part: pl.DataFrame, q: float, level: float) -> dict[str, object]:
