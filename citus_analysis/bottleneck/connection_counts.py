@@ -39,16 +39,12 @@ def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: flo
     inside = one_source(align_to_runs(samples, runs, margin_s=margin_s), _RUN)
     application = pl.col("application").cast(pl.String).fill_null("")
     internal = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
-    connection = (
-        (pl.col("backend_type").cast(pl.String) == "client backend")
-        & pl.col("leader_pid").is_null()
-        & (application != _RUNNER)
+    backend = pl.col("backend_type").cast(pl.String) == "client backend"
+    connection = backend & pl.col("leader_pid").is_null() & (application != _RUNNER)
+    counts = inside.group_by(*_RUN, "elapsed_s", maintain_order=True).agg(
+        client=(connection & ~internal).sum(), internal=(connection & internal).sum()
     )
-    return (
-        inside.group_by(*_RUN, "elapsed_s", maintain_order=True)
-        .agg(client=(connection & ~internal).sum(), internal=(connection & internal).sum())
-        .sort(*_RUN, "elapsed_s")
-    )
+    return counts.sort(*_RUN, "elapsed_s")
 
 
 @in_callers_kind
@@ -62,8 +58,6 @@ def connection_balance(connections: Frame) -> pl.DataFrame:
         Per run and node: `samples`, and medians over its snapshots within the measured time: `client`, `internal`.
     """
     measured = as_polars(connections).filter(pl.col("elapsed_s") >= 0)
-    return (
-        measured.group_by(_RUN, maintain_order=True)
-        .agg(pl.len().alias("samples"), pl.col("client", "internal").median())
-        .sort(*(natural_expr(name) if name == "node" else pl.col(name) for name in _RUN), nulls_last=True)
-    )
+    medians = (pl.len().alias("samples"), pl.col("client", "internal").median())
+    order = (natural_expr(name) if name == "node" else pl.col(name) for name in _RUN)
+    return measured.group_by(_RUN, maintain_order=True).agg(medians).sort(*order, nulls_last=True)

@@ -130,10 +130,9 @@ def _quota(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     for part, limit, who in (("CPU", "CPU quota", "the servers"), ("load generator", "load generator", "the clients")):
         share = facts.value(part, _QUOTA)
         if share is not None and share >= limits.throttled_percent:
-            node = facts.nodes.get((part, _QUOTA))
-            host = "" if node is None else f" of node {node}"
+            host = facts.at(part, _QUOTA)
             text = f"a quota stopped a control group of {who}{host} in {share:.0f} % of the periods"
-            return Verdict(limit, (text,), "high", node)
+            return Verdict(limit, (text,), "high", facts.nodes.get((part, _QUOTA)))
     return None
 
 
@@ -169,15 +168,14 @@ def _wal(facts: RunFacts, limits: Thresholds) -> Verdict | None:
     if share is None or share < limits.waiting_percent:
         return None
     waited = f"sessions waited for WAL {share:.0f} % of their time"
-    distance = facts.value(part, "between checkpoints for WAL")
+    apart = (part, "between checkpoints for WAL")
+    distance = facts.value(*apart)
     if distance is not None and distance < limits.checkpoint_distance_s:
         close = f"checkpoints that WAL requested began every {distance:.1f} s"
         under_way = facts.value(part, "time with a checkpoint under way") or 0.0
         decide = ("a run with a larger max_wal_size shows what the checkpoints cost",)
         evidence = (close, f"one was under way {under_way:.0f} % of the time", waited)
-        return Verdict(
-            "checkpoints", evidence, "medium", facts.nodes.get((part, "between checkpoints for WAL")), decide
-        )
+        return Verdict("checkpoints", evidence, "medium", facts.nodes.get(apart), decide)
     return Verdict("WAL", (waited,), "medium", decide=("a run with synchronous_commit = off shows what commits cost",))
 
 
@@ -216,12 +214,10 @@ def _hosts(facts: RunFacts, limits: Thresholds) -> Verdict | None:
         if outside is not None and outside >= limits.outside_percent:
             evidence.append(f"the clients' sessions had nothing to do {outside:.0f} % of the time")
             beside = "" if users or part == "network" else ", or pidstat beside it,"
-            decide = (
-                f"the load generator on a host of its own{beside} shows whether it or the servers need the {part}",
-            )
-        return Verdict(
-            part, tuple(evidence), "high" if strong and not decide else "medium", facts.nodes[part, metric], decide
-        )
+            alone = f"the load generator on a host of its own{beside}"
+            decide = (f"{alone} shows whether it or the servers need the {part}",)
+        confidence: Confidence = "high" if strong and not decide else "medium"
+        return Verdict(part, tuple(evidence), confidence, facts.nodes[part, metric], decide)
     return None
 
 
@@ -258,20 +254,15 @@ def _load_generator(facts: RunFacts, limits: Thresholds) -> Verdict | None:
 
 
 def _nothing(facts: RunFacts, limits: Thresholds) -> Verdict:
-    needed = {
-        "CPU": ("CPU", "busy"),
-        "devices": ("device", "busy (busiest device)"),
-        "sessions": _OUTSIDE,
-    }
+    needed = {"CPU": ("CPU", "busy"), "devices": ("device", "busy (busiest device)"), "sessions": _OUTSIDE}
     missing = [name for name, key in needed.items() if key not in facts.values]
     if missing:
         decide = tuple(f"samples of {name} would decide" for name in missing)
         logged = facts.value("locks", "lock waits longer than deadlock_timeout")
         if logged and _OUTSIDE not in facts.values:
             return Verdict("locks", (f"the logs report {logged:.0f} long lock waits a run",), "low", decide=decide)
-        return Verdict(
-            "undecided", (f"nothing measured is at a limit; {', '.join(missing)} not measured",), "none", decide=decide
-        )
+        text = f"nothing measured is at a limit; {', '.join(missing)} not measured"
+        return Verdict("undecided", (text,), "none", decide=decide)
     busy = facts.values[needed["CPU"]]
     text = f"CPU {busy:.0f} % busy, no class of waits above {limits.waiting_percent:.0f} % of the session time"
     return Verdict("none found", (text,), "medium", decide=("more client threads show which limit comes first",))

@@ -18,7 +18,7 @@ from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
 from citus_analysis.bottleneck.profiles import cpu_share_by_object, mean_symbols, symbols_of_stacks
 from citus_analysis.bottleneck.program_loads import program_loads
 from citus_analysis.bottleneck.run_detail import CPU_SHARES, Detail, detail_of
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
+from citus_analysis.bottleneck.samples_in_runs import RUN, align_to_runs, one_source, windows_of
 from citus_analysis.bottleneck.stacks import stack_tree
 from citus_analysis.bottleneck.timeline import busy_percent, throttling_over_time
 from citus_analysis.core.frames import TableSource, as_polars
@@ -27,9 +27,9 @@ from citus_analysis.runs.run_selection import check_known, matching
 from citus_analysis.runs.run_status import allowed_statuses, used_notes
 from citus_analysis.runs.setups import described, with_operations
 
-_RUN: Final = ("resource", "run_id")
 _CONFIGURATION: Final = ("operation", "set_up", "workers", "threads")
 _SAMPLES: Final = ("cpu_samples", "device_samples", "process_samples", "pressure_samples")
+_COUNTS: Final = (pl.col("run_id").n_unique().alias("runs"), pl.len().alias("samples"))
 #: Number of functions from perf that are kept for each resource and event.
 _MOST_SYMBOLS: Final = 40
 
@@ -171,17 +171,12 @@ def _of_main_set_up(runs: pl.DataFrame) -> pl.DataFrame:
 def _connections(activity: pl.DataFrame, runs: pl.DataFrame, detail: Detail | None) -> pl.DataFrame:
     found = connections_over_time(activity, runs)
     if detail is not None:
-        mine = found.filter(
-            pl.col("resource") == detail.resource,
-            pl.col("iteration").eq_missing(pl.lit(detail.iteration, pl.Int32)),
-        )
+        of_iteration = pl.col("iteration").eq_missing(pl.lit(detail.iteration, pl.Int32))
+        mine = found.filter(pl.col("resource") == detail.resource, of_iteration)
         found = mine if mine.height else found
-    most = (
-        found.group_by("run_id", maintain_order=True)
-        .agg(pl.col("client", "internal").max())
-        .sort("client", "internal", "run_id")
-    )
-    return found.filter(pl.col("run_id") == most["run_id"][-1]) if most.height else found
+    most = found.group_by("run_id", maintain_order=True).agg(pl.col("client", "internal").max())
+    last = most.sort("client", "internal", "run_id")["run_id"].tail(1)
+    return found.filter(pl.col("run_id").is_in(last.implode()))
 
 
 def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFrame:
@@ -191,21 +186,12 @@ def _chosen(dataset: TableSource, table: str, runs: pl.DataFrame) -> pl.DataFram
 
 def _with_symbols_of_stacks(symbols: pl.DataFrame, stacks: pl.DataFrame) -> pl.DataFrame:
     """Symbols of reports; for recordings without a report, the symbols at the leaves of their stacks."""
-    found = symbols_of_stacks(stacks).join(symbols, on=[*_RUN, "node", "event"], how="anti", nulls_equal=True)
+    found = symbols_of_stacks(stacks).join(symbols, on=[*RUN, "node", "event"], how="anti", nulls_equal=True)
     return pl.concat([symbols, found], how="diagonal_relaxed") if found.height else symbols
 
 
 def _with_runs(rows: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    spans = runs.select(
-        *_RUN,
-        "phase",
-        "workload",
-        "workers",
-        "threads",
-        run_start=pl.coalesce("measured_from", "start_time"),
-        run_end=pl.coalesce("measured_until", "end_time"),
-    ).drop_nulls(["run_start", "run_end"])
-    return rows.join(spans, on=list(_RUN))
+    return rows.join(windows_of(runs, "phase", "workload", "workers", "threads"), on=RUN)
 
 
 def _within(samples: pl.DataFrame, runs: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
@@ -213,7 +199,7 @@ def _within(samples: pl.DataFrame, runs: pl.DataFrame, by: tuple[str, ...]) -> p
 
     Samples without a time cannot be placed: they are left out, rather than averaged with idle time around the run.
     """
-    return _with_runs(one_source(align_to_runs(samples, runs), (*_RUN, *by)), runs)
+    return _with_runs(one_source(align_to_runs(samples, runs), (*RUN, *by)), runs)
 
 
 def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -222,46 +208,36 @@ def _overlapping(checkpoints: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     If neither is known, the end decides.
     """
     total = pl.duration(milliseconds=(pl.col("total_s") * 1_000).round().cast(pl.Int64))
-    placed = _with_runs(checkpoints, runs).with_columns(
-        start_time=pl.coalesce("start_time", pl.col("end_time") - total)
-    )
+    start = pl.coalesce("start_time", pl.col("end_time") - total)
+    placed = _with_runs(checkpoints, runs).with_columns(start_time=start)
     begin = pl.coalesce("start_time", "end_time")
-    during = placed.filter((begin <= pl.col("run_end")) & (pl.col("end_time") >= pl.col("run_start")))
+    during = placed.filter((begin <= pl.col("until")) & (pl.col("end_time") >= pl.col("begin")))
     return during.with_columns(begin_time=begin)
 
 
 def _cpu_summary(cpu: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    set_ups = runs.select(*_RUN, set_up="variant")
-    shares = cpu.join(set_ups, on=list(_RUN)).with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
+    set_ups = runs.select(*RUN, set_up="variant")
+    shares = cpu.join(set_ups, on=RUN).with_columns(pl.col("user_percent") + pl.col("nice_percent").fill_null(0))
     means = shares.group_by("resource", "phase", "workload", "set_up", "workers", "threads", maintain_order=True).agg(
         pl.col("run_id").n_unique().alias("runs"),
         busy_percent().count().alias("samples"),
         busy_percent().mean().alias("busy_percent"),
-        *(pl.col(s).mean() for s in CPU_SHARES),
+        pl.col(CPU_SHARES).mean(),
     )
-    return (
-        with_operations(means)
-        .select(
-            "resource", "operation", "set_up", "workers", "threads", "runs", "samples", "busy_percent", *CPU_SHARES[:-1]
-        )
-        .sort("operation", "workers", "threads", "set_up", "resource")
-    )
+    shown = ("resource", *_CONFIGURATION, "runs", "samples", "busy_percent", *CPU_SHARES[:-1])
+    return with_operations(means).select(shown).sort("operation", "workers", "threads", "set_up", "resource")
 
 
 def _device_summary(devices: pl.DataFrame) -> pl.DataFrame:
-    return (
-        devices.group_by("resource", "device", maintain_order=True)
-        .agg(
-            pl.col("run_id").n_unique().alias("runs"),
-            pl.len().alias("samples"),
-            pl.col("await_ms").mean(),
-            pl.col("await_ms").max().alias("largest_await_ms"),
-            pl.col("utilization_percent").mean(),
-            pl.col("utilization_percent").max().alias("largest_utilization_percent"),
-            pl.col("write_kb_s").mean(),
-        )
-        .sort("utilization_percent", descending=True)
+    means = devices.group_by("resource", "device", maintain_order=True).agg(
+        *_COUNTS,
+        pl.col("await_ms").mean(),
+        pl.col("await_ms").max().alias("largest_await_ms"),
+        pl.col("utilization_percent").mean(),
+        pl.col("utilization_percent").max().alias("largest_utilization_percent"),
+        pl.col("write_kb_s").mean(),
     )
+    return means.sort("utilization_percent", descending=True)
 
 
 def _pressure_summary(pressure: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -269,24 +245,20 @@ def _pressure_summary(pressure: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFram
     placed = align_to_runs(pressure.drop_nulls("stalled_percent"), runs)
     # `full` of the CPU is always 0 for a whole machine.
     counted = one_source(placed, ["run_id", *of]).filter((pl.col("pressure") != "cpu") | (pl.col("scope") == "some"))
-    return (
-        counted.group_by(of, maintain_order=True)
-        .agg(
-            pl.col("run_id").n_unique().alias("runs"),
-            pl.len().alias("samples"),
-            pl.col("stalled_percent").mean(),
-            # Dumps whose times are whole seconds may show more.
-            pl.col("stalled_percent").max().clip(upper_bound=100.0).alias("largest_stalled_percent"),
-        )
-        .sort("stalled_percent", *of, descending=[True, *(False for _ in of)])
+    means = counted.group_by(of, maintain_order=True).agg(
+        *_COUNTS,
+        pl.col("stalled_percent").mean(),
+        # Dumps whose times are whole seconds may show more.
+        pl.col("stalled_percent").max().clip(upper_bound=100.0).alias("largest_stalled_percent"),
     )
+    return means.sort("stalled_percent", *of, descending=[True, *(False for _ in of)])
 
 
 def _in_checkpoint(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
     """Device samples of runs with checkpoints, with the flag `during` for samples during a checkpoint."""
-    marks = checkpoints.select(*_RUN, "begin_time", "end_time")
-    sample = [*_RUN, "source_id", "sample", "device"]
-    paired = devices.select(*sample, "sample_time", "await_ms").join(marks, on=list(_RUN))
+    marks = checkpoints.select(*RUN, "begin_time", "end_time")
+    sample = [*RUN, "source_id", "sample", "device"]
+    paired = devices.select(*sample, "sample_time", "await_ms").join(marks, on=RUN)
     during = pl.col("sample_time").is_between(pl.col("begin_time"), pl.col("end_time"))
     return paired.group_by(sample, maintain_order=True).agg(pl.col("await_ms").first(), during.any().alias("during"))
 

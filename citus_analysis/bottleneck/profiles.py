@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from citus_analysis.bottleneck.samples_in_runs import first_true
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UsageError, require_known
@@ -57,14 +58,11 @@ def top_symbols(
         raise UsageError(f"n is {n}", way_out="ask for at least one row")
     chosen = _one_report(as_polars(perf_symbols), by)
     names = ("shared_object",) if by == "shared_object" else ("shared_object", "symbol")
-    summed = _summed(chosen, names)
+    order = (*_RECORDING, "self_percent", *names)
+    ordered = _summed(chosen, names).sort(order, descending=[name == "self_percent" for name in order])
     rank = pl.col("self_percent").rank("ordinal", descending=True).over(_RECORDING)
-    return (
-        summed.sort(*_RECORDING, "self_percent", *names, descending=[False] * 4 + [True] + [False] * len(names))
-        .with_columns(rank=rank)
-        .filter(pl.col("rank") <= n)
-        .select(*_RECORDING, "rank", *names, "self_percent", "samples", "samples_total", "source_id")
-    )
+    first = ordered.with_columns(rank=rank).filter(pl.col("rank") <= n)
+    return first.select(*_RECORDING, "rank", *names, "self_percent", "samples", "samples_total", "source_id")
 
 
 @in_callers_kind
@@ -79,11 +77,9 @@ def cpu_share_by_object(perf_symbols: Frame) -> pl.DataFrame:
         shares of a run, node and event add up to 100, except for perf's rounding.
     """
     chosen = _one_report(as_polars(perf_symbols), "shared_object")
-    return (
-        _summed(chosen.with_columns(part=part_of(pl.col("shared_object"))), ("part",))
-        .sort(*_RECORDING, "self_percent", descending=[False] * 4 + [True])
-        .select(*_RECORDING, "part", "self_percent", "samples", "samples_total", "source_id")
-    )
+    summed = _summed(chosen.with_columns(part=part_of(pl.col("shared_object"))), ("part",))
+    ordered = summed.sort(*_RECORDING, "self_percent", descending=[False] * 4 + [True])
+    return ordered.select(*_RECORDING, "part", "self_percent", "samples", "samples_total", "source_id")
 
 
 @in_callers_kind
@@ -110,20 +106,16 @@ def mean_symbols(perf_symbols: Frame, *, by: Sequence[str] = ("resource", "event
     keys = list(by)
     if n < 1:
         raise UsageError(f"n is {n}", way_out="ask for at least one row")
-    totals = shares.group_by(keys, maintain_order=True).agg(
-        recordings=pl.struct("resource", "run_id", "node", "event").n_unique()
-    )
-    share, absent = pl.col("self_percent"), pl.col("recordings").first() - pl.len()
-    mean = share.sum() / pl.col("recordings").first()
+    totals = shares.group_by(keys, maintain_order=True).agg(recordings=pl.struct(_RECORDING).n_unique())
+    share, recordings = pl.col("self_percent"), pl.col("recordings").first()
+    absent, mean = recordings - pl.len(), share.sum() / recordings
     squares = (share - mean).pow(2).sum() + absent * mean.pow(2)
     rows = shares.join(totals, on=keys, nulls_equal=True).group_by(*keys, "symbol", "shared_object")
     found = rows.agg(
-        pl.col("recordings").first(),
+        recordings,
         found_in=pl.len(),
         mean_percent=mean,
-        sd_percent=pl.when(pl.col("recordings").first() > 1).then(
-            (squares / (pl.col("recordings").first().cast(pl.Float64) - 1)).sqrt()
-        ),
+        sd_percent=pl.when(recordings > 1).then((squares / (recordings.cast(pl.Float64) - 1)).sqrt()),
         lowest_percent=pl.when(absent > 0).then(0.0).otherwise(share.min()),
         highest_percent=share.max(),
     )
@@ -138,10 +130,8 @@ def mean_symbols(perf_symbols: Frame, *, by: Sequence[str] = ("resource", "event
 
 def part_of(shared_object: pl.Expr) -> pl.Expr:
     """The part that a shared object belongs to: `kernel`, `postgres`, `citus`, `libpq`, `libc` or `other`."""
-    part = pl.lit("other")
-    for pattern, name in reversed(_PARTS):
-        part = pl.when(shared_object.str.contains(pattern)).then(pl.lit(name)).otherwise(part)
-    return pl.when(shared_object.is_in(_NO_KERNEL)).then(pl.lit("other")).otherwise(part)
+    parts = [(shared_object.is_in(_NO_KERNEL), "other"), *((shared_object.str.contains(p), name) for p, name in _PARTS)]
+    return first_true(parts, "other")
 
 
 @in_callers_kind
@@ -155,12 +145,9 @@ def symbols_of_stacks(perf_stacks: Frame) -> pl.DataFrame:
     leaf = counted.with_columns(symbol=pl.col("stack").str.extract(r"([^;]*)$"))
     totals = pl.col("samples").sum().over("source_id", "event")
     keys = ("source_id", *_RECORDING, "command", "pid", "shared_object", "symbol", "samples_total")
-    return (
-        leaf.with_columns(samples_total=totals)
-        .group_by(keys, maintain_order=True)
-        .agg(pl.col("self_percent", "samples").sum())
-        .sort("source_id", "event", "self_percent", descending=[False, False, True])
-    )
+    sums = leaf.with_columns(samples_total=totals).group_by(keys, maintain_order=True)
+    found = sums.agg(pl.col("self_percent", "samples").sum())
+    return found.sort("source_id", "event", "self_percent", descending=[False, False, True])
 
 
 def _one_report(symbols: pl.DataFrame, by: str) -> pl.DataFrame:

@@ -7,11 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source, with_configuration
+from citus_analysis.bottleneck.samples_in_runs import NODE, align_to_runs, one_source, with_configuration
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import sound_moments
 
-_MACHINE: Final = ("resource", "run_id", "node")
 _SUMMED: Final = ("cpu_percent", "wait_percent", "read_kb_s", "write_kb_s")
 #: A name, or a command line without its folder and arguments: `postgres: user db` and `/usr/bin/postgres -D ...`.
 _PROGRAM: Final = r"^(?:/(?:[^\s/]*/)*)?([^\s:/]+)"
@@ -55,7 +54,7 @@ def program_loads(samples: Frame, runs: Frame, by: Sequence[str] = ("resource",)
         [('postgres', 2, 40.0, 80.0), ('pgbench', 2, 10.0, 20.0)]
     """
     whole, known = as_polars(samples).filter(pl.col("thread").is_null()), as_polars(runs)
-    placed = sound_moments(one_source(align_to_runs(whole, known), _MACHINE), _SUMMED)
+    placed = sound_moments(one_source(align_to_runs(whole, known), NODE), _SUMMED)
     placed = with_configuration(placed, known, by)
     moments = placed.group_by(*by, "run_id", "node").agg(moments=pl.col("sample_time").n_unique())
     of_nodes = moments.group_by(*by, "node").agg(runs=pl.len(), samples=pl.col("moments").sum())

@@ -49,7 +49,7 @@ def detail_of(
     Args:
         cpu: samples of CPU time within runs, with `elapsed_s`.
         devices: samples of devices within runs, likewise.
-        checkpoints: checkpoints that were under way during runs, with `run_start`.
+        checkpoints: checkpoints that were under way during runs, with the `begin` of their run.
         resource: its resource; empty: that of the run with the most checkpoints for each node, or with the busiest
             device.
         iteration: its iteration; 0: the iteration with the most checkpoints, or the first with samples.
@@ -69,17 +69,10 @@ def detail_of(
     logged = checkpoints.filter(pl.col("resource") == name, pl.col("iteration").is_in(iterations, nulls_equal=True))
     chosen = iteration or _most_frequent(logged["iteration"]) or iterations[0]
     mine = (pl.col("resource") == name) & pl.col("iteration").eq_missing(pl.lit(chosen, pl.Int32))
-    shown = _device_lines(devices.filter(mine))
-    marks = _checkpoint_times(checkpoints.filter(mine))
     shares = (busy_percent().alias("busy_percent"), "nice_percent", *CPU_SHARES)
-    return Detail(
-        name,
-        chosen,
-        cpu.filter(mine).select("node", "elapsed_s", *shares).sort("node", "elapsed_s"),
-        shown,
-        marks,
-        _around(shown, marks),
-    )
+    used = cpu.filter(mine).select("node", "elapsed_s", *shares).sort("node", "elapsed_s")
+    shown, marks = _device_lines(devices.filter(mine)), _checkpoint_times(checkpoints.filter(mine))
+    return Detail(name, chosen, used, shown, marks, _around(shown, marks))
 
 
 def _most_frequent(values: pl.Series) -> int:
@@ -110,11 +103,11 @@ def _around(devices: pl.DataFrame, checkpoints: pl.DataFrame) -> tuple[float, fl
 
 
 def _checkpoint_times(checkpoints: pl.DataFrame) -> pl.DataFrame:
-    since = {
-        name: ((pl.col(f"{name}_time") - pl.col("run_start")).dt.total_milliseconds() / 1000).alias(f"{name}_s")
+    since = [
+        ((pl.col(f"{name}_time") - pl.col("begin")).dt.total_milliseconds() / 1000).alias(f"{name}_s")
         for name in ("start", "end")
-    }
-    return checkpoints.select("node", *since.values(), "reason", "buffers_written", "sync_s", "total_s").sort("end_s")
+    ]
+    return checkpoints.select("node", *since, "reason", "buffers_written", "sync_s", "total_s").sort("end_s")
 
 
 def _most_telling(devices: pl.DataFrame, checkpoints: pl.DataFrame, sampled: pl.DataFrame) -> str:

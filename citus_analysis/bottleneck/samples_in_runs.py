@@ -17,6 +17,9 @@ from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import without_doubtful
 from citus_analysis.errors import UsageError
 
+#: Columns that identify a run, and a node during it.
+RUN: Final = ("resource", "run_id")
+NODE: Final = (*RUN, "node")
 _MS_PER_S: Final = 1000
 #: One series of samples: a file, and within it one device.
 _SERIES: Final = ("resource", "source_id", "device")
@@ -95,10 +98,29 @@ def one_source(samples: Frame, by: Sequence[str]) -> pl.DataFrame:
     return frame.join(best, on=[*by, "source_id"], how="semi", nulls_equal=True, maintain_order="left")
 
 
+def windows_of(runs: pl.DataFrame, *others: str) -> pl.DataFrame:
+    """`begin` and `until` of each run: of its measured window, or of its status lines; runs without are left out."""
+    begin, until = pl.coalesce("measured_from", "start_time"), pl.coalesce("measured_until", "end_time")
+    return runs.select(*RUN, *others, begin=begin, until=until).drop_nulls(["begin", "until"])
+
+
 def with_configuration(rows: pl.DataFrame, runs: pl.DataFrame, configuration: Sequence[str]) -> pl.DataFrame:
     """Rows of runs with the columns of the configuration of their run; rows of other runs are left out."""
     others = [name for name in configuration if name != "resource"]
     return rows.join(runs.select("resource", "run_id", *others), on=["resource", "run_id"])
+
+
+def first_true(cases: Sequence[tuple[pl.Expr, str]], otherwise: str | None) -> pl.Expr:
+    """The word of the first condition that is true.
+
+    Example:
+        >>> seen = pl.DataFrame({"n": [0, 5, None]})
+        >>> cases = [(pl.col("n") == 0, "none"), (pl.col("n") > 3, "many")]
+        >>> seen.select(first_true(cases, "some")).to_series().to_list()
+        ['none', 'many', 'some']
+    """
+    words = [pl.when(condition).then(pl.lit(word)) for condition, word in cases]
+    return pl.coalesce(*words, pl.lit(otherwise, pl.String))
 
 
 def _need(frame: pl.DataFrame, what: str, names: Sequence[str]) -> None:

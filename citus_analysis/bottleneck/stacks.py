@@ -52,18 +52,12 @@ def stack_tree(
         )
     stacks = _shares(one_output(as_polars(perf_stacks)))
     modules = _modules(as_polars(perf_stacks), None if perf_symbols is None else as_polars(perf_symbols))
-    return (
-        numbered_frames(frames_of(stacks, (*_GROUP, "recordings"), least_percent, deepest), _GROUP)
-        .join(modules, on="frame", how="left", maintain_order="left")
-        .with_columns(module=_module())
-        .select(*_GROUP, "frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent", "recordings")
-    )
-
-
-def _module() -> pl.Expr:
-    named = pl.col("frame").str.extract(_OBJECT)
-    found = pl.coalesce("shared_object", named)
-    return pl.when(found.is_null() | (found == "unknown")).then(pl.lit("unknown")).otherwise(part_of(found))
+    frames = numbered_frames(frames_of(stacks, (*_GROUP, "recordings"), least_percent, deepest), _GROUP)
+    found = pl.coalesce("shared_object", pl.col("frame").str.extract(_OBJECT))
+    module = pl.when(found.is_null() | (found == "unknown")).then(pl.lit("unknown")).otherwise(part_of(found))
+    named = frames.join(modules, on="frame", how="left", maintain_order="left").with_columns(module=module)
+    shown = ("frame_id", "caller_id", "depth", "frame", "module", "percent", "self_percent", "recordings")
+    return named.select(*_GROUP, *shown)
 
 
 def one_output(perf_stacks: pl.DataFrame) -> pl.DataFrame:
@@ -73,20 +67,15 @@ def one_output(perf_stacks: pl.DataFrame) -> pl.DataFrame:
         perf_stacks: the table `perf_stacks`.
     """
     stacks = without_doubtful(perf_stacks)
-    sums = (
-        stacks.filter(pl.col("self_percent").is_not_null())
-        .group_by(*_RECORDING, "source_id", maintain_order=True)
-        .agg(
-            counted=pl.col("samples").is_not_null().all(),
-            total=pl.col("samples").sum(),
-            frames=pl.col("stack").str.count_matches(";", literal=True).sum(),
-        )
+    known = stacks.drop_nulls("self_percent")
+    sums = known.group_by(*_RECORDING, "source_id", maintain_order=True).agg(
+        counted=pl.col("samples").is_not_null().all(),
+        total=pl.col("samples").sum(),
+        frames=pl.col("stack").str.count_matches(";", literal=True).sum(),
     )
     ranked = sums.sort("counted", "total", "frames", "source_id", descending=[True, True, True, False])
-    best = ranked.unique([*_RECORDING], keep="first", maintain_order=True)
-    return stacks.join(
-        best.select("source_id", *_RECORDING), on=["source_id", *_RECORDING], how="semi", nulls_equal=True
-    )
+    best = ranked.unique(_RECORDING, keep="first", maintain_order=True)
+    return stacks.join(best, on=["source_id", *_RECORDING], how="semi", nulls_equal=True)
 
 
 def _shares(stacks: pl.DataFrame) -> pl.DataFrame:

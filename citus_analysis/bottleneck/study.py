@@ -23,10 +23,10 @@ from citus_analysis.bottleneck.evidence.run_factors import run_factors, run_vari
 from citus_analysis.bottleneck.evidence.run_variance import RunVariance
 from citus_analysis.bottleneck.evidence.unplaced_samples import unplaced_samples
 from citus_analysis.bottleneck.evidence.variance import separators, variance_of
-from citus_analysis.bottleneck.evidence.waits import client_sessions, session_waits
+from citus_analysis.bottleneck.evidence.waits import client_sessions, opened_sessions, session_waits
 from citus_analysis.bottleneck.first_limits import RunFacts, Verdict, judge, verdict_frame
 from citus_analysis.bottleneck.program_loads import program_loads
-from citus_analysis.bottleneck.samples_in_runs import with_configuration
+from citus_analysis.bottleneck.samples_in_runs import NODE, with_configuration
 from citus_analysis.bottleneck.thresholds import Thresholds
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import TableSource, as_polars, lazy_table
@@ -40,7 +40,6 @@ from citus_analysis.schema import TABLES
 from citus_analysis.spans.analyse.unplaced_statements import unplaced_statements
 from citus_analysis.texts.counted_words import counted
 
-_RUN: Final = ["resource", "run_id"]
 #: Columns that identify a configuration: a resource, which has one system and its settings, the set-up, size and load.
 CONFIGURATION: Final = ("resource", "set_up", "workers", *LOAD)
 _SAMPLES: Final = (
@@ -105,12 +104,10 @@ class BottleneckStudy(Shown):
 
     def summary_lines(self) -> list[str]:
         """One line per configuration, then the warnings."""
-        lines = [f"{' '.join(_words(one.configuration))}: {one}" for one in self.verdicts]
-        return [
-            f"Limits of {counted(len(self.verdicts), 'configuration')}, {counted(self.n, 'run')}",
-            *lines,
-            *self.warnings,
-        ]
+        first = f"Limits of {counted(len(self.verdicts), 'configuration')}, {counted(self.n, 'run')}"
+        named = ([one.configuration.get(name) for name in ("resource", "operation")] for one in self.verdicts)
+        words = (" ".join(str(value) for value in values if value is not None) for values in named)
+        return [first, *(f"{text}: {one}" for text, one in zip(words, self.verdicts, strict=True)), *self.warnings]
 
     def summary_table(self) -> pl.DataFrame:
         """One row per configuration."""
@@ -230,7 +227,7 @@ def _measured(
     parts = [
         *hosts_measured(tables, runs),
         *sessions_measured(sessions, tables["settings"]),
-        *checkpoints_measured(tables["checkpoints"], runs, errors.unique([*_RUN, "node"]), tables["settings"]),
+        *checkpoints_measured(tables["checkpoints"], runs, errors.unique([*NODE]), tables["settings"]),
         *log_errors_measured(errors),
         *clients_measured(runs, tables["clients"], tables["operation_latencies"], tables["client_errors"]),
     ]
@@ -253,18 +250,11 @@ def _balances(
     sessions: pl.DataFrame, nodes: pl.DataFrame, runs: pl.DataFrame
 ) -> list[tuple[dict[str, object], Balance]]:
     """Client sessions over the nodes that have any, or over all nodes if only one has."""
-    opened = (
-        sessions.filter(pl.col("role") == "parent")
-        .group_by(*_RUN, "node", maintain_order=True)
-        .agg(opened=pl.struct("pid", "backend_start").n_unique())
-    )
-    placed = with_configuration(opened, runs, CONFIGURATION).sort(*_RUN, "node")
+    placed = with_configuration(opened_sessions(sessions), runs, CONFIGURATION).sort(NODE)
     found = []
     for key, group in placed.group_by(CONFIGURATION, maintain_order=True):
-        counts = {
-            str(n): int(c)
-            for n, c in group.group_by("node", maintain_order=True).agg(pl.col("opened").sum()).sort("node").iter_rows()
-        }
+        sums = group.group_by("node").agg(pl.col("opened").sum()).sort("node")
+        counts = {str(node): int(opened) for node, opened in sums.iter_rows()}
         if len(counts) == 1:
             counts |= {node: 0 for node in _alternatives(nodes, str(key[0])) if node not in counts}
         if len(counts) > 1:
@@ -281,16 +271,9 @@ def _alternatives(nodes: pl.DataFrame, resource: str) -> list[str]:
 
 def _balance_frame(splits: list[tuple[dict[str, object], Balance]]) -> pl.DataFrame:
     rows = [
-        {
-            **key,
-            "node": node,
-            "sessions": count,
-            "jain_index": split.jain,
-            "p_value": split.p_value,
-            "method": split.method,
-        }
-        for key, split in splits
-        for node, count in zip(split.nodes, split.counts, strict=True)
+        {**key, "node": node, "sessions": count, "jain_index": one.jain, "p_value": one.p_value, "method": one.method}
+        for key, one in splits
+        for node, count in zip(one.nodes, one.counts, strict=True)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -354,9 +337,3 @@ def _unplaced(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> list[st
     placed = pl.col("sample_time").is_null() & pl.col("run_id").is_not_null()
     used = {name: tables[name].filter(~placed) for name in ("cpu_samples", "device_samples")}
     return unplaced_samples({**tables, **used}, runs)
-
-
-def _words(configuration: dict[str, object]) -> list[str]:
-    return [
-        str(value) for name, value in configuration.items() if name in ("resource", "operation") and value is not None
-    ]

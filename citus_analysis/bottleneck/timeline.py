@@ -9,10 +9,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source
+from citus_analysis.bottleneck.samples_in_runs import NODE, align_to_runs, one_source
 from citus_analysis.core.frames import Frame, in_callers_kind
 
-_RUN: Final = ("resource", "run_id", "node")
 _SHARES: Final = ("user_percent", "nice_percent", "system_percent", "iowait_percent", "steal_percent", "idle_percent")
 
 
@@ -34,12 +33,9 @@ def cpu_over_time(cpu_samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> 
         margin_s: seconds before and after the run that are included; before its begin, `elapsed_s` is negative.
     """
     inside = align_to_runs(cpu_samples, runs, margin_s=margin_s)
-    return (
-        one_source(inside, _RUN)
-        .with_columns(busy_percent=busy_percent())
-        .select(*_RUN, "elapsed_s", "interval_s", "sample_time", "busy_percent", *_SHARES, "source_id")
-        .sort(*_RUN, "elapsed_s")
-    )
+    used = one_source(inside, NODE).with_columns(busy_percent=busy_percent())
+    shown = used.select(*NODE, "elapsed_s", "interval_s", "sample_time", "busy_percent", *_SHARES, "source_id")
+    return shown.sort(*NODE, "elapsed_s")
 
 
 @in_callers_kind
@@ -57,17 +53,9 @@ def throttling_over_time(throttle_samples: Frame, runs: Frame) -> pl.DataFrame:
         `throttled_percent` (of the time) and `throttled_periods_percent` (of the periods in which the kernel counts).
     """
     inside = align_to_runs(throttle_samples, runs)
-    keys = [*_RUN, "control_group"]
+    keys = [*NODE, "control_group"]
     held = one_source(inside, keys).filter((pl.col("throttled_periods").sum() > 0).over(keys))
     periods = pl.when(pl.col("periods") > 0).then(100 * pl.col("throttled_periods") / pl.col("periods"))
-    return held.select(
-        "resource",
-        "run_id",
-        "iteration",
-        "node",
-        "control_group",
-        "elapsed_s",
-        "used_percent",
-        "throttled_percent",
-        periods.alias("throttled_periods_percent"),
-    ).sort(*keys, "elapsed_s")
+    measures = ("used_percent", "throttled_percent", periods.alias("throttled_periods_percent"))
+    shown = held.select("resource", "run_id", "iteration", "node", "control_group", "elapsed_s", *measures)
+    return shown.sort(*keys, "elapsed_s")

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs, one_source, sampling_interval_s
+from citus_analysis.bottleneck.samples_in_runs import NODE, align_to_runs, one_source, sampling_interval_s
 from citus_analysis.bottleneck.timeline import busy_percent
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import doubtful_in, without_doubtful
@@ -14,8 +14,7 @@ from citus_analysis.core.possible_values.doubtful_values import doubtful_in, wit
 #: Fewest samples for a 95th percentile; of fewer samples it would be the largest.
 LEAST_FOR_P95: Final = 20
 
-_RUN: Final = ("resource", "run_id", "node")
-_KEY: Final = (*_RUN, "component", "name")
+_KEY: Final = (*NODE, "component", "name")
 _SHARES: Final = ("user_percent", "system_percent", "iowait_percent", "steal_percent")
 _DEVICE: Final = ("queue_length", "read_kb_s", "write_kb_s")
 _RATES: Final = ("reads_per_s", "writes_per_s", "discards_per_s")

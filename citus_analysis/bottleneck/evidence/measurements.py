@@ -11,45 +11,41 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.evidence.waits import time_shares
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs, windows_of
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.possible_values.doubtful_values import doubtful_in, sound_moments
 
 PARTS: Final = ("CPU", "device", "memory", "network", "connections", "locks", "WAL and checkpoints", "load generator")
 ASPECTS: Final = ("utilisation", "saturation", "errors")
 COLUMNS: Final = ("resource", "run_id", "node", "part", "aspect", "metric", "value", "unit", "samples", "source_id")
-_RUN: Final = ("resource", "run_id")
-_NODE: Final = (*_RUN, "node")
 _WHOLE_HOST: Final = r"^/sys/fs/cgroup/(?:cpu/)?cpu\.stat$"
 #: A group that is named after its node: several nodes may share a host, whose sampler records all their groups.
 _GROUP_NODE: Final = r"node[-_]?(\d+)[^/]*/cpu\.stat$"
 _CLIENTS: Final = r"(?i)client|driver|ycsb|pgbench|loadgen"
 _MEMORY: Final = r"(\d+(?:\.\d+)?) GiB memory"
+#: The samples behind a mean, and the first file that they are from.
+_BASIS: Final = {"samples": pl.len(), "source_id": pl.col("source_id").first()}
 _KB_PER_GIB: Final = 1024 * 1024
 
 
 def measured(rows: pl.DataFrame, part: str, aspect: str, metric: str, unit: str) -> pl.DataFrame:
     """Rows with `value`, `samples` and `source_id` as measurements of one metric; null values are left out."""
-    named = rows.with_columns(
-        pl.col("node").cast(pl.String),
-        pl.col("value").cast(pl.Float64),
-        pl.col("samples").cast(pl.Int64),
-        part=pl.lit(part),
-        aspect=pl.lit(aspect),
-        metric=pl.lit(metric),
-        unit=pl.lit(unit),
-    )
-    return named.drop_nulls("value").select(COLUMNS)
+    typed = rows.cast({"node": pl.String, "value": pl.Float64, "samples": pl.Int64}).drop_nulls("value")
+    place = {"part": part, "aspect": aspect, "metric": metric, "unit": unit}
+    return typed.with_columns(pl.lit(word).alias(name) for name, word in place.items()).select(COLUMNS)
+
+
+def stated(settings: pl.DataFrame, name: str, **value: pl.Expr) -> pl.DataFrame:
+    """`resource` and a number from its value of a setting, the first of several."""
+    return settings.filter(pl.col("name") == name).select("resource", **value).unique("resource", keep="first")
 
 
 def _means(samples: pl.DataFrame, value: pl.Expr, *, total_by: str = "") -> pl.DataFrame:
     """Mean of a value over the samples of each run and node; with `total_by`, the rows of a sample are summed first."""
     rows = samples.with_columns(value=value).drop_nulls("value")
     if total_by:
-        rows = rows.group_by(*_NODE, "source_id", "sample", maintain_order=True).agg(pl.col("value").sum())
-    return rows.group_by(_NODE, maintain_order=True).agg(
-        pl.col("value").mean(), samples=pl.len(), source_id=pl.col("source_id").first()
-    )
+        rows = rows.group_by(*NODE, "source_id", "sample", maintain_order=True).agg(pl.col("value").sum())
+    return rows.group_by(NODE, maintain_order=True).agg(pl.col("value").mean(), **_BASIS)
 
 
 def hosts_measured(tables: dict[str, pl.DataFrame], runs: pl.DataFrame) -> list[pl.DataFrame]:
@@ -63,7 +59,7 @@ def hosts_measured(tables: dict[str, pl.DataFrame], runs: pl.DataFrame) -> list[
     used = resource_utilization(tables["cpu_samples"], tables["device_samples"], runs).rename({"n": "samples"})
     cpu = used.filter(pl.col("component") == "cpu")
     devices = used.filter(pl.col("component") == "device").sort("mean_percent", descending=True, nulls_last=True)
-    busiest = devices.unique(_NODE, keep="first", maintain_order=True)
+    busiest = devices.unique(NODE, keep="first", maintain_order=True)
     return [
         measured(cpu.with_columns(value="mean_percent"), "CPU", "utilisation", "busy", "%"),
         measured(cpu.with_columns(value="steal_percent"), "CPU", "saturation", "stolen", "%"),
@@ -88,10 +84,8 @@ def _pressures(pressure: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def _memory(vm: pl.DataFrame, settings: pl.DataFrame) -> list[pl.DataFrame]:
-    size = settings.filter(pl.col("name") == "hardware").select(
-        "resource", size=pl.col("value").str.extract(_MEMORY).cast(pl.Float64) * _KB_PER_GIB
-    )
-    sized = vm.join(size.unique("resource", keep="first"), on="resource", how="left")
+    size = stated(settings, "hardware", size=pl.col("value").str.extract(_MEMORY).cast(pl.Float64) * _KB_PER_GIB)
+    sized = vm.join(size, on="resource", how="left")
     free = pl.col("free_kb") + pl.col("buffer_kb").fill_null(0) + pl.col("cache_kb").fill_null(0)
     used = pl.when(~doubtful_in(sized, "buffer_kb", "cache_kb")).then((1 - free / pl.col("size")) * 100)
     swapped = pl.col("swap_in_kb_s") + pl.col("swap_out_kb_s")
@@ -119,11 +113,9 @@ def _busiest(net: pl.DataFrame) -> pl.DataFrame:
 
     sar prints 0 for an interface whose speed it does not know.
     """
-    seen = net.drop_nulls("utilization_percent").group_by(*_NODE, "interface", maintain_order=True)
-    used = seen.agg(
-        value=pl.col("utilization_percent").mean(), samples=pl.len(), source_id=pl.col("source_id").first()
-    ).filter(pl.col("value") > 0)
-    return used.sort("value", descending=True, maintain_order=True).unique(_NODE, keep="first", maintain_order=True)
+    seen = net.drop_nulls("utilization_percent").group_by(*NODE, "interface", maintain_order=True)
+    used = seen.agg(value=pl.col("utilization_percent").mean(), **_BASIS).filter(pl.col("value") > 0)
+    return used.sort("value", descending=True, maintain_order=True).unique(NODE, keep="first", maintain_order=True)
 
 
 def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]:
@@ -141,47 +133,37 @@ def throttling(throttle: pl.DataFrame, runs: pl.DataFrame) -> list[pl.DataFrame]
     for mine, part in ((~clients, "CPU"), (clients, "load generator")):
         named = pl.coalesce(path.str.extract(_GROUP_NODE), pl.col("node").cast(pl.String))
         groups = inside.filter(mine).with_columns(node=named)
-        shares = groups.group_by(*_NODE, "control_group", maintain_order=True).agg(
+        shares = groups.group_by(*NODE, "control_group", maintain_order=True).agg(
             value=100 * pl.col("throttled_periods").sum() / pl.col("periods").sum(),
             samples=pl.col("periods").count(),
             source_id=pl.col("source_id").first(),
         )
         # Without a quota the kernel counts no periods, and the quotient is not a number.
         shares = shares.with_columns(pl.col("value").fill_nan(0.0)).sort("value", descending=True)
-        most = shares.unique(_NODE, keep="first", maintain_order=True)
+        most = shares.unique(NODE, keep="first", maintain_order=True)
         found.append(measured(most, part, "saturation", "periods stopped by a quota", "%"))
     return found
 
 
 def sessions_measured(sessions: pl.DataFrame, settings: pl.DataFrame) -> list[pl.DataFrame]:
     """Connections in use, and the share of the clients' session time in waits and outside the servers."""
-    limits = settings.filter(pl.col("name") == "settings.max_connections").select(
-        "resource", limit=pl.col("value").cast(pl.Float64, strict=False)
-    )
-    open_ = sessions.group_by(*_NODE, "source_id", "sample", maintain_order=True).agg(open=pl.len())
-    used = open_.join(limits.unique("resource", keep="first"), on="resource", how="left")
-    found = [
-        measured(
-            _means(used, pl.col("open") / pl.col("limit") * 100),
-            "connections",
-            "utilisation",
-            "of max_connections",
-            "%",
-        )
-    ]
+    limits = stated(settings, "settings.max_connections", limit=pl.col("value").cast(pl.Float64, strict=False))
+    open_ = sessions.group_by(*NODE, "source_id", "sample", maintain_order=True).agg(open=pl.len())
+    used = _means(open_.join(limits, on="resource", how="left"), pl.col("open") / pl.col("limit") * 100)
+    found = [measured(used, "connections", "utilisation", "of max_connections", "%")]
     shares = time_shares(sessions).with_columns(node=pl.lit(None, pl.String), value="percent", samples="n")
-    source = sessions.group_by(_RUN, maintain_order=True).agg(pl.col("source_id").min())
+    source = sessions.group_by(RUN, maintain_order=True).agg(pl.col("source_id").min())
     places = {
         "lock": ("locks", "saturation", "session time in lock waits"),
         "WAL": ("WAL and checkpoints", "saturation", "session time in WAL waits"),
         "I/O": ("device", "saturation", "session time in I/O waits"),
         "client": ("load generator", "utilisation", "session time outside the servers"),
     }
-    seen = shares.join(source, on=_RUN)
-    everywhere = seen.unique(_RUN, keep="first").with_columns(value=pl.lit(0.0)).drop("doing")
+    seen = shares.join(source, on=RUN)
+    everywhere = seen.unique(RUN, keep="first").with_columns(value=pl.lit(0.0)).drop("doing")
     for doing, place in places.items():
         mine = seen.filter(pl.col("doing") == doing)
-        rest = everywhere.join(mine, on=_RUN, how="anti")
+        rest = everywhere.join(mine, on=RUN, how="anti")
         found.append(measured(pl.concat([mine, rest], how="diagonal"), *place, "%"))
     return found
 
@@ -193,29 +175,20 @@ def checkpoints_measured(
 
     The share is 0 for logs without checkpoints (`logs`: run, node, `source_id`) if `log_checkpoints` is on.
     """
-    window = runs.select(
-        *_RUN,
-        begin=pl.coalesce("measured_from", "start_time"),
-        until=pl.coalesce("measured_until", "end_time"),
-    ).drop_nulls()
     begin = pl.coalesce("start_time", pl.col("end_time") - pl.duration(milliseconds=pl.col("total_s") * 1000))
-    placed = checkpoints.with_columns(start_time=begin).join(window, on=_RUN)
+    placed = checkpoints.with_columns(start_time=begin).join(windows_of(runs), on=RUN)
     during = placed.filter((pl.col("start_time") < pl.col("until")) & (pl.col("end_time") > pl.col("begin")))
     overlap = pl.min_horizontal("end_time", "until") - pl.max_horizontal("start_time", "begin")
     length = (pl.col("until") - pl.col("begin")).dt.total_milliseconds()
     of_wal = pl.col("reason").str.contains(r"\b(?:wal|xlog)\b")
     distance = pl.col("start_time").filter(of_wal).sort().diff().dt.total_milliseconds().mean() / 1000
-    counts = during.group_by(_NODE, maintain_order=True).agg(
-        share=100 * overlap.dt.total_milliseconds().sum() / length.first(),
-        distance=distance,
-        samples=pl.len(),
-        source_id=pl.col("source_id").first(),
+    counts = during.group_by(NODE, maintain_order=True).agg(
+        share=100 * overlap.dt.total_milliseconds().sum() / length.first(), distance=distance, **_BASIS
     )
     logged = settings.filter((pl.col("name") == "settings.log_checkpoints") & (pl.col("value") == "on"))
-    without = logs.join(logged, on="resource", how="semi").join(counts, on=_NODE, how="anti")
-    shares = pl.concat(
-        [counts, without.select(*_NODE, "source_id", share=pl.lit(0.0), samples=0)], how="diagonal_relaxed"
-    )
+    without = logs.join(logged, on="resource", how="semi").join(counts, on=NODE, how="anti")
+    never = without.select(*NODE, "source_id", share=pl.lit(0.0), samples=0)
+    shares = pl.concat([counts, never], how="diagonal_relaxed")
     part = "WAL and checkpoints"
     return [
         measured(shares.with_columns(value="share"), part, "utilisation", "time with a checkpoint under way", "%"),

@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.bottleneck.connection_counts import connections_over_time
 from citus_analysis.bottleneck.evidence.balance import balance, jain_index
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs, with_configuration
+from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs, windows_of, with_configuration
 from citus_analysis.bottleneck.timeline import cpu_over_time
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.core.possible_values.doubtful_values import sound_moments
@@ -21,10 +21,8 @@ MEASURES: Final = {
     "network": "received and sent [kB/s]",
     "CPU": "CPU busy [%]",
 }
-_RUN: Final = ("resource", "run_id")
 #: Fewest executions per shard, on average, for which chi-squared approximates the distribution of the test.
 _TESTABLE: Final = 5
-_SHAPE: Final = (*_RUN, "node", "elapsed_s", "measure", "value")
 
 
 def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -49,37 +47,30 @@ def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, run
     parts = {
         "connections": connections.with_columns(value="client"),
         "statements": _statements(statements, runs),
-        "network": network.group_by(*_RUN, "node", "elapsed_s", maintain_order=True).agg(pl.col("value").sum()),
+        "network": network.group_by(*NODE, "elapsed_s", maintain_order=True).agg(pl.col("value").sum()),
         "CPU": cpu_over_time(tables["cpu_samples"], runs).with_columns(value="busy_percent"),
     }
+    number = pl.col("elapsed_s", "value").cast(pl.Float64)
     shaped = [
-        part.select(
-            pl.col(*_RUN, "node").cast(pl.String),
-            pl.col("elapsed_s").cast(pl.Float64),
-            pl.lit(name).alias("measure"),
-            pl.col("value").cast(pl.Float64),
-        ).select(_SHAPE)
+        part.select(pl.col(NODE).cast(pl.String), number, measure=pl.lit(name)).select(
+            *NODE, "elapsed_s", "measure", "value"
+        )
         for name, part in parts.items()
     ]
-    return pl.concat(shaped).drop_nulls(["node", "value"]).sort(*_RUN, "measure", "node", "elapsed_s")
+    return pl.concat(shaped).drop_nulls(["node", "value"]).sort(*RUN, "measure", "node", "elapsed_s")
 
 
 def _statements(statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Statements that began in each full second of a run, 0 included, at each node that received any in some run."""
-    window = runs.select(
-        *_RUN,
-        begin=pl.coalesce("measured_from", "start_time"),
-        seconds=(pl.coalesce("measured_until", "end_time") - pl.coalesce("measured_from", "start_time"))
-        .dt.total_seconds()
-        .cast(pl.Int64),
-    ).drop_nulls()
+    length = (pl.col("until") - pl.col("begin")).dt.total_seconds().cast(pl.Int64)
+    window = windows_of(runs).with_columns(seconds=length)
     second = (pl.col("start_time") - pl.col("begin")).dt.total_milliseconds() // 1000
-    received = statements.filter(pl.col("executed").is_not_null()).join(window, on=_RUN)
-    counts = received.group_by(*_RUN, "node", second=second, maintain_order=True).agg(value=pl.len())
-    seen = received.select(*_RUN, "seconds").unique().filter(pl.col("seconds") > 0)
+    received = statements.filter(pl.col("executed").is_not_null()).join(window, on=RUN)
+    counts = received.group_by(*NODE, second=second, maintain_order=True).agg(value=pl.len())
+    seen = received.select(*RUN, "seconds").unique().filter(pl.col("seconds") > 0)
     every = seen.join(received.select("resource", "node").unique(), on="resource")
     grid = every.with_columns(second=pl.int_ranges(0, pl.col("seconds"))).explode("second").drop("seconds")
-    filled = grid.join(counts, on=[*_RUN, "node", "second"], how="left").with_columns(pl.col("value").fill_null(0))
+    filled = grid.join(counts, on=[*NODE, "second"], how="left").with_columns(pl.col("value").fill_null(0))
     return filled.with_columns(elapsed_s=pl.col("second") + 0.5)
 
 
@@ -103,12 +94,12 @@ def balance_of_nodes(loads: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
     total, squares = pl.col("mean").sum().over(keys), (pl.col("mean") ** 2).sum().over(keys)
     index = pl.when(squares > 0).then(total**2 / (pl.len().over(keys) * squares))
     worst = _worst_second(placed, keys)
-    return (
-        several.with_columns(share_percent=pl.when(total > 0).then(100 * pl.col("mean") / total), jain_index=index)
-        .join(worst, on=keys, how="left", nulls_equal=True)
-        .select(*keys, "node", "mean", "share_percent", "jain_index", "most_uneven_second", "runs")
-        .sort(*keys, "node", nulls_last=True)
+    share = pl.when(total > 0).then(100 * pl.col("mean") / total)
+    found = several.with_columns(share_percent=share, jain_index=index).join(
+        worst, on=keys, how="left", nulls_equal=True
     )
+    shown = ("node", "mean", "share_percent", "jain_index", "most_uneven_second", "runs")
+    return found.select(*keys, *shown).sort(*keys, "node", nulls_last=True)
 
 
 def _worst_second(placed: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -119,9 +110,7 @@ def _worst_second(placed: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     sums = each.group_by(*keys, "run_id", "second", maintain_order=True).agg(
         total=pl.col("value").sum(), squares=(pl.col("value") ** 2).sum(), seen=pl.len()
     )
-    whole = sums.join(nodes, on=keys, nulls_equal=True).filter(
-        (pl.col("seen") == pl.col("nodes")) & (pl.col("squares") > 0)
-    )
+    whole = sums.join(nodes, on=keys, nulls_equal=True).filter(pl.col("seen") == pl.col("nodes"), pl.col("squares") > 0)
     index = pl.col("total") ** 2 / (pl.col("nodes") * pl.col("squares"))
     return whole.group_by(keys, maintain_order=True).agg(most_uneven_second=index.min())
 
@@ -146,9 +135,8 @@ def shard_skew(statements: Frame, runs: Frame, configuration: Sequence[str] = ("
     """
     placed = with_configuration(as_polars(statements).drop_nulls("shard_id"), as_polars(runs), configuration)
     keys = [*configuration, "run_id"]
-    counts = (
-        placed.group_by(*keys, "shard_id", maintain_order=True).agg(n=pl.len()).sort(*keys, "shard_id", nulls_last=True)
-    )
+    counts = placed.group_by(*keys, "shard_id", maintain_order=True).agg(n=pl.len())
+    counts = counts.sort(*keys, "shard_id", nulls_last=True)
     rows = list(_skews(counts, keys))
     numbers = {"mean": pl.Float64(), "most_used": pl.Int64(), "most": pl.Int64(), "least_used": pl.Int64()}
     numbers |= {"least": pl.Int64(), **dict.fromkeys(("most_over_mean", "jain_index", "p_value"), pl.Float64())}

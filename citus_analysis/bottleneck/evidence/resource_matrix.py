@@ -12,29 +12,28 @@ from citus_analysis.bottleneck.evidence.measurements import ASPECTS, PARTS
 from citus_analysis.bottleneck.samples_in_runs import with_configuration
 from citus_analysis.stats import mean_interval
 
+_BY_RUNNER: Final = "with the runner's sampler of the kernel's counters (samplers.host)"
+_DEVICES: Final = "devices with `iostat -x -t 1` (samplers.iostat)"
+_SESSIONS: Final = "sessions with snapshots of pg_stat_activity (samplers.activity)"
+#: Parts whose errors server logs tell.
+_LOGGED: Final = ("device", "memory", "connections", "locks", "WAL and checkpoints")
 #: The recording that would fill an empty cell. Missing combinations have no meaning: errors of a CPU are not counted.
 TO_RECORD: Final = {
     ("CPU", "utilisation"): "CPU time on the servers' hosts with iostat or vmstat (samplers.iostat)",
-    ("CPU", "saturation"): "pressure and quotas with the runner's sampler of the kernel's counters (samplers.host)",
-    ("device", "utilisation"): "devices with `iostat -x -t 1` (samplers.iostat)",
-    ("device", "saturation"): "devices with `iostat -x -t 1` (samplers.iostat)",
-    ("device", "errors"): "server logs (target.collect_logs)",
+    ("CPU", "saturation"): f"pressure and quotas {_BY_RUNNER}",
+    ("device", "utilisation"): _DEVICES,
+    ("device", "saturation"): _DEVICES,
     ("memory", "utilisation"): "memory with vmstat, and its size under `hardware` in config.yml",
     ("memory", "saturation"): "swapping with `vmstat -n -t 1` (samplers.vmstat)",
-    ("memory", "errors"): "server logs (target.collect_logs)",
-    ("network", "utilisation"): "interfaces with the runner's sampler of the kernel's counters (samplers.host)",
-    ("network", "saturation"): "interfaces with the runner's sampler of the kernel's counters (samplers.host)",
-    ("network", "errors"): "interfaces with the runner's sampler of the kernel's counters (samplers.host)",
-    ("connections", "utilisation"): "sessions with snapshots of pg_stat_activity (samplers.activity)",
-    ("connections", "errors"): "server logs (target.collect_logs)",
-    ("locks", "saturation"): "sessions with snapshots of pg_stat_activity (samplers.activity), or log_lock_waits = on",
-    ("locks", "errors"): "server logs (target.collect_logs)",
+    **{("network", aspect): f"interfaces {_BY_RUNNER}" for aspect in ASPECTS},
+    ("connections", "utilisation"): _SESSIONS,
+    ("locks", "saturation"): f"{_SESSIONS}, or log_lock_waits = on",
     ("WAL and checkpoints", "utilisation"): "checkpoints with log_checkpoints = on",
-    ("WAL and checkpoints", "saturation"): "sessions with snapshots of pg_stat_activity (samplers.activity)",
-    ("WAL and checkpoints", "errors"): "server logs (target.collect_logs)",
-    ("load generator", "utilisation"): "sessions with snapshots of pg_stat_activity (samplers.activity)",
+    ("WAL and checkpoints", "saturation"): _SESSIONS,
+    ("load generator", "utilisation"): _SESSIONS,
     ("load generator", "saturation"): "latencies of the clients' operations",
     ("load generator", "errors"): "the load generator's output",
+    **{(part, "errors"): "server logs (target.collect_logs)" for part in _LOGGED},
 }
 _METRIC: Final = ("node", "part", "aspect", "metric", "unit")
 

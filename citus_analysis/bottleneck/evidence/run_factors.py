@@ -8,12 +8,13 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.bottleneck.evidence.run_variance import RunVariance, split_run_variance
+from citus_analysis.bottleneck.evidence.waits import opened_sessions
+from citus_analysis.bottleneck.samples_in_runs import RUN
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.defaults import LEVEL
 from citus_analysis.runs.run_status import allowed_statuses
 from citus_analysis.spans.analyse.tail import autovacuum_intervals
 
-_RUN: Final = ("resource", "run_id")
 #: Column -> the factor in words.
 FACTORS: Final = {
     "order": "order in time",
@@ -52,48 +53,34 @@ def run_factors(
     """
     done = runs.filter(pl.col("status").is_in(allowed_statuses(allow)) & (pl.col("throughput_ops_s") > 0))
     ordered = done.with_columns(order=pl.col("start_time").rank("ordinal").over(configuration).cast(pl.Float64))
-    shares = (
-        measured.filter(pl.col("metric") == _UNDER_WAY)
-        .group_by(_RUN, maintain_order=True)
-        .agg(checkpoint=pl.col("value").mean())
-    )
-    return (
-        ordered.join(shares, on=_RUN, how="left")
-        .join(_vacuumed(done, autovacuum, settings), on=_RUN, how="left")
-        .join(_jain(sessions), on=_RUN, how="left")
-        .select(*configuration, "run_id", "throughput_ops_s", *FACTORS)
-        .sort(*configuration, "order")
-    )
+    under_way = measured.filter(pl.col("metric") == _UNDER_WAY).group_by(RUN, maintain_order=True)
+    shares = under_way.agg(checkpoint=pl.col("value").mean())
+    for facts in (shares, _vacuumed(done, autovacuum, settings), _jain(sessions)):
+        ordered = ordered.join(facts, on=RUN, how="left")
+    return ordered.select(*configuration, "run_id", "throughput_ops_s", *FACTORS).sort(*configuration, "order")
 
 
 def _vacuumed(runs: pl.DataFrame, events: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
     """Seconds of autovacuum within each run; null instead of 0 if the servers would not have logged it."""
-    window = runs.select(*_RUN, begin="start_time", until="end_time").drop_nulls()
+    window = runs.select(*RUN, begin="start_time", until="end_time").drop_nulls()
     placed = window.join(autovacuum_intervals(events).select("resource", "start_time", "end_time"), on="resource")
     overlap = pl.min_horizontal("end_time", "until") - pl.max_horizontal("start_time", "begin")
     inside = placed.with_columns(overlap=overlap.dt.total_milliseconds() / 1000).filter(pl.col("overlap") >= 0)
-    sums = inside.group_by(_RUN, maintain_order=True).agg(autovacuum=pl.col("overlap").sum())
+    sums = inside.group_by(RUN, maintain_order=True).agg(autovacuum=pl.col("overlap").sum())
     asked = settings.filter((pl.col("name") == _LOGS_AUTOVACUUM) & ~pl.col("value").str.starts_with("-"))
     logged = pl.concat([asked.select("resource"), events.select(pl.col("resource").cast(pl.String))]).unique()
-    known = window.join(logged, on="resource", how="semi").select(_RUN)
-    return known.join(sums, on=_RUN, how="left").with_columns(pl.col("autovacuum").fill_null(0.0))
+    known = window.join(logged, on="resource", how="semi").select(RUN)
+    return known.join(sums, on=RUN, how="left").with_columns(pl.col("autovacuum").fill_null(0.0))
 
 
 def _jain(sessions: pl.DataFrame) -> pl.DataFrame:
     """Jain's index of the clients' sessions over all nodes on which sessions of the resource were seen."""
-    nodes = (
-        sessions.group_by("resource", maintain_order=True)
-        .agg(nodes=pl.col("node").n_unique())
-        .filter(pl.col("nodes") > 1)
-    )
-    opened = sessions.filter(pl.col("role") == "parent").group_by(*_RUN, "node", maintain_order=True).agg(
-        opened=pl.struct("pid", "backend_start").n_unique().cast(pl.Float64)
-    )  # fmt: skip
-    sums = opened.group_by(_RUN, maintain_order=True).agg(
-        total=pl.col("opened").sum(), squares=(pl.col("opened") ** 2).sum()
-    )
+    nodes = sessions.group_by("resource", maintain_order=True).agg(nodes=pl.col("node").n_unique())
+    opened = opened_sessions(sessions).group_by(RUN, maintain_order=True)
+    count = pl.col("opened").cast(pl.Float64)
+    sums = opened.agg(total=count.sum(), squares=(count**2).sum())
     index = pl.col("total") ** 2 / (pl.col("nodes") * pl.col("squares"))
-    return sums.join(nodes, on="resource").select(*_RUN, balance=index)
+    return sums.join(nodes.filter(pl.col("nodes") > 1), on="resource").select(*RUN, balance=index)
 
 
 @in_callers_kind

@@ -107,7 +107,6 @@ def split_run_variance(
     *,
     wanted: float = WANTED,
     level: float = LEVEL,
-    assurance: float = ASSURANCE,
 ) -> RunVariance:
     """Split the variance between repeated runs by its sources.
 
@@ -120,7 +119,6 @@ def split_run_variance(
         factors: name -> one number per run; nan if it is not known.
         wanted: relative half-width of a mean's interval, for `runs_needed`.
         level: confidence level of this interval.
-        assurance: probability that `runs_needed` runs reach this half-width, given the uncertainty of the spread.
 
     Raises:
         UsageError: arrays of different length, or a throughput that is not positive.
@@ -151,8 +149,7 @@ def split_run_variance(
     sd = math.sqrt(float(y @ y) / within)
     table, explained = _table(y, known, within, sd)
     rest = sd * math.sqrt((1 - explained) * within / left)
-    needed = _needed(sd, within, wanted, level, assurance)
-    without = _needed(rest, left, wanted, level, assurance)
+    needed, without = _needed(sd, within, wanted, level), _needed(rest, left, wanted, level)
     return RunVariance(table, 100 * sd, needed, without, wanted, y.size, groups, warnings=notes)
 
 
@@ -267,8 +264,8 @@ def _to_decide(effect: float, groups: int, factors: int) -> int | None:
     return smallest(lambda n: power(n) >= POWER, groups + factors + 2, _MOST)
 
 
-def _needed(sd: float, freedom: int, wanted: float, level: float, assurance: float) -> int | None:
-    """Number of runs for a mean ± `wanted`, for the largest spread that is plausible given the runs and assurance."""
-    largest = sd * math.sqrt(freedom / chi2_quantile(1 - assurance, freedom))
+def _needed(sd: float, freedom: int, wanted: float, level: float) -> int | None:
+    """Number of runs for a mean ± `wanted`, for the largest spread that is plausible, with the planned assurance."""
+    largest = sd * math.sqrt(freedom / chi2_quantile(1 - ASSURANCE, freedom))
     half = math.log1p(wanted)
     return smallest(lambda n: t_quantile((1 + level) / 2, n - 1) * largest / math.sqrt(n) <= half, 2, _MOST)

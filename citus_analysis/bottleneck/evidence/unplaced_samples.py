@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.bottleneck.samples_in_runs import first_true
 from citus_analysis.texts.counted_words import counted, listed
 
 #: Table -> what its samples are of.
@@ -58,9 +59,8 @@ def _unplaced(samples: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """`resource` and `reason` where no interval of a resource's samples meets one of its runs."""
     # Averages since boot are of no run.
     timed = samples.filter(~pl.col("since_boot").fill_null(value=False))
-    series = timed.group_by("resource", "source_id").agg(
-        first=pl.col("sample_time").min(), last=pl.col("sample_time").max()
-    )
+    ends = {"first": pl.col("sample_time").min(), "last": pl.col("sample_time").max()}
+    series = timed.group_by("resource", "source_id").agg(**ends)
     met = (pl.col("first") < pl.col("end_time")) & (pl.col("last") > pl.col("start_time"))
     windows = runs.select("resource", pl.col("start_time", "end_time").cast(pl.Datetime("us", "UTC")))
     of_resources = series.join(windows, on="resource").group_by("resource", maintain_order=True)
@@ -69,13 +69,7 @@ def _unplaced(samples: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
         run=pl.all_horizontal(pl.col("start_time", "end_time").is_not_null()).any(),
         timed=pl.col("last").is_not_null().any(),
     )
-    reason = (
-        pl.when(~pl.col("timed"))
-        .then(pl.lit("untimed"))
-        .when(~pl.col("run"))
-        .then(pl.lit("run"))
-        .otherwise(pl.lit("outside"))
-    )
+    reason = first_true([(~pl.col("timed"), "untimed"), (~pl.col("run"), "run")], "outside")
     return judged.filter(~pl.col("met")).sort("resource").select("resource", reason=reason)
 
 

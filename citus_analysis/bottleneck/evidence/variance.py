@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import with_configuration
+from citus_analysis.bottleneck.samples_in_runs import NODE, with_configuration
 from citus_analysis.core.array_types import Bools
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.defaults import SEED
@@ -26,7 +26,6 @@ MOST_STATEMENTS: Final = 20_000
 #: Names of the terms: the variances, then the covariances (each counted twice).
 TERMS: Final = ("parent", "child", "between", "parent and child", "parent and between", "child and between")
 _PARTS: Final = ("parent_us", "child_us", "between_us")
-_RUN: Final = ("resource", "run_id")
 #: Where a statement was executed -> its column.
 _PLACES: Final = {"node": "node", "shard": "shard_id"}
 
@@ -58,16 +57,12 @@ def variance_of(statements: Frame, runs: Frame, configuration: Sequence[str]) ->
     pairs = {TERMS[3]: (a, b), TERMS[4]: (a, c), TERMS[5]: (b, c)}
     terms = {name: part.var(ddof=0) for name, part in zip(TERMS[:3], (a, b, c), strict=True)}
     terms |= {name: 2 * pl.cov(*pair, ddof=0) for name, pair in pairs.items()}
-    grouped = (
-        apart.group_by(keys, maintain_order=True)
-        .agg(**terms, variance_us2=pl.col("total_us").var(ddof=0), n=pl.len())
-        .filter((pl.col("n") >= LEAST_STATEMENTS) & (pl.col("variance_us2") > 0))
-    )
-    return (
-        grouped.unpivot(TERMS, index=[*keys, "variance_us2", "n"], variable_name="term", value_name="value_us2")
-        .with_columns(share=pl.col("value_us2") / pl.col("variance_us2"))
-        .sort(*keys, "share", descending=[False] * len(keys) + [True], nulls_last=True)
-    )
+    whole = {"variance_us2": pl.col("total_us").var(ddof=0), "n": pl.len()}
+    groups = apart.group_by(keys, maintain_order=True).agg(**terms, **whole)
+    groups = groups.filter(pl.col("n") >= LEAST_STATEMENTS, pl.col("variance_us2") > 0)
+    long = groups.unpivot(TERMS, index=[*keys, *whole], variable_name="term", value_name="value_us2")
+    shares = long.with_columns(share=pl.col("value_us2") / pl.col("variance_us2"))
+    return shares.sort(*keys, "share", descending=[False] * len(keys) + [True], nulls_last=True)
 
 
 @in_callers_kind
@@ -97,10 +92,8 @@ def separators(statements: Frame, checkpoints: Frame, runs: Frame, configuration
         rows += [row | {"p_value": p} for row, p in zip(found, adjusted, strict=True)]
     if not rows:
         return pl.DataFrame()
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    return frame.with_columns(_size=pl.col("cliffs_delta").abs()).sort(
-        *keys, "_size", descending=[False] * len(keys) + [True], nulls_last=True
-    ).drop("_size")  # fmt: skip
+    frame, size = pl.DataFrame(rows, infer_schema_length=None), pl.col("cliffs_delta").abs()
+    return frame.sort(*keys, size, descending=[False] * len(keys) + [True], nulls_last=True)
 
 
 def _contrasts(group: pl.DataFrame, names: Mapping[str, list[str]]) -> Iterator[dict[str, object]]:
@@ -147,10 +140,8 @@ def _properties(group: pl.DataFrame, names: Mapping[str, list[str]]) -> Iterator
 
 def _under_checkpoint(statements: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
     """Statements with `_checkpoint`: whether the last checkpoint of their node that began before them still ran."""
-    begun = checkpoints.select(
-        "resource", "run_id", "node", begun=pl.coalesce("start_time", "end_time"), ended="end_time"
-    ).drop_nulls()
+    begun = checkpoints.select(*NODE, begun=pl.coalesce("start_time", "end_time"), ended="end_time").drop_nulls()
     joined = statements.sort("start_time").join_asof(
-        begun.sort("begun"), left_on="start_time", right_on="begun", by=[*_RUN, "node"], check_sortedness=False
+        begun.sort("begun"), left_on="start_time", right_on="begun", by=[*NODE], check_sortedness=False
     )
     return joined.with_columns(_checkpoint=(pl.col("start_time") <= pl.col("ended")).fill_null(value=False))

@@ -12,11 +12,10 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs, first_true
 from citus_analysis.core.frames import Frame, as_polars, in_callers_kind
 from citus_analysis.formats.snapshots.activity import CHILD_APPLICATION
 
-_RUN: Final = ("resource", "run_id")
 #: A global pid is the node's id times this, plus the process id.
 GPID_NODE: Final = 10_000_000_000
 #: The application names of sessions that only observe.
@@ -47,31 +46,23 @@ def client_sessions(activity: Frame, runs: Frame) -> pl.DataFrame:
     inside = placed.with_columns(pl.col("backend_type", "state", "application").cast(pl.String))
     application = pl.col("application").fill_null("")
     child = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)
-    citus = child.any().over(_RUN)
+    citus = child.any().over(RUN)
     # PostgreSQL 19 calls the type Buffer.
     kind = pl.col("wait_event_type").cast(pl.String).replace("BufferPin", "Buffer")
     event = pl.col("wait_event").cast(pl.String)
     active = pl.col("state") == "active"
-    doing = (
-        pl.when(~active.fill_null(value=False))
-        .then(pl.lit("client"))
-        .when(kind.is_null())
-        .then(pl.lit("working"))
-        .when(kind == "Lock")
-        .then(pl.lit("lock"))
-        .when(event.str.contains(_WAL_EVENTS))
-        .then(pl.lit("WAL"))
-        .when((event == "ClientRead") & citus & ~child)
-        .then(pl.lit("waits for workers"))
-        .when(kind == "Client")
-        .then(pl.lit("client"))
-        .when(kind == "IO")
-        .then(pl.lit("I/O"))
-        .otherwise(pl.lit("other wait"))
-    )
+    doing = [
+        (~active.fill_null(value=False), "client"),
+        (kind.is_null(), "working"),
+        (kind == "Lock", "lock"),
+        (event.str.contains(_WAL_EVENTS), "WAL"),
+        ((event == "ClientRead") & citus & ~child, "waits for workers"),
+        (kind == "Client", "client"),
+        (kind == "IO", "I/O"),
+    ]
     return inside.with_columns(
-        role=pl.when(child).then(pl.lit("child")).otherwise(pl.lit("parent")),
-        doing=doing,
+        role=first_true([(child, "child")], "parent"),
+        doing=first_true(doing, "other wait"),
         event=pl.concat_str([kind, event], separator=": ").fill_null("on CPU or ready to run"),
     )
 
@@ -90,18 +81,14 @@ def session_waits(sessions: Frame, nodes: Frame | None = None) -> pl.DataFrame:
         A session that waits for a lock in one of two snapshots is half a session on average.
     """
     seen = as_polars(sessions)
-    snapshots = seen.group_by(*_RUN, "node", maintain_order=True).agg(snapshots=pl.col("sample").n_unique())
+    snapshots = seen.group_by(*NODE, maintain_order=True).agg(snapshots=pl.col("sample").n_unique())
     busy = seen.filter(pl.col("doing") != "client")
     named = _with_parent_nodes(busy, nodes)
-    keys = [*_RUN, "node", "role", "parent_node", "doing", "event"]
-    return (
-        named.group_by(keys, maintain_order=True)
-        .agg(seen=pl.len())
-        .join(snapshots, on=[*_RUN, "node"])
-        .with_columns(average_sessions=pl.col("seen") / pl.col("snapshots"))
-        .drop("seen")
-        .sort(*_RUN, "average_sessions", *keys[2:], descending=[False, False, True, *[False] * len(keys[2:])])
-    )
+    keys = [*NODE, "role", "parent_node", "doing", "event"]
+    counts = named.group_by(keys, maintain_order=True).agg(seen=pl.len()).join(snapshots, on=NODE)
+    found = counts.with_columns(average_sessions=pl.col("seen") / pl.col("snapshots")).drop("seen")
+    order = (*RUN, "average_sessions", *keys[2:])
+    return found.sort(order, descending=[name == "average_sessions" for name in order])
 
 
 def _with_parent_nodes(sessions: pl.DataFrame, nodes: Frame | None) -> pl.DataFrame:
@@ -109,9 +96,14 @@ def _with_parent_nodes(sessions: pl.DataFrame, nodes: Frame | None) -> pl.DataFr
     if nodes is None:
         return sessions.with_columns(parent_node=pl.lit(None, pl.String))
     names = as_polars(nodes).select("resource", pl.col("nodeid").cast(pl.Int64).alias("_nodeid"), parent_node="node")
-    return sessions.with_columns(parent_id).join(
-        names.unique(["resource", "_nodeid"], keep="first"), on=["resource", "_nodeid"], how="left"
-    )
+    by = ["resource", "_nodeid"]
+    return sessions.with_columns(parent_id).join(names.unique(by, keep="first"), on=by, how="left")
+
+
+def opened_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
+    """Number of sessions that clients opened on each node during each run: `opened`."""
+    parents = sessions.filter(pl.col("role") == "parent").group_by(NODE, maintain_order=True)
+    return parents.agg(opened=pl.struct("pid", "backend_start").n_unique())
 
 
 def time_shares(sessions: pl.DataFrame) -> pl.DataFrame:
@@ -121,6 +113,6 @@ def time_shares(sessions: pl.DataFrame) -> pl.DataFrame:
         `resource`, `run_id`, `doing`, `percent`, `n` (number of sessions in all snapshots of all nodes).
     """
     parents = sessions.filter(pl.col("role") == "parent")
-    counted = parents.group_by(*_RUN, "doing", maintain_order=True).agg(n=pl.len())
-    total = pl.col("n").sum().over(_RUN)
-    return counted.with_columns(percent=pl.col("n") / total * 100, n=total).sort(*_RUN, "doing")
+    counted = parents.group_by(*RUN, "doing", maintain_order=True).agg(n=pl.len())
+    total = pl.col("n").sum().over(RUN)
+    return counted.with_columns(percent=pl.col("n") / total * 100, n=total).sort(*RUN, "doing")

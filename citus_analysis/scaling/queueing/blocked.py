@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from citus_analysis.bottleneck.samples_in_runs import NODE, RUN
 from citus_analysis.bottleneck.utilization import resource_utilization
 from citus_analysis.core.frames import Frame, TableSource, as_polars, tables_of
 from citus_analysis.defaults import LEVEL
@@ -30,10 +31,9 @@ from citus_analysis.stats.run_means import strata_of
 from citus_analysis.stats.series.sequences import DEFAULT_SKIP
 from citus_analysis.texts.counted_words import counted
 
-_KEY: Final = ("resource", "run_id")
 #: The columns needed of the table `statements`, which has hundreds of thousands of rows per hour.
 BLOCKED_FROM: Final = (
-    *(*_KEY, "node", "pid", "session_seq", "start_time", "end_time", "statement_kind", "executed", "failed", "match"),
+    *(*NODE, "pid", "session_seq", "start_time", "end_time", "statement_kind", "executed", "failed", "match"),
     *("total_us", "parent_us", "child_us", "latency_us", "includes_commit"),
 )
 #: Largest ratio, allowing for noise, of the mean time of sampled statements to that of the client's operations.
@@ -79,9 +79,9 @@ def blocked_time(
     tables = tables_of(source, ("runs", "operation_latencies", "statements"))
     settings = _optional(source, "settings")
     parts = _parts(within_measured(tables["statements"], tables["runs"]).rows, skip_first)
-    measured = little_runs(tables).select(*_KEY, "response_time_us")
+    measured = little_runs(tables).select(*RUN, "response_time_us")
     runs = described(tables["runs"], settings).filter(pl.col("status").cast(pl.String).is_in(allowed_statuses(allow)))
-    joined = runs.join(parts, on=_KEY).join(measured, on=_KEY).filter(pl.col("threads") > 0)
+    joined = runs.join(parts, on=RUN).join(measured, on=RUN).filter(pl.col("threads") > 0)
     if joined.is_empty():
         raise InsufficientDataError("no run has both traced statements and client latencies")
     busy = pl.DataFrame() if placements else _utilisation(source, tables["runs"])
@@ -112,13 +112,13 @@ def _parts(statements: pl.DataFrame, skip_first: int) -> pl.DataFrame:
     """Mean times per run over data statements after the warm-up; a local statement is all parent."""
     local = pl.col("executed").cast(pl.String) == "local"
     data = statements.filter(pl.col("statement_kind").cast(pl.String).is_in(DATA_STATEMENTS))
-    numbered = data.with_columns(_number=pl.col("session_seq").rank("ordinal").over(*_KEY, "node", "pid"))
+    numbered = data.with_columns(_number=pl.col("session_seq").rank("ordinal").over(*NODE, "pid"))
     kept = numbered.filter(
         (pl.col("_number") > skip_first)
         & ~pl.col("failed").fill_null(value=False)
         & (local | (pl.col("child_us").is_not_null() & (pl.col("match").cast(pl.String) != "unmatched")))
     )
-    return kept.group_by(_KEY).agg(
+    return kept.group_by(RUN).agg(
         parent=pl.when(local).then("total_us").otherwise("parent_us").mean(),
         child=pl.when(local).then(0.0).otherwise("child_us").mean(),
         network=pl.when(local).then(0.0).otherwise("latency_us").mean(),
@@ -144,7 +144,7 @@ def _utilisation(source: TableSource | Mapping[str, Frame], runs: pl.DataFrame) 
     if cpu is None or devices is None or cpu.is_empty():
         return pl.DataFrame()
     found = resource_utilization(cpu, devices, runs)
-    return found.filter((pl.col("component") == "cpu") & pl.col("within_run")).select(*_KEY, "node", "mean_percent")
+    return found.filter((pl.col("component") == "cpu") & pl.col("within_run")).select(*NODE, "mean_percent")
 
 
 def _nodes(source: TableSource | Mapping[str, Frame], statements: pl.DataFrame) -> pl.DataFrame:
@@ -176,7 +176,7 @@ def _sampled(
         groups = {(part,): hosts[part] for part in hosts}
     else:
         return (), ("some nodes run parents and children, others one of them: utilisations are not used",)
-    mine = runs.select(*_KEY, "threads").join(busy, on=_KEY).with_columns(pl.col("node").cast(pl.String))
+    mine = runs.select(*RUN, "threads").join(busy, on=RUN).with_columns(pl.col("node").cast(pl.String))
     placements, notes = [], []
     for parts, names in groups.items():
         shares, uneven = _shares(mine.filter(pl.col("node").is_in(list(names))), len(names))

@@ -12,7 +12,8 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.bottleneck.samples_in_runs import align_to_runs
+from citus_analysis.bottleneck.evidence.measurements import stated
+from citus_analysis.bottleneck.samples_in_runs import NODE, RUN, align_to_runs
 from citus_analysis.bottleneck.study import CONFIGURATION, BottleneckStudy, configured_runs
 from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers_kind, lazy_table
 from citus_analysis.defaults import LEVEL
@@ -23,7 +24,6 @@ from citus_analysis.scaling.queueing.laws import asymptotic_bounds, service_dema
 from citus_analysis.scaling.queueing.whatif_results import WhatIf
 from citus_analysis.units import US_PER_S
 
-_RUN: Final = ("resource", "run_id")
 _PREDICTED_FROM: Final = (
     *("runs", "operation_latencies", "settings", "cpu_samples", "device_samples", "match_quality", "nodes"),
 )
@@ -53,10 +53,10 @@ def resource_demands(dataset: TableSource, study: BottleneckStudy) -> pl.DataFra
     """
     done = configured_runs(dataset).filter(pl.col("throughput_ops_s") > 0)
     rates = done.group_by(CONFIGURATION).agg(pl.col("throughput_ops_s").mean(), runs=pl.len())
-    cores = as_polars(dataset.table("settings")).filter(pl.col("name") == "hardware")
-    sized = cores.select("resource", cores=pl.col("value").str.extract(_CORES).cast(pl.Float64))
+    cores = pl.col("value").str.extract(_CORES).cast(pl.Float64)
+    sized = stated(as_polars(dataset.table("settings")), "hardware", cores=cores)
     parts = [
-        _from_matrix(study.matrix, rates, sized.unique("resource", keep="first")),
+        _from_matrix(study.matrix, rates, sized),
         _switches(as_polars(dataset.table("vm_samples")), done, rates),
         _wal(as_polars(dataset.table("server_counters")), done, rates),
     ]
@@ -134,7 +134,7 @@ def _demand(rows: pl.DataFrame, demand: str, unit: str) -> pl.DataFrame:
 
 
 def _switches(vm: pl.DataFrame, runs: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
-    inside = align_to_runs(vm, runs).join(runs.select(*_RUN, *CONFIGURATION[1:]), on=_RUN)
+    inside = align_to_runs(vm, runs).join(runs.select(*RUN, *CONFIGURATION[1:]), on=RUN)
     means = inside.group_by(*CONFIGURATION, "node").agg(rate=pl.col("context_switches_per_s").mean()).drop_nulls("rate")
     joined = means.join(rates, on=CONFIGURATION, nulls_equal=True)
     per_operation = pl.col("rate") / pl.col("throughput_ops_s")
@@ -144,8 +144,8 @@ def _switches(vm: pl.DataFrame, runs: pl.DataFrame, rates: pl.DataFrame) -> pl.D
 def _wal(counters: pl.DataFrame, runs: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
     view, counter = pl.col("view").cast(pl.String), pl.col("counter").cast(pl.String)
     written = counters.filter((view == "pg_stat_wal") & (counter == "wal_bytes")).drop_nulls("value")
-    done = runs.select(*_RUN, *CONFIGURATION[1:], "operations_done").filter(pl.col("operations_done") > 0)
-    sums = written.group_by(*_RUN, "node").agg(pl.col("value").sum()).join(done, on=_RUN)
+    done = runs.select(*RUN, *CONFIGURATION[1:], "operations_done").filter(pl.col("operations_done") > 0)
+    sums = written.group_by(*NODE).agg(pl.col("value").sum()).join(done, on=RUN)
     per_run = sums.with_columns(per_operation=pl.col("value") / pl.col("operations_done"))
     means = per_run.group_by(*CONFIGURATION, "node").agg(pl.col("per_operation").mean())
     return _demand(means.join(rates, on=CONFIGURATION, nulls_equal=True), "WAL", "bytes")
