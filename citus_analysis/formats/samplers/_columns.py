@@ -6,12 +6,13 @@ A printed column maps to a schema column and a factor that converts its unit to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.formats.api.name_pairs import name_pairs
+from citus_analysis.formats.reading.lines import readable, with_reasons
 from citus_analysis.schema import TABLES
 
 #: Printed column -> column of the schema, and the factor that converts its unit.
@@ -66,11 +67,7 @@ VM: Final = places(
 _HUMAN: Final = {suffix: 1024.0**power for power, suffix in enumerate("BkMGTP", -1)}
 
 
-#: A line in which a word ends with a suffix of `iostat --human`.
-HUMAN_NUMBERS: Final = r"[BkMGTP]%?(?:\s|$)"
-
-
-def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl.Expr:
+def number_expr(text: pl.Expr, factor: float = 1.0) -> pl.Expr:
     """A printed number times `factor`; a human-readable suffix (`1.5M`) states the unit and replaces the factor.
 
     Decimal commas are read as points (iostat prints no thousands separators); other text is null.
@@ -78,7 +75,6 @@ def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl
     Args:
         text: printed numbers.
         factor: factor that converts their unit.
-        human: suffixes may occur; numbers are read several times as fast if not.
 
     Example:
         >>> frame = pl.DataFrame({"text": ["1.50", "1,50", "1.5M", "15.2%", "x"]})
@@ -86,12 +82,9 @@ def number_expr(text: pl.Expr, factor: float = 1.0, *, human: bool = True) -> pl
         [3.0, 3.0, 1536.0, 30.4, None]
     """
     plain = text.str.replace(",", ".", literal=True).str.strip_suffix("%")
-    number = (plain.str.strip_chars_end("BkMGTP") if human else plain).cast(pl.Float64, strict=False)
-    value = pl.when(number.is_finite()).then(number)
-    if not human:
-        return value if factor == 1.0 else value * factor
-    suffix = plain.str.slice(-1)
-    return value * suffix.replace_strict(_HUMAN, default=factor, return_dtype=pl.Float64)
+    number = plain.str.strip_chars_end("BkMGTP").cast(pl.Float64, strict=False)
+    suffix = plain.str.slice(-1).replace_strict(_HUMAN, default=factor, return_dtype=pl.Float64)
+    return pl.when(number.is_finite()).then(number * suffix)
 
 
 def in_whole_numbers(rows: pl.DataFrame, table: str) -> pl.DataFrame:
@@ -99,6 +92,21 @@ def in_whole_numbers(rows: pl.DataFrame, table: str) -> pl.DataFrame:
     kinds = TABLES[table].parsed().polars_schema()
     whole = [name for name, kind in kinds.items() if kind.is_integer() and name in rows.columns]
     return rows.with_columns(pl.col(name).round().cast(kinds[name]) for name in whole)
+
+
+def under_headers(
+    lines: pl.DataFrame, rows: pl.DataFrame, read: Callable[[str, pl.DataFrame], pl.DataFrame]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows that can be read, in the order of the source, and the lines with the `reason` of the others.
+
+    Args:
+        lines: the lines with their `offset` and `reason`.
+        rows: those that contain values, with their `header`.
+        read: returns, for a header and the lines under it, their values with `offset` and `reason`.
+    """
+    frames = [read(str(header), group) for (header,), group in rows.group_by("header", maintain_order=True)]
+    fields = pl.concat([rows.select("offset", "reason").clear(), *frames], how="diagonal").sort("offset")
+    return readable(fields).rename({"offset": "byte_offset"}), with_reasons(lines, fields)
 
 
 def with_derived_await(devices: pl.DataFrame) -> pl.DataFrame:

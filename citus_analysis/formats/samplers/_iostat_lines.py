@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import polars as pl
@@ -22,20 +21,26 @@ _NUMBERS: Final = r"^\s*-?[0-9][0-9.,%]*(?:\s+-?[0-9][0-9.,%]*)*$"
 _BANNER_DATE: Final = r"^\w+ \S+ \(.*?\)\s+(\S*[0-9]\S*)(?:\s+_\S+_)?(?:\s+\([0-9]+ CPUs?\))?$"
 
 #: Kind of a line -> pattern; the first that matches decides.
-_KINDS: Final = (
-    ("blank", r"^$"),
-    ("cpu_header", r"^avg-cpu:\s+%user\s"),
-    ("device_header", r"^(?:Device:?\s.*(?:tps|/s)(?:\s.*)?|\s+\S.*\sDevice)$"),
-    ("time", rf"^(?:Time:\s+{TIME}|{DATE}\s+{TIME}|{_ISO_TIME})$"),
-    ("banner", _BANNER_DATE),
-)
+_KINDS: Final = {
+    "blank": r"^$",
+    "cpu_header": r"^avg-cpu:\s+%user\s",
+    "device_header": r"^(?:Device:?\s.*(?:tps|/s)(?:\s.*)?|\s+\S.*\sDevice)$",
+    "time": rf"^(?:Time:\s+{TIME}|{DATE}\s+{TIME}|{_ISO_TIME})$",
+    "banner": _BANNER_DATE,
+}
+#: The kind of a line according to its text alone.
+_KIND: Final = first_true({kind: pl.col("text").str.contains(pattern) for kind, pattern in _KINDS.items()})
 
 
 def classified(lines: pl.DataFrame, *, stamped: bool | None = None) -> pl.DataFrame:
     """Lines with their `kind`; stamps move to a column `stamp` if lines have them (None: detect it)."""
     if is_stamped(lines) if stamped is None else stamped:
         lines = split_stamp(lines)
-    return lines.with_columns(kind=_shape()).with_columns(kind=_kind())
+    kind = pl.col("kind")
+    values = (kind == "row") & (kind.shift() == "cpu_header") & pl.col("text").str.contains(_NUMBERS)
+    return lines.with_columns(kind=_KIND.fill_null("row")).with_columns(
+        kind=pl.when(values).then(pl.lit("cpu_values")).otherwise(kind)
+    )
 
 
 @dataclass(frozen=True)
@@ -56,20 +61,6 @@ class Style:
         # A banner's kernel version looks like a date.
         dates = [re.sub(r"^.*\)", "", text) for text in dated]
         return cls("stamp" in lines.columns, *clock_options(dates, hints.options, decimal_comma=comma))
-
-
-@cache
-def _shape() -> pl.Expr:
-    """The kind of a line according to its text alone."""
-    return first_true({name: pl.col("text").str.contains(pattern) for name, pattern in _KINDS}).fill_null("row")
-
-
-@cache
-def _kind() -> pl.Expr:
-    """The kind of a line according to its own form and that of the previous line."""
-    after_header = pl.col("kind").shift() == "cpu_header"
-    values = (pl.col("kind") == "row") & after_header & pl.col("text").str.contains(_NUMBERS)
-    return pl.when(values).then(pl.lit("cpu_values")).otherwise("kind")
 
 
 def with_starts(lines: pl.DataFrame) -> pl.DataFrame:

@@ -21,7 +21,7 @@ A last line without line end is rejected: a truncated number is still a valid nu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import ClassVar, Final
@@ -33,7 +33,6 @@ from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import accounted, beginning, chunks, line_frame, parse_each
 from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, may_be_stamped
-from citus_analysis.formats.reading.text_fields import read_fields
 from citus_analysis.formats.samplers import _iostat_lines as iostat_lines
 from citus_analysis.formats.samplers._iostat_lines import Style
 from citus_analysis.formats.samplers._iostat_reports import cpu_reports, device_reports
@@ -88,13 +87,11 @@ class Iostat(Format):
 
 def _parse_chunk(style: Style, block: Block, position: _Position) -> tuple[Parsed, _Position]:
     lines = iostat_lines.classified(line_frame(block.data, block.offset), stamped=style.stamped)
-    # A stamp at the beginning of each line would be a field.
-    fields = None if style.stamped else read_fields(block.data)
-    lines = iostat_lines.with_starts(lines.with_row_index("line"))
+    lines = iostat_lines.with_starts(lines)
     samples, position = _samples(lines, style, position)
     lines = lines.join(samples, on="start", how="left", maintain_order="left")
-    cpu, lines = cpu_reports(lines, fields)
-    devices, lines = device_reports(lines, fields)
+    cpu, lines = cpu_reports(lines)
+    devices, lines = device_reports(lines)
     tables = {"cpu_samples": cpu, "device_samples": devices}
     return accounted(tables, lines, pl.col("kind").is_in(["blank", "banner"])), position
 
@@ -103,25 +100,13 @@ def _samples(lines: pl.DataFrame, style: Style, position: _Position) -> tuple[pl
     """One row per sample of the chunk: start, sample, sample_time, since_boot; and the position after it."""
     starts = lines.filter("starts").with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + position.samples)
     starts = starts.with_columns(sample_time=_times(starts, style, position))
-    first = (pl.col("sample") == 0) | (
-        pl.col("banner_date").is_not_null() & (pl.col("start") == pl.col("start").min().over("segment"))
-    )
+    opens = pl.col("start") == pl.col("start").min().over("segment")
+    first = (pl.col("sample") == 0) | (pl.col("banner_date").is_not_null() & opens)
     averages = ~pl.col("omits_first") if style.first_report is None else pl.lit(style.first_report)
     samples = starts.select("start", "sample", "sample_time", since_boot=first & averages)
-    last_date = lines["banner_date"].drop_nulls().last() if lines["banner_date"].count() else None
-    after = replace(
-        position,
-        samples=position.samples + samples.height,
-        banner_date=position.banner_date if last_date is None else str(last_date),
-        last_time=_last(samples["sample_time"]) or position.last_time,
-    )
-    return samples, after
-
-
-def _last(times: pl.Series) -> datetime | None:
-    known = times.drop_nulls()
-    last = known.last() if known.len() else None
-    return last if isinstance(last, datetime) else None
+    *_, banner_date = position.banner_date, *lines["banner_date"].drop_nulls().tail(1)
+    *_, last_time = position.last_time, *samples["sample_time"].drop_nulls().tail(1)
+    return samples, _Position(position.samples + samples.height, banner_date, last_time)
 
 
 def _times(starts: pl.DataFrame, style: Style, position: _Position) -> pl.Series:
@@ -139,17 +124,13 @@ def _times(starts: pl.DataFrame, style: Style, position: _Position) -> pl.Series
     frame = frame.with_columns(time=parse_times(frame["raw"], style.order, style.timezone))
     if not frame["undated"].any():
         return frame["time"]
-    before = pl.col("time").shift().over("segment")
-    wraps = (pl.col("time") < before).fill_null(value=False).cum_sum().over("segment")
-    frame = frame.with_columns(time=pl.col("time") + pl.duration(days=wraps))
+    time = pl.col("time")
+    days = (time < time.shift().over("segment")).fill_null(value=False).cum_sum().over("segment").cast(pl.Int64)
     if position.last_time is not None:
-        days_behind = (pl.lit(position.last_time) - pl.col("time").first().over("segment")).dt.total_milliseconds()
-        missing = (days_behind / _DAY_MS).ceil().clip(lower_bound=0).cast(pl.Int64)
-        continued = pl.col("segment") == 0
-        frame = frame.with_columns(
-            time=pl.when(continued).then(pl.col("time") + pl.duration(days=missing)).otherwise("time")
-        )
-    return frame["time"]
+        behind = (pl.lit(position.last_time) - time.first().over("segment")).dt.total_milliseconds()
+        missing = (behind / _DAY_MS).ceil().clip(lower_bound=0).cast(pl.Int64)
+        days += pl.when(pl.col("segment") == 0).then(missing).otherwise(0)
+    return frame.select(time + pl.duration(days=days)).to_series()
 
 
 FORMAT = Iostat()
