@@ -28,7 +28,6 @@ from citus_analysis.formats.times.snapshot_times import in_utc
 _SET_BACK_S: Final = 2 * 3600
 _DAY_S: Final = 86_400
 _UNKNOWN: Final = -(2**31)
-_NOON: Final = 12
 
 
 @dataclass(frozen=True)
@@ -36,22 +35,20 @@ class Clock:
     """The state after the lines so far, from which the next lines are dated.
 
     Attributes:
-        epoch_day: days from 1970 to the banner's date; far in the past if no date can be read.
-        part_first: second of the day at which the part began; None before its first time.
-        part_day: days from the banner's date to that time.
+        day: days from 1970 to the newest time, or to the banner's date; far in the past if no date can be read.
         last: second of the day of the newest time.
-        day: days from the banner's date to the newest time.
+        part_day: days from 1970 to the time at which the part began.
+        part_first: second of the day of that time; None before it.
         sample: highest number of a sample, -1 before the first.
         at: number of the newest sample; it begins again in the later sections of a part.
         part_sample: number of the last sample before the part.
         newest_kind: kind of the newest line that counts.
     """
 
-    epoch_day: int = _UNKNOWN
-    part_first: float | None = None
-    part_day: int = 0
+    day: int = _UNKNOWN
     last: float | None = None
-    day: int = 0
+    part_day: int = _UNKNOWN
+    part_first: float | None = None
     sample: int = -1
     at: int = -1
     part_sample: int = -1
@@ -95,8 +92,7 @@ def placed(lines: pl.DataFrame, clock: Clock, order: str, timezone: str) -> tupl
 def _epoch_days(texts: list[str], order: str) -> list[int]:
     """The dates of banners as days since 1970."""
     moments = parse_times(pl.Series([f"{text} 00:00:00" for text in texts], dtype=pl.String), order)
-    days = moments.dt.epoch("d").cast(pl.Int64).fill_null(_UNKNOWN)
-    return [int(day) for day in days]
+    return moments.dt.epoch("d").cast(pl.Int64).fill_null(_UNKNOWN).to_list()
 
 
 class _Walk:
@@ -121,44 +117,36 @@ class _Walk:
 
     def done(self) -> Clock:
         """Walk through all sections; returns the state after the last line."""
-        count = len(self.seconds)
         starts = np.flatnonzero(self._banner | self._restart | self._section)
-        bounds = sorted({0, count, *starts.tolist()}) if count else []
-        for begin, end in pairwise(bounds):
+        for begin, end in pairwise(sorted({0, len(self.seconds), *starts.tolist()})):
             self._stretch(begin, end)
         return self.clock
 
     def _stretch(self, begin: int, end: int) -> None:
         clock = self.clock
         if self._banner[begin]:
-            self.clock = Clock(next(self._dates), sample=clock.sample, at=clock.sample, part_sample=clock.sample)
+            day, sample = next(self._dates), clock.sample
+            self.clock = clock = Clock(day, part_day=day, sample=sample, at=sample, part_sample=sample)
             begin += 1
             if begin == end:
                 return
-            clock = self.clock
-        first = float(self.seconds[begin])
-        begins_part = bool(self._restart[begin]) or clock.part_first is None
-        day, sample = clock.day + _wrapped(first, clock.last), clock.at
-        if self._section[begin] and not begins_part:
-            day, sample = clock.part_day + _wrapped(first, clock.part_first), clock.part_sample
-        elif begins_part:
-            sample = clock.sample
+        first, last = float(self.seconds[begin]), clock.last
+        day, sample = clock.day + _wrapped(first, last), clock.at
+        if self._restart[begin] or clock.part_first is None:
+            last, sample = None, clock.sample
             clock = replace(clock, part_first=first, part_day=day, part_sample=sample)
-        fresh = bool(begins_part or self._section[begin])
-        self._place(begin, end, day, sample, None if fresh else clock.last)
-        self.clock = replace(
-            clock,
-            last=float(self.seconds[end - 1]),
-            day=int(self.days[end - 1]) - clock.epoch_day,
-            sample=max(clock.sample, int(self.samples[end - 1])),
-            at=int(self.samples[end - 1]),
-        )
+        elif self._section[begin]:
+            last, day, sample = None, clock.part_day + _wrapped(first, clock.part_first), clock.part_sample
+        self._place(begin, end, day, sample, last)
+        at = int(self.samples[end - 1])
+        last, day = float(self.seconds[end - 1]), int(self.days[end - 1])
+        self.clock = replace(clock, last=last, day=day, sample=max(clock.sample, at), at=at)
 
     def _place(self, begin: int, end: int, day: int, sample: int, last: float | None) -> None:
         """Number and date the lines of a stretch whose first is `day` days after the banner's date."""
         seconds, row = self.seconds[begin:end], self._row[begin:end]
         wraps = np.concatenate([[0], np.cumsum(np.diff(seconds) < -_SET_BACK_S)])
-        self.days[begin:end] = wraps + day + self.clock.epoch_day
+        self.days[begin:end] = wraps + day
         of_rows = seconds[row]
         changes = np.concatenate([[len(of_rows) > 0 and of_rows[0] != last], np.diff(of_rows) != 0])[: len(of_rows)]
         numbers: npt.NDArray[np.int64] = np.full(end - begin, sample, np.int64)

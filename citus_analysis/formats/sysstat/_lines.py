@@ -19,7 +19,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from citus_analysis.formats.reading.lines import first_true
@@ -46,34 +45,20 @@ _NAMES: Final = r"[ :](?:%|kb|CPU |INTR |\S+/s(?: |$)|\S+-sz )"
 KINDS: Final = pl.Enum(["row", "header", "average", "blank", "banner", "restart", "comment", "other"])
 
 
-#: Codes of `KINDS`.
-_ROW: Final = 0
-
-
 @cache
-def _rare_kind() -> pl.Expr:
-    """The kind of a line that is not a row."""
+def _kind() -> pl.Expr:
     text, rest = pl.col("text"), pl.col("rest")
     timed = pl.col("clock").is_not_null()
     named = {
         "restart": timed & rest.str.starts_with("LINUX RESTART"),
         "comment": timed & rest.str.starts_with("COM "),
+        "row": timed & text.str.contains(_NUMBER_ALONE),
         "header": timed | text.str.contains(r"^# ?Time [A-Za-z]"),
         "blank": text == "",
         "average": text.str.contains(_AVERAGE) & text.str.contains(f"{_NUMBER_ALONE}|{_NAMES}"),
         "banner": text.str.contains(BANNER),
     }
-    return first_true(named).fill_null("other").cast(KINDS).to_physical()
-
-
-def _kinds(lines: pl.DataFrame) -> pl.Series:
-    """The kind of each line. Nearly all lines are rows; only the others are compared with the other kinds."""
-    said = pl.col("rest").str.starts_with("LINUX RESTART") | pl.col("rest").str.starts_with("COM ")
-    row = pl.col("clock").is_not_null() & pl.col("text").str.contains(_NUMBER_ALONE) & ~said.fill_null(value=False)
-    codes = np.full(lines.height, _ROW, np.uint8)
-    rare = np.flatnonzero(~lines.select(row).to_series().to_numpy())
-    codes[rare] = lines[rare].select(_rare_kind()).to_series().to_numpy()
-    return KINDS.categories.gather(codes).cast(KINDS).rename("kind")
+    return first_true(named).fill_null("other").cast(KINDS)
 
 
 def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
@@ -83,5 +68,4 @@ def classified(data: bytes, offset: int = 0) -> pl.DataFrame:
     hashed = pl.col("text").str.starts_with("#")
     if lines.select(hashed.any()).item():
         rest = pl.coalesce(rest, pl.when(hashed).then(pl.col("text").str.replace(r"^# ?Time ", "")))
-    lines = lines.with_columns(rest=rest)
-    return lines.with_columns(_kinds(lines))
+    return lines.with_columns(rest=rest).with_columns(kind=_kind())

@@ -5,16 +5,16 @@ that is not listed is left out, so that versions with more columns need no chang
 and `%` (:mod:`._json._reports`).
 
 Example:
-    >>> report_of(["DEV", "tps", "rkB/s", "new/s"])
-    Report(table='device_samples', key='DEV', numbers={1: ('transfers_per_s', 1.0), 2: ('read_kb_s', 1.0)})
-    >>> report_of(["call/s", "retrans/s"]) is None
+    >>> report_of(("DEV", "tps", "rkB/s", "new/s")).numbers
+    {1: ('transfers_per_s', 1.0), 2: ('read_kb_s', 1.0)}
+    >>> report_of(("call/s", "retrans/s")) is None
     True
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -81,11 +81,13 @@ class Report:
         key: name of the column that names the item of a row (CPU, device, interface, interrupt); None without items.
         numbers: position of a column -> column of the table and factor that converts its unit. Shares of CPU time
             are added up later, so their names may not be in the table.
+        names: names of all columns as printed.
     """
 
     table: str
     key: str | None
-    numbers: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    numbers: Mapping[int, tuple[str, float]]
+    names: tuple[str, ...] = ()
 
 
 #: Table, key and columns; the first entry decides whose key and at least one of whose columns are in the report.
@@ -106,20 +108,15 @@ _KEYS: Final = frozenset({"PID", "TGID", "CPU", "NODE", "INTR", "DEV", "IFACE", 
 
 
 @cache
-def _report_of(names: tuple[str, ...]) -> Report | None:
+def report_of(names: tuple[str, ...]) -> Report | None:
+    """The place of a report, from the names of its columns in order; None if it has no table."""
     for table, key, columns in _REPORTS:
         numbers = {index: columns[name] for index, name in enumerate(names) if name in columns and name != key}
-        if table == "process_samples":
-            numbers |= {index: columns[name] for index, name in enumerate(names) if name in {"PID", "TGID"}}
-        fits = key in names if key else not _KEYS.intersection(names)
-        if fits and numbers and not (table == "process_samples" and set(numbers) <= {names.index(str(key))}):
-            return Report(table, key, numbers)
+        if numbers and (key in names if key else not _KEYS.intersection(names)):
+            if table == "process_samples":
+                numbers |= {index: columns[name] for index, name in enumerate(names) if name in {"PID", "TGID"}}
+            return Report(table, key, numbers, names)
     return None
-
-
-def report_of(names: Sequence[str]) -> Report | None:
-    """The place of a report, from the names of its columns in order; None if it has no table."""
-    return _report_of(tuple(names))
 
 
 def places_of(table: str, key: str | None) -> Places:

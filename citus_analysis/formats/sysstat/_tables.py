@@ -134,24 +134,23 @@ def _processes(fields: pl.DataFrame) -> pl.DataFrame:
 
 def tables_under_headers(
     rows: pl.DataFrame,
-    headers: Mapping[str, tuple[str, Report]],
-    read: Callable[[str, pl.DataFrame], pl.DataFrame],
+    reports: Mapping[str, Report],
+    read: Callable[[Report, pl.DataFrame], pl.DataFrame],
     sampler: str,
 ) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
     """Rows of the tables, and `offset` and `reason` of misread rows.
 
     Args:
-        rows: rows with the key of their `header`.
-        headers: text and report of each key, as text; rows under others are left out.
-        read: reads the fields of rows under a header.
+        rows: rows with their `header`.
+        reports: the report of each header; rows under others are left out.
+        read: reads the fields of the rows of a report.
         sampler: the tool.
     """
     found: dict[str, list[pl.DataFrame]] = {}
     reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
-    for (key,), group in rows.group_by("header", maintain_order=True):
-        if str(key) in headers:
-            header, report = headers[str(key)]
-            fields = read(header, group)
+    for (header,), group in rows.group_by("header", maintain_order=True):
+        if report := reports.get(str(header)):
+            fields = read(report, group)
             reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
             for table, some in rows_of(readable(fields), report, sampler).items():
                 found.setdefault(table, []).append(some)

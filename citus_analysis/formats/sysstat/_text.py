@@ -7,7 +7,7 @@ not samples, comments, and restarts of the machine, which only begin a new part 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Final
 
@@ -16,18 +16,16 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs, with_reasons
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, first_report_option
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, clock_options
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._clock import Clock, banner_dates, placed
 from citus_analysis.formats.sysstat._lines import classified
-from citus_analysis.formats.sysstat._reports import report_of
+from citus_analysis.formats.sysstat._reports import Report, report_of
 from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._lines import split_lines, with_texts
 from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import tables_under_headers
-from citus_analysis.formats.times.sampler_clock import date_order
-from citus_analysis.formats.times.zones import timezone_of
 
 _NOISE: Final = (
     "banners, empty lines, headers, averages, comments, restarts, and reports without a table (single interrupts, "
@@ -41,25 +39,28 @@ _TELLING: Final = 3
 _DECIMAL_COMMA: Final = r" [0-9]+,[0-9]+(?: |$)"
 
 
+_HEADER: Final = pl.Schema({"header": pl.String(), "seconds_of_header": pl.Float64()})
+
+
 @dataclass(frozen=True)
 class _Style:
     """Facts about the whole file.
 
     Attributes:
         sampler: name of the tool.
+        tables: the format's tables.
+        comma: numbers have a decimal comma.
         order: order of day, month and year.
         timezone: zone of the times.
-        comma: numbers have a decimal comma.
         first_report: the option of that name.
-        tables: the format's tables.
     """
 
     sampler: str
+    tables: tuple[str, ...]
+    comma: bool
     order: str
     timezone: str
-    comma: bool
     first_report: bool | None
-    tables: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,14 @@ class _State:
     """State after the previous blocks.
 
     Attributes:
-        clock: state of the times.
-        header: the newest header.
-        seconds_of_header: its second of the day.
         alone: the file has only one header.
+        clock: state of the times.
+        header: the newest header and its second of the day, if there is one.
     """
 
-    clock: Clock
-    header: str | None = None
-    seconds_of_header: float | None = None
-    alone: bool = False
+    alone: bool
+    clock: Clock = field(default_factory=Clock)
+    header: pl.DataFrame = field(default_factory=_HEADER.to_frame)
 
 
 def reports_in(head: bytes) -> list[list[str]]:
@@ -106,52 +105,36 @@ class SysstatText(Format):
         """Samples in the order of the text, in pieces of whole lines."""
         head = classified(content.head)
         comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
-        style = _Style(
-            sampler=self.name,
-            order=date_order(banner_dates(head), hints.options, decimal_comma=comma),
-            timezone=timezone_of(hints.options),
-            comma=comma,
-            # sar prints intervals only.
-            first_report=None if self.name == "sar" else first_report_option(hints.options),
-            tables=self.tables,
-        )
+        clock = clock_options(banner_dates(head), hints.options, decimal_comma=comma)
+        style = _Style(self.name, self.tables, comma, *clock)
         yield from parse_each(chunks(content), partial(_parse_block, style), None)
 
 
 def _parse_block(style: _Style, block: Block, state: _State | None) -> tuple[Parsed, _State]:
     lines, fields = split_lines(block.data, block.offset)
     if state is None:
-        state = _State(Clock(), alone=lines.filter(kind="header").height == 1)
+        state = _State(lines.filter(kind="header").height == 1)
     where, clock = placed(lines, state.clock, style.order, style.timezone)
-    rows, headers, state = _under_headers(lines, state)
-    rows = pl.concat([rows, where], how="horizontal").with_columns(since_boot=_since_boot(style, state))
-    tables, read, misread = _read(rows, headers, style, block, fields)
-    rejects = _rejects(_judged(lines, rows, misread), block)
-    rejected = rows.filter(~pl.col("terminated") | pl.col("sample").is_null())["offset"]
-    unread = pl.concat([misread["offset"], rejected]).implode()
-    parsed = rows.filter(pl.col("header").is_in(read) & ~pl.col("offset").is_in(unread))["length"].sum()
+    rows, state = _under_headers(lines, state)
+    rows = rows.hstack(where).with_columns(since_boot=_since_boot(style, state))
+    tables, read, misread = _read(rows, style, block, fields)
+    rejected = _judged(lines, rows, misread).filter(pl.col("reason").is_not_null())
+    rejects = reject_runs(with_texts(rejected, block.data, block.offset))
+    usable = (
+        pl.col("terminated") & pl.col("sample").is_not_null() & ~pl.col("offset").is_in(misread["offset"].implode())
+    )
+    parsed = rows.filter(pl.col("header").is_in(read) & usable)["length"].sum()
     noise = block.length - int(parsed) - int(rejects["byte_length"].sum())
     return Parsed(tables, int(parsed), noise, rejects), replace(state, clock=clock)
 
 
-def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, list[str], _State]:
-    """The rows with `header` (index in the list, or null) and `seconds_of_header`; the list; the state after them."""
-    headers = lines.filter(kind="header").select("rest", "seconds")
-    texts, clocks = headers["rest"], headers["seconds"]
-    if state.header is not None:
-        texts = pl.concat([pl.Series("rest", [state.header]), texts])
-        clocks = pl.concat([pl.Series("seconds", [state.seconds_of_header], pl.Float64), clocks])
-    first = -1 if state.header is None else 0
-    names = texts.unique(maintain_order=True)
-    number = texts.to_frame().join(names.to_frame().with_row_index("number"), on="rest", maintain_order="left")[
-        "number"
-    ]
-    place = (pl.col("kind") == "header").cum_sum().cast(pl.Int64) + first
+def _under_headers(lines: pl.DataFrame, state: _State) -> tuple[pl.DataFrame, _State]:
+    """The rows with `header` and `seconds_of_header`, null before the first header; and the state after them."""
+    fresh = lines.filter(kind="header").select(header="rest", seconds_of_header="seconds")
+    headers = pl.concat([state.header, fresh])
+    place = (pl.col("kind") == "header").cum_sum().cast(pl.Int64) + (state.header.height - 1)
     rows = lines.with_columns(place=pl.when(place >= 0).then(place)).filter(kind="row")
-    rows = rows.with_columns(header=number.gather(rows["place"]), seconds_of_header=clocks.gather(rows["place"]))
-    if texts.len():
-        state = replace(state, header=str(texts[-1]), seconds_of_header=clocks[-1])
-    return rows, [str(name) for name in names], state
+    return rows.hstack(headers.select(pl.all().gather(rows["place"]))), replace(state, header=headers.tail(1))
 
 
 def _judged(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame) -> pl.DataFrame:
@@ -166,12 +149,6 @@ def _judged(lines: pl.DataFrame, rows: pl.DataFrame, misread: pl.DataFrame) -> p
     return lines.with_columns(reason=pl.when(cut).then(pl.lit(UNTERMINATED)).otherwise(pl.coalesce(strange, "reason")))
 
 
-def _rejects(lines: pl.DataFrame, block: Block) -> pl.DataFrame:
-    if lines["reason"].null_count() == lines.height:
-        return reject_runs(lines)
-    return reject_runs(with_texts(lines.filter(pl.col("reason").is_not_null()), block.data, block.offset))
-
-
 def _since_boot(style: _Style, state: _State) -> pl.Expr:
     """Whether a row averages since boot: its header then has the row's time, otherwise that of the interval's begin."""
     if style.sampler == "sar":
@@ -183,18 +160,18 @@ def _since_boot(style: _Style, state: _State) -> pl.Expr:
 
 
 def _read(
-    rows: pl.DataFrame, headers: list[str], style: _Style, block: Block, split: Fields | None
-) -> tuple[dict[str, pl.DataFrame], list[int], pl.DataFrame]:
-    """Rows of the tables, indexes of the headers that have a place, and `offset` and `reason` of misread rows."""
-    reports = {str(number): (name, report_of(name.split(" "))) for number, name in enumerate(headers)}
-    read = {number: (name, one) for number, (name, one) in reports.items() if one and one.table in style.tables}
+    rows: pl.DataFrame, style: _Style, block: Block, split: Fields | None
+) -> tuple[dict[str, pl.DataFrame], list[str], pl.DataFrame]:
+    """Rows of the tables, the headers that have a place, and `offset` and `reason` of misread rows."""
+    found = {str(header): report_of(tuple(header.split(" "))) for header in rows["header"].unique().drop_nulls()}
+    reports = {header: report for header, report in found.items() if report and report.table in style.tables}
     usable = rows.filter(pl.col("sample").is_not_null() & pl.col("terminated"))
 
-    def fields_of(header: str, group: pl.DataFrame) -> pl.DataFrame:
-        fields = split_rows(header, group, split)
+    def fields_of(report: Report, group: pl.DataFrame) -> pl.DataFrame:
+        fields = split_rows(report, group, split)
         if fields is not None:
             return fields
-        return read_rows(header, with_texts(group, block.data, block.offset), comma=style.comma)
+        return read_rows(report, with_texts(group, block.data, block.offset), comma=style.comma)
 
-    tables, misread = tables_under_headers(usable, read, fields_of, style.sampler)
-    return tables, [int(number) for number in read], misread
+    tables, misread = tables_under_headers(usable, reports, fields_of, style.sampler)
+    return tables, [*reports], misread

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar, Final
 
-import numpy as np
 import polars as pl
 
 from citus_analysis.formats.api.format import Format, Hints, Parsed
@@ -27,11 +26,9 @@ from citus_analysis.formats.reading.lines import (
     parse_each,
     with_reasons,
 )
-from citus_analysis.formats.reading.text_fields import Fields, read_fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._reports import report_of
 from citus_analysis.formats.sysstat._rows import read_rows
-from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import tables_under_headers
 from citus_analysis.formats.times.snapshot_times import in_utc
 from citus_analysis.formats.times.zones import timezone_of
@@ -42,8 +39,6 @@ _ROW: Final = r"^[^;]*;-?[0-9]+;([0-9][^;]*);(.*)$"
 _EVENT: Final = r"^[^;]*;-1;[^;]*;(?:LINUX-RESTART|COM\b)"
 _STAMP: Final = r"^([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?: (UTC))?"
 _JOINED: Final = "sadf -h puts several reports into one line without naming their items; run sadf without -h"
-#: Number of fields before the columns of a report.
-_BESIDE: Final = 3
 _TIMES: Final = pl.Schema({"time": pl.String(), "sample": pl.Int64()})
 
 
@@ -83,12 +78,12 @@ def _parse_block(
 ) -> tuple[Parsed, tuple[str, pl.DataFrame]]:
     """The rows after a header and the times so far."""
     header, times = state
-    lines = _placed(line_frame(block.data, block.offset).with_row_index("line"), header)
+    lines = _placed(line_frame(block.data, block.offset), header)
     fresh = _moments(lines["time"], zone)
     times = _numbered(fresh, times)
     places = fresh.join(times, on="time", how="left")
     lines = lines.join(places, on="time", how="left", maintain_order="left")
-    return _parsed(block, lines, comma=comma), (str(lines["header"][-1]) if lines.height else header, times)
+    return _parsed(lines, comma=comma), (str(lines["header"][-1]) if lines.height else header, times)
 
 
 def _placed(lines: pl.DataFrame, header: str) -> pl.DataFrame:
@@ -123,29 +118,15 @@ def _numbered(moments: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([times, numbered])
 
 
-def _parsed(block: Block, lines: pl.DataFrame, *, comma: bool) -> Parsed:
+def _parsed(lines: pl.DataFrame, *, comma: bool) -> Parsed:
     row = ~pl.col("noise") & pl.col("terminated") & pl.col("sample").is_not_null()
     rows = lines.filter(row).with_columns(since_boot=pl.lit(value=False))
-    split = read_fields(block.data, ";") if block.data.isascii() else None
-    if split is not None:
-        rows = rows.with_columns(_columns_of(rows["line"], split))
     headers = [str(header) for header in rows["header"].unique() if "[...]" not in header]
-    reports = {header: (header, one) for header in headers if (one := report_of(header.split(";"))) is not None}
-
-    def fields_of(header: str, group: pl.DataFrame) -> pl.DataFrame:
-        fields = split_rows(header, group, split, ";")
-        return read_rows(header, group, comma=comma, separator=";") if fields is None else fields
-
-    tables, misread = tables_under_headers(rows, reports, fields_of, "sar")
+    reports = {header: one for header in headers if (one := report_of(tuple(header.split(";"))))}
+    read = partial(read_rows, comma=comma, separator=";")
+    tables, misread = tables_under_headers(rows, reports, read, "sar")
     lines = with_reasons(lines.with_columns(reason=first_true(_REASONS)), misread)
     return accounted(tables, lines, ~(row & pl.col("header").is_in(list(reports))))
-
-
-def _columns_of(line: pl.Series, split: Fields) -> list[pl.Series]:
-    """The first of the fields after host, interval and time in each row, and the number of these fields."""
-    lines = line.to_numpy().astype(np.int64)
-    first = split.first[lines] + _BESIDE
-    return [pl.Series("field", first), pl.Series("fields", split.first[lines + 1] - first)]
 
 
 FORMAT: Final = SadfCsv()

@@ -8,6 +8,7 @@ rows.
 from __future__ import annotations
 
 import codecs
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -89,7 +90,7 @@ def with_texts(lines: pl.DataFrame, data: bytes, offset: int) -> pl.DataFrame:
 
 def _as_texts(lines: pl.DataFrame) -> pl.DataFrame:
     no_fields = {"field": pl.lit(_NO_FIELD, pl.Int64), "fields": pl.lit(0, pl.Int64)}
-    return lines.with_columns(seconds_of_day(lines["clock"]), **no_fields).drop("clock")
+    return lines.with_columns(seconds=_seconds_of_day(), **no_fields).drop("clock")
 
 
 def _joined(data: bytes, begin: Integers, end: Integers) -> bytes:
@@ -140,25 +141,15 @@ def _byte(fields: Fields, field: Integers, place: int = 0) -> npt.NDArray[np.uin
     return text[np.minimum(fields.begin[field] + place, len(text) - 1)]
 
 
-def seconds_of_day(clocks: pl.Series) -> pl.Series:
+@cache
+def _seconds_of_day() -> pl.Expr:
     """Seconds since midnight of printed times, or since 1970; null without a time."""
-    runs = clocks.rle().struct
-    texts = runs.field("value").to_frame("text")
-    part = texts.select(part=pl.col("text").str.extract_groups(rf"^{TIME}$"))["part"].struct
-    front, hour, minute, second, after = (part.field(str(group)) for group in range(1, 6))
-    hours = hour.cast(pl.Int64)
-    late = front.is_in(["下午", "오후"]) | after.is_in(["P", "p"])
-    halved = (
-        (front.is_not_null() | after.is_not_null())
-        .to_frame("halved")
-        .with_columns(hours=hours, late=late.fill_null(value=False))
-    )
-    on_twelve = pl.col("hours") % _NOON + pl.col("late").cast(pl.Int64) * _NOON
-    hours = halved.select(pl.when("halved").then(on_twelve).otherwise("hours")).to_series()
-    frame = pl.DataFrame({"hour": hours, "minute": minute.cast(pl.Int64), "second": second.cast(pl.Int64)})
-    possible = (pl.col("hour") < 24) & (pl.col("minute") < 60) & (pl.col("second") <= 60)
-    day = frame.select(pl.when(possible).then(pl.col("hour") * 3600 + pl.col("minute") * 60 + pl.col("second")))
-    epoch = texts["text"].str.extract(r"^([0-9]{9,11})$").cast(pl.Int64)
-    seconds = pl.select(pl.coalesce(day.to_series().cast(pl.Float64), epoch.cast(pl.Float64))).to_series()
-    lengths = runs.field("len").to_numpy()
-    return seconds.gather(np.repeat(np.arange(len(lengths)), lengths)).rename("seconds")
+    part = pl.col("clock").str.extract_groups(rf"^{TIME}$").struct
+    before, after = part.field("1"), part.field("5")
+    hour, minute, second = (part.field(group).cast(pl.Int64) for group in "234")
+    late = (before.is_in(["下午", "오후"]) | after.is_in(["P", "p"])).fill_null(value=False)
+    halved = before.is_not_null() | after.is_not_null()
+    hour = pl.when(halved).then(hour % _NOON + late.cast(pl.Int64) * _NOON).otherwise(hour)
+    possible = (hour < 24) & (minute < 60) & (second <= 60)
+    epoch = pl.col("clock").str.extract(r"^([0-9]{9,11})$").cast(pl.Int64)
+    return pl.coalesce(pl.when(possible).then(hour * 3600 + minute * 60 + second), epoch).cast(pl.Float64)

@@ -10,34 +10,33 @@ import polars as pl
 from citus_analysis.core.array_types import Integers
 from citus_analysis.formats.reading.text_fields import NUMBER, Fields
 from citus_analysis.formats.sysstat._reports import Report
-from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, TOPOLOGY, names_of, naming
+from citus_analysis.formats.sysstat._rows import COMMAND, OPTIONAL_KEYS, TOPOLOGY, naming
 from citus_analysis.formats.sysstat._tables import PLACE, judged
 
 _ABSENT: Final = ord("-")
 
 
-def split_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator: str = " ") -> pl.DataFrame | None:
+def split_rows(report: Report, rows: pl.DataFrame, fields: Fields | None) -> pl.DataFrame | None:
     """The rows of :func:`citus_analysis.formats.sysstat._rows.read_rows`; None if only that function can read them.
 
     Args:
-        header: names of the columns, which have a place.
+        report: the place of the columns.
         rows: lines with `field` and `fields` as :func:`citus_analysis.formats.sysstat._split._lines.split_lines` gives
             them, `offset`, `sample`, `sample_time` and `since_boot`.
         fields: fields of the block.
-        separator: text between two columns.
     """
-    names, report = names_of(header, separator)
+    names = report.names
     last = names[-1] == COMMAND
     # Commands contain blanks; those outside ASCII are part of a field.
-    if fields is None or report is None or set(TOPOLOGY) <= set(names) or (last and not fields.data.isascii()):
+    if fields is None or set(TOPOLOGY) <= set(names) or (last and not fields.data.isascii()):
         return None
     first, count, most = rows["field"].to_numpy(), len(names) - last, rows["fields"].to_numpy()
     if (first < 0).any() or (most < count).any() or (not last and (most > count).any()):
         return None
-    values = _values(names, report, first, fields)
+    values = _values(report, first, fields)
     if values is None:
         return None
-    texts = {name: fields.texts(first + index) for name, index in naming(names, report).items()}
+    texts = {name: fields.texts(first + index) for name, index in naming(report).items()}
     if last:
         command = _commands(first + count, first + most, fields)
         if command is None:
@@ -46,7 +45,7 @@ def split_rows(header: str, rows: pl.DataFrame, fields: Fields | None, separator
     return judged(rows.select(PLACE).with_columns(**texts, **values), report)
 
 
-def _values(names: list[str], report: Report, first: Integers, fields: Fields) -> dict[str, pl.Series] | None:
+def _values(report: Report, first: Integers, fields: Fields) -> dict[str, pl.Series] | None:
     """The report's numbers under their columns' names; None if one of them is not a plain number."""
     found: dict[str, pl.Series] = {}
     for index, (column, factor) in report.numbers.items():
@@ -55,11 +54,11 @@ def _values(names: list[str], report: Report, first: Integers, fields: Fields) -
         values = fields.number[places]
         if not plain.all():
             strange = places[~plain]
-            if names[index] not in OPTIONAL_KEYS or not _are_absent(fields, strange):
+            if report.names[index] not in OPTIONAL_KEYS or not _are_absent(fields, strange):
                 return None
             values[~plain] = np.nan
         scaled = values if factor == 1.0 else values * factor
-        found[column] = pl.Series(scaled, nan_to_null=names[index] in OPTIONAL_KEYS)
+        found[column] = pl.Series(scaled, nan_to_null=report.names[index] in OPTIONAL_KEYS)
     return found
 
 
