@@ -47,31 +47,22 @@ class IostatJson(SysstatJson):
 
 def _tables(reports: list[JsonReport], order: str, zone: str) -> dict[str, pl.DataFrame]:
     """Frames of samples, from decoded reports."""
-    times = [report.content.get("timestamp") for report in reports]
-    samples = pl.DataFrame(
-        {
-            "sample": [report.sample for report in reports],
-            "sample_time": parse_times(pl.Series(times, dtype=pl.String, strict=False), order, zone),
-            "since_boot": [report.since_boot for report in reports],
-            "byte_offset": [report.offset for report in reports],
-        }
-    )
-    cpus = [(report.sample, report.content.get("avg-cpu")) for report in reports]
-    cpu = [
-        {"sample": sample, "sampler": "iostat", **_numbers(load, CPU)}
-        for sample, load in cpus
-        if isinstance(load, dict)
-    ]
-    listed = [(report.sample, report.content.get("disk")) for report in reports]
-    disks = [(sample, disk) for sample, disks in listed if isinstance(disks, list) for disk in disks]
-    device = [{"sample": sample, **_device(disk)} for sample, disk in disks if isinstance(disk, dict)]
+    printed = [report.content.get("timestamp") for report in reports]
+    times = parse_times(pl.Series(printed, dtype=pl.String, strict=False), order, zone)
+    cpu, device = [], []
+    for report, time in zip(reports, times, strict=True):
+        place = {"sample": report.sample, "sample_time": time, "since_boot": report.since_boot}
+        place["byte_offset"] = report.offset
+        load, disks = report.content.get("avg-cpu"), report.content.get("disk")
+        if isinstance(load, dict):
+            cpu.append({**place, "sampler": "iostat", **_numbers(load, CPU)})
+        if isinstance(disks, list):
+            device += [{**place, **_device(disk)} for disk in disks if isinstance(disk, dict)]
     frames = {
         "cpu_samples": pl.DataFrame(cpu, infer_schema_length=None),
         "device_samples": with_derived_await(pl.DataFrame(device, infer_schema_length=None)),
     }
-    return {
-        name: frame.join(samples, on="sample", maintain_order="left") for name, frame in frames.items() if frame.height
-    }
+    return {name: frame for name, frame in frames.items() if frame.height}
 
 
 def _numbers(printed: Mapping[str, object], columns: Places) -> dict[str, float]:

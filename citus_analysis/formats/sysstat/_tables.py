@@ -7,7 +7,8 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -146,20 +147,23 @@ def tables_under_headers(
         read: reads the fields of the rows of a report.
         sampler: the tool.
     """
-    found: dict[str, list[pl.DataFrame]] = {}
+    found = []
     reasons = [pl.DataFrame(schema={"offset": pl.Int64(), "reason": pl.String()})]
     for (header,), group in rows.group_by("header", maintain_order=True):
         if report := reports.get(str(header)):
             fields = read(report, group)
             reasons.append(fields.filter(pl.col("reason").is_not_null()).select("offset", "reason"))
-            for table, some in rows_of(readable(fields), report, sampler).items():
-                found.setdefault(table, []).append(some)
+            found.append(rows_of(readable(fields), report, sampler))
     return together(found), pl.concat(reasons)
 
 
-def together(found: Mapping[str, list[pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+def together(found: Sequence[Mapping[str, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
     """Rows of each table in the order of the source."""
+    tables = {
+        table: pl.concat([some[table] for some in found if table in some], how="diagonal")
+        for table in dict.fromkeys(chain.from_iterable(found))
+    }
     return {
-        table: pl.concat(some, how="diagonal").sort("offset", maintain_order=True).rename({"offset": "byte_offset"})
-        for table, some in found.items()
+        name: rows.sort("offset", maintain_order=True).rename({"offset": "byte_offset"})
+        for name, rows in tables.items()
     }

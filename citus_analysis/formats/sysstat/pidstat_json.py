@@ -16,9 +16,9 @@ from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.reading.json_reports import SysstatJson, in_utf8, read_reports
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.sysstat._json._days import JsonDays
-from citus_analysis.formats.sysstat._json._reports import Moment
-from citus_analysis.formats.sysstat._reports import Report, places_of
-from citus_analysis.formats.sysstat._tables import rows_of, together, with_misfits
+from citus_analysis.formats.sysstat._json._reports import Moment, rows_of_objects
+from citus_analysis.formats.sysstat._reports import places_of
+from citus_analysis.formats.sysstat._tables import together
 
 #: Digits of an identifier that is a number of any size.
 _LONGEST: Final = 300
@@ -52,20 +52,15 @@ class PidstatJson(SysstatJson):
 
 def _tables(moments: Sequence[Moment]) -> dict[str, pl.DataFrame]:
     rows = [row for kind in _KINDS for moment in moments for row in _rows(moment, kind)]
-    if not rows:
-        return {}
-    fields = pl.DataFrame(rows, infer_schema_length=None)
-    numbers = [name for name in dict.fromkeys(_PLACES.values()) if name in fields.columns]
-    fields = fields.with_columns(pl.col(numbers).cast(pl.Float64))
-    report = Report("process_samples", "PID", {index: (name, 1.0) for index, name in enumerate(numbers)})
-    return together({name: [some] for name, some in rows_of(with_misfits(fields, report), report, "pidstat").items()})
+    return together([rows_of_objects(rows, "process_samples", "PID", "pidstat")])
 
 
 def _rows(moment: Moment, kind: str) -> Iterator[dict[str, object]]:
-    found = moment.content.get(kind)
+    content, place = moment
+    found = content.get(kind)
     for thing in found if isinstance(found, list) else ():
         if isinstance(thing, dict) and (row := _row(thing)):
-            yield {**moment.place, **row}
+            yield {**place, **row}
 
 
 def _row(thing: Mapping[str, object]) -> dict[str, object]:
@@ -77,7 +72,8 @@ def _row(thing: Mapping[str, object]) -> dict[str, object]:
         return {}
     texts = {"user": thing.get("UID", thing.get("USER")), "command": thing.get("cmd")}
     read = {name: in_utf8(text) for name, text in texts.items() if isinstance(text, str)}
-    return {"pid": process, "thread": thread, "user": None, "command": None, **read, **values}
+    absent = dict.fromkeys((*texts, *_PLACES.values()))
+    return absent | {"pid": process, "thread": thread} | read | values
 
 
 def _identifier(text: object) -> float | None:

@@ -16,7 +16,7 @@ from citus_analysis.formats.api.format import Hints, Parsed
 from citus_analysis.formats.api.options import TIMEZONE
 from citus_analysis.formats.reading.json_reports import JsonReport, SysstatJson, read_reports
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._json._reports import Moment, tables_of
+from citus_analysis.formats.sysstat._json._reports import Moment, moments_of, tables_of
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import timezone_of
 
@@ -44,7 +44,7 @@ def _moments(reports: list[JsonReport], zone: str) -> list[Moment]:
     local, utc = parse_times(texts, "ymd", zone), parse_times(texts, "ymd")
     marked = [isinstance(stamp, dict) and stamp.get("utc") == 1 for stamp in stamps]
     times = [one if is_utc else other for is_utc, one, other in zip(marked, utc, local, strict=True)]
-    return [Moment.of(report, time) for report, time in zip(reports, times, strict=True)]
+    return moments_of(reports, times, since_boot=False)
 
 
 FORMAT: Final = SadfJson()

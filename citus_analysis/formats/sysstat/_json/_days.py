@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final, Self
 
 import polars as pl
@@ -13,7 +13,7 @@ from citus_analysis.formats.api.format import Hints
 from citus_analysis.formats.reading.json_reports import JsonReport
 from citus_analysis.formats.reading.sampler_lines import clock_options
 from citus_analysis.formats.sources.content import Content
-from citus_analysis.formats.sysstat._json._reports import Moment
+from citus_analysis.formats.sysstat._json._reports import Moment, moments_of
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.snapshot_times import in_utc
 
@@ -30,7 +30,7 @@ class JsonDays:
     zone: str
     first_report: bool | None
     day: int = 0
-    last: datetime | None = None
+    last: pl.Series = field(default_factory=lambda: pl.Series([None], dtype=pl.Datetime("us")))
 
     @classmethod
     def of(cls, content: Content, hints: Hints) -> Self:
@@ -41,20 +41,11 @@ class JsonDays:
     def moments(self, reports: list[JsonReport]) -> list[Moment]:
         """The reports of a block with their times."""
         texts = [f"{self.date} {report.content.get('timestamp')}" for report in reports]
-        local = parse_times(pl.Series(texts, dtype=pl.String), self.order)
-        shifted = pl.Series([self._shifted(time) for time in local], dtype=pl.Datetime("us"))
-        times = in_utc(shifted, self.zone)
+        local = parse_times(pl.Series(texts, dtype=pl.String), self.order).dt.replace_time_zone(None)
+        known = pl.concat([self.last, local]).fill_null(strategy="forward")
+        days = (known.diff() < -_SET_BACK).fill_null(value=False).cum_sum().cast(pl.Int64) + self.day
+        self.last, self.day = known.tail(1), int(days[-1])
+        times = local.to_frame("local").select(in_utc(pl.col("local") + pl.duration(days=pl.lit(days[1:])), self.zone))
         alone = len(reports) == 1 and reports[0].sample == 0
         first = alone if self.first_report is None else self.first_report
-        return [
-            Moment.of(report, time, since_boot=first and report.sample == 0)
-            for report, time in zip(reports, times, strict=True)
-        ]
-
-    def _shifted(self, time: datetime | None) -> datetime | None:
-        if time is None:
-            return None
-        naive = time.replace(tzinfo=None)
-        self.day += self.last is not None and naive < self.last - _SET_BACK
-        self.last = naive
-        return naive + timedelta(days=self.day)
+        return moments_of(reports, times.to_series(), since_boot=first)

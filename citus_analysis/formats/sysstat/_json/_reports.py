@@ -7,8 +7,7 @@ twice, in sectors as old versions did and in kB; the sizes in kB are used.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -22,23 +21,16 @@ from citus_analysis.formats.sysstat._tables import PLACE, rows_of, together, wit
 _PSI: Final = {"psi-cpu": "cpu", "psi-io": "io", "psi-mem": "mem"}
 
 
-@dataclass(frozen=True)
-class Moment:
-    """A report and its place in time.
+#: The content of a report, and its values of `offset`, `sample`, `sample_time` and `since_boot`.
+Moment = tuple[Mapping[str, object], Mapping[str, object]]
 
-    Attributes:
-        content: the report's object.
-        place: values of `offset`, `sample`, `sample_time` and `since_boot`.
-    """
 
-    content: Mapping[str, object]
-    place: Mapping[str, object]
-
-    @classmethod
-    def of(cls, report: JsonReport, time: datetime | None, *, since_boot: bool = False) -> Moment:
-        """A report with its time."""
-        place = {"offset": report.offset, "sample": report.sample, "sample_time": time, "since_boot": since_boot}
-        return cls(report.content, place)
+def moments_of(reports: Iterable[JsonReport], times: Iterable[datetime | None], *, since_boot: bool) -> list[Moment]:
+    """The reports with their times; the first sample of the source may average since boot."""
+    return [
+        (one.content, dict(zip(PLACE, (one.offset, one.sample, time, since_boot and one.sample == 0), strict=True)))
+        for one, time in zip(reports, times, strict=True)
+    ]
 
 
 def _plain(table: str, key: str | None) -> dict[str, tuple[str, float]]:
@@ -63,35 +55,36 @@ _OBJECTS: Final[Mapping[str, tuple[str, str | None, Places]]] = {
     "net-dev": ("net_samples", "iface", _plain("net_samples", "IFACE") | _USED),
     "net-edev": ("net_samples", "iface", _plain("net_samples", "IFACE")),
 }  # fmt: skip
+#: Columns that are no numbers.
+_TEXTS: Final = ("item", "user", "command")
 _OLD_SIZES: Final = frozenset({"rd_sec", "wr_sec", "dc_sec", "avgrq-sz", "avgqu-sz"})
 
 
 def tables_of(moments: Sequence[Moment], sampler: str) -> dict[str, pl.DataFrame]:
     """Table -> rows of all moments."""
-    found: dict[str, list[pl.DataFrame]] = {}
-    for name, (table, key, columns) in _OBJECTS.items():
-        rows = [row for moment in moments for row in _rows(moment, name, key, columns)]
-        _add(found, rows, table, key, sampler)
+    found = [
+        rows_of_objects([row for moment in moments for row in _rows(moment, name, key, columns)], table, key, sampler)
+        for name, (table, key, columns) in _OBJECTS.items()
+    ]
     pressures = [row for moment in moments for row in _pressures(moment)]
-    _add(found, pressures, "pressure_samples", None, sampler)
-    return together(found)
+    return together([*found, rows_of_objects(pressures, "pressure_samples", None, sampler)])
 
 
-def _add(
-    found: dict[str, list[pl.DataFrame]], rows: list[dict[str, object]], table: str, key: str | None, sampler: str
-) -> None:
+def rows_of_objects(
+    rows: Sequence[Mapping[str, object]], table: str, key: str | None, sampler: str
+) -> dict[str, pl.DataFrame]:
+    """Table -> rows, from the named values of a report's objects."""
     if not rows:
-        return
+        return {}
     fields = pl.DataFrame(rows, infer_schema_length=None)
-    numbers = [name for name in fields.columns if name not in {*PLACE, "item"}]
+    numbers = [name for name in fields.columns if name not in {*PLACE, *_TEXTS}]
     report = Report(table, key, {index: (name, 1.0) for index, name in enumerate(numbers)})
-    filled = with_misfits(fields.with_columns(pl.col(numbers).cast(pl.Float64)), report)
-    for name, some in rows_of(filled, report, sampler).items():
-        found.setdefault(name, []).append(some)
+    return rows_of(with_misfits(fields.with_columns(pl.col(numbers).cast(pl.Float64)), report), report, sampler)
 
 
 def _rows(moment: Moment, name: str, key: str | None, columns: Places) -> Iterator[dict[str, object]]:
-    for thing in _objects(moment.content, name):
+    content, place = moment
+    for thing in _objects(content, name):
         item = thing.get(key) if key else None
         if key and not isinstance(item, str):
             continue
@@ -100,7 +93,7 @@ def _rows(moment: Moment, name: str, key: str | None, columns: Places) -> Iterat
         values = {columns[one][0]: flat[one] * columns[one][1] for one in names if one in columns}
         if values:
             text = {"item": in_utf8(item)} if isinstance(item, str) else {}
-            yield {**moment.place, **text, **values}
+            yield {**place, **text, **values}
 
 
 def _objects(content: Mapping[str, object], name: str) -> Iterator[Mapping[str, object]]:
@@ -121,7 +114,8 @@ def _flat(thing: Mapping[str, object]) -> Iterator[tuple[str, float]]:
 
 
 def _pressures(moment: Moment) -> Iterator[dict[str, object]]:
-    things = moment.content.get("psi")
+    content, place = moment
+    things = content.get("psi")
     if not isinstance(things, dict):
         return
     values: dict[str, float] = {}
@@ -133,4 +127,4 @@ def _pressures(moment: Moment) -> Iterator[dict[str, object]]:
             if printed in PRESSURE:
                 values[printed] = value
     if values:
-        yield {**moment.place, **values}
+        yield {**place, **values}
