@@ -26,12 +26,7 @@ from citus_analysis.texts.yaml_text import parse_yaml
 _DEEPEST: Final = 100
 #: Each level of a plan is two levels of YAML.
 _DEEPEST_YAML: Final = 2 * _DEEPEST + 10
-_CONDITION: Final = re.compile(r".*(?:Cond|Filter)$")
-
-
-def _kilobytes(value: object) -> int:
-    return whole(value) * 1024
-
+_CONDITION: Final = re.compile(r"(?!Rows Removed).*(?:Cond|Filter)$")
 
 #: Key of a node -> its column.
 _KEYS: Final = {
@@ -122,16 +117,15 @@ def _node(node: Mapping[str, object], depth: int) -> Item:
     name, where = label_of(node)
     facts: dict[str, Fact] = {**where}
     facts |= {column: fact_of(column, node[key]) for key, column in _KEYS.items() if node.get(key) is not None}
-    facts |= {column: _kilobytes(node[key]) for key, column in _KILOBYTES.items() if node.get(key) is not None}
+    facts |= {column: whole(node[key]) * 1024 for key, column in _KILOBYTES.items() if node.get(key) is not None}
     if "Sort Space Used" in node:
-        facts["disk_bytes" if node.get("Sort Space Type") == "Disk" else "memory_bytes"] = _kilobytes(
-            node["Sort Space Used"]
-        )
+        column = "disk_bytes" if node.get("Sort Space Type") == "Disk" else "memory_bytes"
+        facts[column] = whole(node["Sort Space Used"]) * 1024
     removed = [real(node[key]) for key in ("Rows Removed by Filter", "Rows Removed by Join Filter") if key in node]
     if removed:
         facts["removed_rows"] = sum(removed)
     conditions = [f"{key}: {value}" for key, value in node.items() if _CONDITION.fullmatch(key) and value is not None]
-    item = Item("node", name, facts, [one for one in conditions if not one.startswith("Rows Removed")])
+    item = Item("node", name, facts, conditions)
     item.children += _distributed(node.get("Distributed Query"), facts, depth + 1)
     item.children += [_node(_mapping(child, "node"), depth + 1) for child in _items(node.get("Plans"))]
     return item
@@ -198,6 +192,5 @@ def _add_plan(item: Item, planned: object, depth: int) -> None:
 
 
 def _add_received(facts: dict[str, Fact], size: object) -> None:
-    received = bytes_of(size) if size is not None else None
-    if received is not None:
+    if (received := bytes_of(size)) is not None:
         facts["received_bytes"] = received

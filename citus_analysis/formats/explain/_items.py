@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from citus_analysis.units import US_PER_MS
@@ -39,8 +40,10 @@ PLAN_FACTS: Final = ("planning_us", "execution_us")
 _LARGEST: Final = 2**63
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,12})?")
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?(bytes|kB|MB|GB|TB)")
+#: A number of bytes with as many digits is no size of a plan.
+_LONGEST_SIZE: Final = 16
 _POWERS: Final = {"bytes": 0, "kB": 1, "MB": 2, "GB": 3, "TB": 4}
-_WORKER: Final = re.compile(r"host=(\S+) port=([0-9]{1,5})(?: |$)")
+_WORKER: Final = re.compile(r"host=(\S+)(?: port=([0-9]{1,5})(?: |$))?")
 #: A shard's relation ends in the shard's number, which Citus counts from 102008.
 _SHARD: Final = re.compile(r"_([0-9]{6,18})(?![A-Za-z0-9_])")
 
@@ -63,13 +66,15 @@ class Item:
     conditions: list[str] = field(default_factory=list)
     children: list[Item] = field(default_factory=list)
 
-    def walk(self) -> Iterator[tuple[Item, Item | None]]:
-        """This item and all items below it, each with its parent, parents first."""
-        open_: list[tuple[Item, Item | None]] = [(self, None)]
-        while open_:
-            item, parent = open_.pop()
-            yield item, parent
-            open_ += [(child, item) for child in reversed(item.children)]
+    def walk(self) -> Iterator[tuple[Item, int | None, int]]:
+        """This item and all below it, parents first, each with the number of its parent in this order and its depth."""
+        open_: list[tuple[Item, int | None, int]] = [(self, None, 0)]
+        for number in count():
+            if not open_:
+                return
+            item, parent, depth = open_.pop()
+            yield item, parent, depth
+            open_ += [(child, number, depth + 1) for child in reversed(item.children)]
 
 
 @dataclass
@@ -90,7 +95,7 @@ class Plan:
 
     def finish(self) -> Plan:
         """Unify facts that EXPLAIN's formats print differently, and name the shards of tasks."""
-        items = [item for item, _ in self.root.walk()]
+        items = [item for item, _, _ in self.root.walk()]
         for names in COUNTERS.values():
             _complete(items, names)
         for item in items:
@@ -128,12 +133,9 @@ def _finish(item: Item) -> None:
 
 def _shard_of(task: Item) -> int | None:
     """The first shard that the task's plan reads or changes, otherwise the first that its query names."""
-    for item, _ in task.walk():
-        found = _SHARD.search(str(item.facts.get("relation", ""))) if item.kind == "node" else None
-        if found:
-            return int(found[1])
-    found = _SHARD.search(str(task.facts.get("query", "")))
-    return int(found[1]) if found else None
+    relations = (str(item.facts.get("relation", "")) for item, _, _ in task.walk() if item.kind == "node")
+    found = filter(None, map(_SHARD.search, [*relations, str(task.facts.get("query", ""))]))
+    return next((int(one[1]) for one in found), None)
 
 
 def real(value: object) -> float:
@@ -145,7 +147,7 @@ def real(value: object) -> float:
     text = str(value)
     if isinstance(value, bool) or not (isinstance(value, int | float) or _NUMBER.fullmatch(text)):
         raise ValueError(f"not a number: {text[:40]!r}")
-    number = float(value) if isinstance(value, int | float) else float(text)
+    number = float(value if isinstance(value, int | float) else text)
     if not abs(number) < _LARGEST:
         raise ValueError(f"too large a number: {text[:40]}")
     return number
@@ -188,10 +190,8 @@ def bytes_of(text: object) -> int | None:
         (24576, 1598464, None)
     """
     found = _SIZE.fullmatch(str(text).strip())
-    return int(found[1]) * 1024 ** _POWERS[found[2]] if found and len(found[1]) < _POWERS_DIGITS[found[2]] else None
-
-
-_POWERS_DIGITS: Final = {unit: 16 - 3 * power for unit, power in _POWERS.items()}
+    power = _POWERS[found[2]] if found else 0
+    return int(found[1]) * 1024**power if found and len(found[1]) < _LONGEST_SIZE - 3 * power else None
 
 
 def read_worker(text: str) -> dict[str, Fact]:
@@ -202,7 +202,6 @@ def read_worker(text: str) -> dict[str, Fact]:
         {'worker_host': 'worker1', 'worker_port': 5432}
     """
     found = _WORKER.match(text)
-    if found:
-        return {"worker_host": found[1], "worker_port": int(found[2])}
-    host = re.match(r"host=(\S+)", text)
-    return {"worker_host": host[1]} if host else {}
+    if found is None:
+        return {}
+    return {"worker_host": found[1], **({"worker_port": int(found[2])} if found[2] else {})}

@@ -12,12 +12,11 @@ from typing import Final
 _IDENTIFIER: Final = r'(?:"(?:[^"]|"")*"|[^\s".]+)'
 #: `Index Scan using t_pkey on public.t_102009 t`; the group `name` is lazy.
 _TARGET: Final = re.compile(
-    rf"(?P<name>[A-Z][A-Za-z ()_]*?)(?: using (?P<index>{_IDENTIFIER}))?"
-    rf"(?: on (?:(?P<schema>{_IDENTIFIER})\.)?(?P<relation>{_IDENTIFIER})(?: (?P<alias>{_IDENTIFIER}))?)?"
+    rf"(?P<name>[A-Z][A-Za-z ()_]*?)(?: using (?P<index_name>{_IDENTIFIER}))?"
+    rf"(?: on (?:(?P<schema_name>{_IDENTIFIER})\.)?(?P<relation>{_IDENTIFIER})(?: (?P<alias>{_IDENTIFIER}))?)?"
 )
-#: Nodes whose `on` names something other than a relation.
-_ALIAS_ONLY: Final = ("Values Scan", "Subquery Scan")
-_INDEX_ONLY: Final = ("Bitmap Index Scan",)
+#: Nodes whose `on` names something other than a relation -> its column.
+_NO_RELATION: Final = {"Values Scan": "alias", "Subquery Scan": "alias", "Bitmap Index Scan": "index_name"}
 _RELATIONS: Final = ("Relation Name", "Function Name", "Table Function Name", "CTE Name", "Tuplestore Name")
 _STRATEGIES: Final = {
     ("Aggregate", "Sorted"): "GroupAggregate",
@@ -43,18 +42,12 @@ def split_label(label: str) -> tuple[str, dict[str, str]]:
     parts = {key: _unquoted(value) for key, value in found.groupdict().items() if value is not None and key != "name"}
     name = found["name"]
     bare = name.removeprefix("Async ").removeprefix("Parallel ")
-    if bare in _INDEX_ONLY and "relation" in parts:
-        return name, {"index_name": parts["relation"]}
-    if bare in _ALIAS_ONLY and "relation" in parts:
-        return name, {"alias": parts["relation"]}
-    return name, _renamed(parts)
-
-
-def _renamed(parts: Mapping[str, str]) -> dict[str, str]:
-    names = {"index": "index_name", "schema": "schema_name", "relation": "relation", "alias": "alias"}
-    named = {names[key]: value for key, value in parts.items()}
+    if "relation" not in parts:
+        return name, parts
+    if bare in _NO_RELATION:
+        return name, {_NO_RELATION[bare]: parts["relation"]}
     # The text leaves out an alias that is the relation's own name.
-    return named | {"alias": named.get("alias", named["relation"])} if "relation" in named else named
+    return name, {"alias": parts["relation"], **parts}
 
 
 def _unquoted(name: str) -> str:
@@ -68,16 +61,17 @@ def label_of(node: Mapping[str, object]) -> tuple[str, dict[str, str]]:
         >>> label_of({"Node Type": "Hash Join", "Join Type": "Left", "Parallel Aware": True})
         ('Parallel Hash Left Join', {})
     """
-    name = _name_of(node)
-    if node.get("Partial Mode") in ("Partial", "Finalize"):
-        name = f"{node['Partial Mode']} {name}"
-    if node.get("Parallel Aware") is True:
-        name = f"Parallel {name}"
-    if node.get("Async Capable") is True:
-        name = f"Async {name}"
+    mode = node.get("Partial Mode")
+    said = (
+        ("Async", node.get("Async Capable") is True),
+        ("Parallel", node.get("Parallel Aware") is True),
+        (str(mode), mode in ("Partial", "Finalize")),
+        (_name_of(node), True),
+    )
     keys = {"Index Name": "index_name", "Schema": "schema_name", "Alias": "alias"}
     facts = {column: str(node[key]) for key, column in keys.items() if node.get(key) is not None}
     relation = next((str(node[key]) for key in _RELATIONS if node.get(key) is not None), None)
+    name = " ".join(word for word, holds in said if holds)
     return name, facts if relation is None else facts | {"relation": relation}
 
 
@@ -85,9 +79,7 @@ def _name_of(node: Mapping[str, object]) -> str:
     kind = str(node["Node Type"])
     if kind in _JOINS:
         join = str(node.get("Join Type", "Inner"))
-        if join == "Inner":
-            return kind
-        return f"{_JOINS[kind]} {join} Join"
+        return kind if join == "Inner" else f"{_JOINS[kind]} {join} Join"
     if kind == "ModifyTable" or (kind == "Foreign Scan" and node.get("Operation") not in (None, "Select")):
         operation = str(node.get("Operation", kind))
         return operation if kind == "ModifyTable" else f"Foreign {operation}"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.explain._items import Fact, Item, Plan
+from citus_analysis.formats.explain._items import Fact, Plan
 from citus_analysis.schema import TABLES
 
 _Row = dict[str, Fact | None]
+#: Columns that nodes take from their task; null for nodes outside tasks.
+_OF_TASK: Final = ("task", "shard_id", "worker_host", "worker_port")
 
 
 def plan_frames(plans: Sequence[tuple[str, Plan]], first: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -19,7 +22,7 @@ def plan_frames(plans: Sequence[tuple[str, Plan]], first: int = 0) -> tuple[pl.D
         plans: form (`text`, `json`, `yaml`) and plan, in order of the source.
         first: number of the first plan.
     """
-    found = [(form, plan, list(_node_rows(number, plan))) for number, (form, plan) in enumerate(plans, first)]
+    found = [(form, plan, _node_rows(number, plan)) for number, (form, plan) in enumerate(plans, first)]
     heads = [_plan_row(number, form, plan, rows) for number, (form, plan, rows) in enumerate(found, first)]
     return _frame("plans", heads), _frame("plan_nodes", [row for _, _, rows in found for row in rows])
 
@@ -29,49 +32,33 @@ def _frame(table: str, rows: Sequence[_Row]) -> pl.DataFrame:
     return parsed.conform(pl.DataFrame(rows, schema=parsed.polars_schema()))
 
 
-def _node_rows(number: int, plan: Plan) -> Iterator[_Row]:
-    numbers: dict[int, int] = {}
-    rows: dict[int, _Row] = {}
-    for count, (item, parent) in enumerate(plan.root.walk()):
-        numbers[id(item)] = count
-        above = rows[id(parent)] if parent is not None else None
-        row: _Row = {"plan": number, "plan_node": count, "kind": item.kind, "node_type": item.name, **item.facts}
-        row |= {"conditions": "; ".join(item.conditions) or None}
-        row["parent"] = None if parent is None else numbers[id(parent)]
-        row["depth"] = 0 if above is None else _depth(above) + 1
-        rows[id(item)] = row | _of_task(item, count, above)
-        yield rows[id(item)]
-
-
-def _depth(row: Mapping[str, Fact | None]) -> int:
-    return int(row["depth"] or 0)
-
-
-def _of_task(item: Item, number: int, above: _Row | None) -> _Row:
-    """The columns that nodes take from their task; null for nodes outside tasks."""
-    if item.kind == "task":
-        return {"task": number}
-    names = ("task", "shard_id", "worker_host", "worker_port")
-    return {} if above is None else {name: above.get(name) for name in names}
+def _node_rows(number: int, plan: Plan) -> list[_Row]:
+    rows: list[_Row] = []
+    for count, (item, parent, depth) in enumerate(plan.root.walk()):
+        row: _Row = {"plan": number, "plan_node": count, "parent": parent, "depth": depth, "kind": item.kind}
+        row |= {"node_type": item.name, **item.facts, "conditions": "; ".join(item.conditions) or None}
+        if item.kind == "task":
+            row["task"] = count
+        elif parent is not None:
+            row |= {name: rows[parent].get(name) for name in _OF_TASK}
+        rows.append(row)
+    return rows
 
 
 def _plan_row(number: int, form: str, plan: Plan, rows: Sequence[_Row]) -> _Row:
     top = rows[0]
-    tasks = [int(row["task_count"] or 0) for row in rows if row["kind"] == "node" and row.get("task_count") is not None]
-    shown = sum(row["kind"] == "task" for row in rows)
+    nodes = [row for row in rows if row["kind"] == "node"]
     return {
         "plan": number,
         "byte_offset": plan.offset,
         "byte_length": plan.length,
         "form": form,
         "analyzed": "loops" in top,
-        "timed": any("total_us" in row for row in rows if row["kind"] == "node"),
-        "nodes": sum(row["kind"] == "node" for row in rows),
-        "total_cost": top.get("total_cost"),
-        "estimated_rows": top.get("estimated_rows"),
-        "actual_rows": top.get("actual_rows"),
-        "task_count": sum(tasks),
-        "tasks_shown": shown,
+        "timed": any("total_us" in row for row in nodes),
+        "nodes": len(nodes),
+        **{name: top.get(name) for name in ("total_cost", "estimated_rows", "actual_rows")},
+        "task_count": sum(int(row.get("task_count") or 0) for row in nodes),
+        "tasks_shown": sum(row["kind"] == "task" for row in rows),
         "unknown": "; ".join(_unknown(rows)) or None,
         **plan.facts,
     }

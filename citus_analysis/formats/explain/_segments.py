@@ -10,7 +10,7 @@ from typing import Final
 
 from citus_analysis.formats.explain._documents import plans_of_json, plans_of_yaml
 from citus_analysis.formats.explain._items import Plan
-from citus_analysis.formats.explain._text import QUERY_TEXT, begins_plan, has_costs, is_summary, plan_of_text
+from citus_analysis.formats.explain._text import QUERY_TEXT, SUMMARY, WITH_NUMBERS, begins_plan, plan_of_text
 from citus_analysis.formats.explain._xml import XML_BEGINS, XML_ENDS, plans_of_xml
 
 _BORDERS: Final = "|\u2502\u2551"
@@ -86,11 +86,11 @@ def _outside(lines: Sequence[str], at: int) -> Segment:
     if not text.strip() or _RULE.match(text) or _FOOTER.match(text.strip()):
         return Segment(at, at + 1, "noise")
     if text[0] in _OPENS:
-        return _document(lines, at, "json", _json_end(lines, at, len(lines)))
+        return _document(lines, at, "json", _json_end(lines, at))
     if text.startswith(XML_BEGINS):
         return _document(lines, at, "xml", _xml_end(lines, at))
     if YAML_BEGINS.match(text):
-        return _document(lines, at, "yaml", _yaml_end(lines, at, len(lines)))
+        return _document(lines, at, "yaml", _yaml_end(lines, at))
     if _is_logged_yaml(lines, at):
         return _document(lines, at, "yaml", _logged_yaml_end(lines, at))
     following = lines[at + 1] if at + 1 < len(lines) else ""
@@ -157,12 +157,12 @@ _READ: Final[dict[str, Callable[[Sequence[str]], list[Plan]]]] = {
 }
 
 
-def _json_end(lines: Sequence[str], at: int, end: int) -> int:
+def _json_end(lines: Sequence[str], at: int) -> int:
     """Number of the line after the closing bracket, which is in the column of the opening one or ends its line."""
     closing = _OPENS[lines[at][0]]
     if len(lines[at]) > 2 and lines[at].endswith(closing):
         return at + 1
-    return next((line + 1 for line in range(at + 1, end) if lines[line].startswith(closing)), end)
+    return next((line + 1 for line in range(at + 1, len(lines)) if lines[line].startswith(closing)), len(lines))
 
 
 def _xml_end(lines: Sequence[str], at: int) -> int:
@@ -171,11 +171,11 @@ def _xml_end(lines: Sequence[str], at: int) -> int:
     return next((at + 1 + number for number, open_ in enumerate(opened) if open_ <= 0), len(lines))
 
 
-def _yaml_end(lines: Sequence[str], at: int, end: int) -> int:
+def _yaml_end(lines: Sequence[str], at: int) -> int:
     """Number of the line after the last indented line; Citus leaves an empty line below the plan of a task."""
     known = (" ", "- Plan:", "- Query")
-    later = range(at + 1, end)
-    end = next((line for line in later if lines[line].strip() and not lines[line].startswith(known)), end)
+    later = range(at + 1, len(lines))
+    end = next((line for line in later if lines[line].strip() and not lines[line].startswith(known)), len(lines))
     while not lines[end - 1].strip():
         end -= 1
     return end
@@ -193,7 +193,7 @@ def _text_end(lines: Sequence[str], at: int) -> int:
     while end < len(lines) and lines[end].strip():
         line = lines[end]
         indented = line.startswith((base + " ", "\t"))
-        if line.startswith(QUERY_TEXT) or not (indented or is_summary(line.removeprefix(base))):
+        if line.startswith(QUERY_TEXT) or not (indented or SUMMARY.match(line.removeprefix(base))):
             break
         end += 1
     return end
@@ -202,4 +202,4 @@ def _text_end(lines: Sequence[str], at: int) -> int:
 def _root(lines: Sequence[str], at: int) -> int:
     """Number of the first line with costs below a query, which ends where the next begins; `at` if there is none."""
     end = next((line for line in range(at + 1, len(lines)) if lines[line].startswith(QUERY_TEXT)), len(lines))
-    return next((line for line in range(at + 1, end) if has_costs(lines[line])), at)
+    return next((line for line in range(at + 1, end) if WITH_NUMBERS.match(lines[line])), at)

@@ -31,7 +31,8 @@ _ACTUAL: Final = (
     rf"\(actual (?:time=(?P<startup_us>{_N})\.\.(?P<total_us>{_N}) )?rows=(?P<actual_rows>{_N}) loops=(?P<loops>{_N})\)"
 )
 _TAIL: Final = re.compile(rf"(?:  {_COST})?(?: (?:{_ACTUAL}|(?P<never>\(never executed\))))?$")
-_ARROW: Final = re.compile(r"( *)->  (.*)$")
+_ARROW: Final = re.compile(r" *->  (.*)$")
+_ARROW_WIDTH: Final = len("->  ")
 #: First words of PostgreSQL's nodes, by which plans without costs are recognised.
 _NODE: Final = re.compile(
     r"(?:Async )?(?:Parallel )?(?:Partial |Finalize )?(?:Result|ProjectSet|Insert|Update|Delete|Merge|Append|Recursive "
@@ -40,9 +41,11 @@ _NODE: Final = re.compile(
     r"Materialize|Memoize|Sort|Incremental Sort|Group|Aggregate|GroupAggregate|HashAggregate|MixedAggregate|WindowAgg|"
     r"Unique|SetOp|HashSetOp|LockRows|Limit)\b"
 )
-_WITH_NUMBERS: Final = re.compile(r"[A-Z].{0,500}(?:  \(cost=[0-9]| \(actual (?:time|rows)=[0-9])")
+#: A node in the first column, with costs or times.
+WITH_NUMBERS: Final = re.compile(r"[A-Z].{0,500}(?:  \(cost=[0-9]| \(actual (?:time|rows)=[0-9])")
 _BELOW: Final = re.compile(r" {2,}(?:->  [A-Z]|[A-Z][A-Za-z/ -]*: )")
-_SUMMARY: Final = re.compile(
+#: A line that is not indented and belongs to the plan above it.
+SUMMARY: Final = re.compile(
     r"(?:Planning|Execution|Serialization|Total runtime|Planning [Tt]ime|Execution [Tt]ime|Trigger\b.*|Settings|JIT|"
     r"Query Identifier|Memory|Buffers|Query Text|Memory used|Optimizer|Slice statistics|Statement statistics)(?::|$)"
 )
@@ -76,42 +79,17 @@ def begins_plan(text: str, following: str = "") -> bool:
     """
     if text.startswith(" "):
         text, following = text[1:], following.removeprefix(" ")
-    return bool(_WITH_NUMBERS.match(text) or (_NODE.match(text) and _BELOW.match(following)))
-
-
-def has_costs(text: str) -> bool:
-    """Whether a line is a node of a plan in the first column, with costs or times."""
-    return _WITH_NUMBERS.match(text) is not None
-
-
-def is_summary(text: str) -> bool:
-    """Whether an unindented line belongs to the plan above it."""
-    return _SUMMARY.match(text) is not None
-
-
-@dataclass
-class _Open:
-    """An item whose lines are being read.
-
-    Attributes:
-        item: the item.
-        arrow: column of its arrow; -1 of the topmost node.
-        label: column in which its name begins.
-    """
-
-    item: Item
-    arrow: int
-    label: int
+    return bool(WITH_NUMBERS.match(text) or (_NODE.match(text) and _BELOW.match(following)))
 
 
 @dataclass
 class _Reader:
-    """A plan and the state of reading its lines."""
+    """A plan and the state of reading its lines; `stack` holds the open items with the columns of their names."""
 
     base: int
     plan: Plan | None = None
     facts: dict[str, Fact] = field(default_factory=dict)
-    stack: list[_Open] = field(default_factory=list)
+    stack: list[tuple[Item, int]] = field(default_factory=list)
     section: int | None = None
     named: tuple[int, str] | None = None
 
@@ -125,26 +103,24 @@ class _Reader:
         indent = len(text) - len(text.lstrip(" "))
         arrow = _ARROW.match(text)
         if arrow and self.stack:
-            self._open(_item_of(arrow[2]), len(arrow[1]), len(arrow[1]) + 4)
-        elif not self.stack and not is_summary(text):
-            self._open(_item_of(text.strip()), -1, 0)
+            self._open(_item_of(arrow[1]), arrow.start(1))
+        elif not self.stack and not SUMMARY.match(text):
+            self._open(_item_of(text.strip()), 0)
         else:
             self._detail(text.strip(), indent)
 
-    def _open(self, item: Item, arrow: int, label: int) -> None:
+    def _open(self, item: Item, column: int) -> None:
         self.section = None
-        while self.stack and self.stack[-1].arrow >= arrow:
+        while self.stack and self.stack[-1][1] >= column:
             self.stack.pop()
-        if not self.stack:
-            if self.plan is not None:
-                raise ValueError("a second topmost node")
-            self.plan = Plan(item, self.facts)
+        if self.stack:
+            self.stack[-1][0].children.append(item)
         else:
-            self.stack[-1].item.children.append(item)
-        if self.named and self.named[0] < arrow:
+            self.plan = Plan(item, self.facts)
+        if self.named and self.named[0] < column - _ARROW_WIDTH:
             item.facts["subplan_name"] = self.named[1]
         self.named = None
-        self.stack.append(_Open(item, arrow, label))
+        self.stack.append((item, column))
 
     def _detail(self, text: str, indent: int) -> None:
         if self.section is not None and indent > self.section:
@@ -154,16 +130,16 @@ class _Reader:
         if key and key[1] in _TIMES:
             self._summary(_TIMES[key[1]], key[2], indent)
         elif not self.section and key and self.stack:
-            owner = next((one for one in reversed(self.stack) if one.label < indent), None)
+            owner = next((item for item, column in reversed(self.stack) if column < indent), None)
             if owner is not None:
-                _add_detail(owner.item, key[1], key[2])
+                _add_detail(owner, key[1], key[2])
         elif _SUBPLAN.fullmatch(text):
             self.named = (indent, text)
 
     def _summary(self, column: str, value: str, indent: int) -> None:
         """Add a time of the whole plan, or of the task or subplan that the line belongs to."""
         found = _MS.fullmatch(value)
-        owners = [one.item for one in self.stack if one.item.kind != "node" and one.label < indent]
+        owners = [item for item, column in self.stack if item.kind != "node" and column < indent]
         if found:
             facts = owners[-1].facts if owners else self.facts
             facts[column] = ms_in_us(found[1])
@@ -201,7 +177,7 @@ def _root_of_logged(lines: Sequence[str]) -> int:
     Raises:
         ValueError: no line has costs.
     """
-    rooted = [number for number, line in enumerate(lines) if has_costs(line)]
+    rooted = [number for number, line in enumerate(lines) if WITH_NUMBERS.match(line)]
     if not rooted:
         raise ValueError("no node with costs follows the query")
     return rooted[-1]
@@ -220,12 +196,9 @@ def _item_of(label: str) -> Item:
     name, where = split_label(_SLICE.sub("", label[: tail.start()] if tail else label))
     if "  (cost=" in name or " (actual " in name:
         raise ValueError(f"costs or times that are not numbers: {name[-60:]!r}")
-    facts: dict[str, Fact] = {**where}
-    never = numbers.pop("never", None)
+    facts: dict[str, Fact] = {"loops": 0} if numbers.pop("never", None) else {}
     facts |= {column: fact_of(column, number) for column, number in numbers.items() if number is not None}
-    if never:
-        facts["loops"] = 0
-    return Item("node", name, facts)
+    return Item("node", name, {**facts, **where})
 
 
 _COUNTS: Final = ("Workers Planned", "Workers Launched", "Task Count")

@@ -70,19 +70,15 @@ class Explain(Format):
         if not lines:
             return 0.0
         document = _JSON.match(text) or YAML_BEGINS.match(lines[0])
-        if document and _NODE_TYPE.search(text):
-            return 0.95
-        following = lines[1] if len(lines) > 1 else ""
         if (
-            begins_plan(lines[0], following)
+            (document and _NODE_TYPE.search(text))
+            or begins_plan(*lines[:2])
             or lines[0].startswith(XML_BEGINS)
             or (lines[0].startswith(QUERY_TEXT) and "(cost=" in text)
         ):
             return 0.95
         headings = [number for number, line in enumerate(lines) if HEADER.match(line)]
-        if not headings:
-            return 0.0
-        return 0.95 if headings[0] <= 1 else 0.6
+        return 0.0 if not headings else 0.95 if headings[0] <= 1 else 0.6
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece.
