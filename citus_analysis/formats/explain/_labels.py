@@ -47,7 +47,7 @@ def split_label(label: str) -> tuple[str, dict[str, str]]:
     if bare in _NO_RELATION:
         return name, {_NO_RELATION[bare]: parts["relation"]}
     # The text leaves out an alias that is the relation's own name.
-    return name, {"alias": parts["relation"], **parts}
+    return name, parts | {"alias": parts.get("alias", parts["relation"])}
 
 
 def _unquoted(name: str) -> str:

@@ -36,7 +36,17 @@ _TITLES: Final = {
     "Parent symbol": "parent",
 }
 _TEXTS: Final = ("command", "shared_object", "symbol", "parent")
+_NUMBERS: Final = ("self_percent", "children_percent", "samples")
 _NUMBER: Final = r"[0-9]+(?:\.[0-9]+)?"
+#: Why an entry is rejected; null if it is not.
+_REASON: Final = first_true(
+    {
+        UNTERMINATED: ~pl.col("terminated"),
+        "its columns do not line up with the titles": ~pl.col("aligned"),
+        "more samples than 64 bits hold": ~fits(pl.col("samples"), pl.Int64()),
+        "the share that the titles announce is missing": pl.col("self_percent").is_null(),
+    }
+)
 
 
 def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> pl.DataFrame:
@@ -49,22 +59,18 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
         ruler: the line below the titles, empty if there is none.
     """
     events, total = _events(samples)
-    cells = _separated(titles) if not ruler else _ruled(titles, ruler)
-    aligned = cells.pop("aligned", pl.lit(value=True))
-    texts = {name: cells.get(name, pl.lit(None, pl.String)) for name in _TEXTS}
-    pid = None
-    both = cells.get("pid_command")
-    if both is not None:
-        texts["command"] = pl.coalesce(both.str.extract(r"^[0-9]+:(.*)$"), texts["command"])
-        pid = both.str.extract(r"^([0-9]+):").cast(pl.Int32, strict=False)
-    numbers = {
-        name: cells[name].str.extract_all(_NUMBER) if name in cells else pl.lit(None, pl.List(pl.String))
-        for name in ("self_percent", "children_percent", "samples")
+    cells = dict.fromkeys((*_TEXTS, *_NUMBERS, "pid_command"), pl.lit(None, pl.String)) | {
+        "aligned": pl.lit(value=True)
     }
-    frame = rows.select("offset", "entry", "terminated", aligned=aligned, pid=pid, **texts, **numbers)
+    cells |= _separated(titles) if not ruler else _ruled(titles, ruler)
+    both = cells.pop("pid_command")
+    cells["command"] = pl.coalesce(both.str.extract(r"^[0-9]+:(.*)$"), cells["command"])
+    cells["pid"] = both.str.extract(r"^([0-9]+):").cast(pl.Int32, strict=False)
+    cells |= {name: cells[name].str.extract_all(_NUMBER) for name in _NUMBERS}
+    frame = rows.select("offset", "entry", "terminated", **cells)
     per_event = [
         frame.with_columns(
-            *(pl.col(n).list.get(index, null_on_oob=True).cast(pl.Float64, strict=False) for n in numbers),
+            *(pl.col(n).list.get(index, null_on_oob=True).cast(pl.Float64, strict=False) for n in _NUMBERS),
             event=pl.lit(event),
             samples_total=pl.lit(total, pl.Int64),
         )
@@ -72,22 +78,10 @@ def entry_fields(rows: pl.DataFrame, samples: str, titles: str, ruler: str) -> p
     ]
     fields = pl.concat(per_event).sort("offset", maintain_order=True)
     return fields.with_columns(
-        reason=_reason(),
+        reason=_REASON,
         mode=pl.col("symbol").str.extract(r"^\[(.)\] "),
         symbol=pl.col("symbol").str.replace(r"^\[.\] ", "").str.strip_chars(),
     ).drop("terminated", "aligned")
-
-
-def _reason() -> pl.Expr:
-    """Why an entry is rejected; null if it is not."""
-    return first_true(
-        {
-            UNTERMINATED: ~pl.col("terminated"),
-            "its columns do not line up with the titles": ~pl.col("aligned"),
-            "more samples than 64 bits hold": ~fits(pl.col("samples"), pl.Int64()),
-            "the share that the titles announce is missing": pl.col("self_percent").is_null(),
-        }
-    )
 
 
 def _events(samples: str) -> tuple[list[str], int | None]:

@@ -111,15 +111,16 @@ def report_stacks(entries: Sequence[Entry]) -> list[list[tuple[str, float]]]:
             tree.make_absolute()
     pairs = list(zip(trees, entries, strict=True))
     if any(entry.children_percent is not None for entry in entries):
-        callers_first = any(_has_own_path(tree, entry.symbol) for tree, entry in pairs)
+        callers_first = any(_own_paths(tree, entry.symbol) for tree, entry in pairs)
         return [_own_stacks(tree, entry, callers_first) for tree, entry in pairs]
     callers_first = sum(_vote(tree, entry.symbol) for tree, entry in pairs) > 0
     return [_stacks(tree, entry.symbol, callers_first) for tree, entry in pairs]
 
 
-def _has_own_path(tree: _Node, symbol: str) -> bool:
-    """Whether a path leads from another function to the entry's symbol."""
-    return any(frames[-1] == symbol != frames[0] for frames, _, goes_on in tree.paths([]) if frames and not goes_on)
+def _own_paths(tree: _Node, symbol: str) -> list[tuple[list[str], float]]:
+    """The paths that lead from another function to the entry's symbol, with their shares."""
+    paths = [(frames, share) for frames, share, goes_on in tree.paths([]) if not goes_on]
+    return [(frames, share) for frames, share in paths if frames[-1] == symbol != frames[0]]
 
 
 def _own_stacks(tree: _Node, entry: Entry, callers_first: bool) -> list[tuple[str, float]]:
@@ -128,11 +129,7 @@ def _own_stacks(tree: _Node, entry: Entry, callers_first: bool) -> list[tuple[st
         # It called nothing: its tree contains only its own samples.
         return _stacks(tree, entry.symbol, callers_first)
     # The symbol alone represents its callees if perf hides all of them.
-    own = [
-        (";".join(frames), share)
-        for frames, share, goes_on in tree.paths([])
-        if callers_first and not goes_on and frames[-1] == entry.symbol != frames[0]
-    ]
+    own = [(";".join(frames), share) for frames, share in _own_paths(tree, entry.symbol) if callers_first]
     rounding = _HALF_DIGIT * (len(own) + 1)
     left = entry.percent - sum(share for _, share in own)
     if left < -rounding:
@@ -143,8 +140,8 @@ def _own_stacks(tree: _Node, entry: Entry, callers_first: bool) -> list[tuple[st
 def _tree(entry: Entry) -> _Node:
     whole = entry.percent if entry.children_percent is None else entry.children_percent
     root = _Node(_ALL_OF_IT - 1, whole, [])
-    if entry.lines and (_FOLDED.match(entry.lines[0])):
-        folded = [match for match in map(_FOLDED.match, entry.lines) if match]
+    if entry.lines and _FOLDED.match(entry.lines[0]):
+        folded = filter(None, map(_FOLDED.match, entry.lines))
         root.children = [_Node(0, float(match[1]), match[2].split(";")) for match in folded]
         return root
     path = [root]
@@ -174,21 +171,19 @@ def _name(text: str) -> str:
 
 def _vote(tree: _Node, symbol: str) -> float:
     """Share of the paths that end with the entry's symbol minus those that begin with it."""
-    vote = 0.0
-    for frames, share, goes_on in tree.paths([]):
-        if len(frames) > 1 and not goes_on:
-            vote += share * ((frames[-1] == symbol) - (frames[0] == symbol))
-    return vote
+    paths = [(frames, share) for frames, share, goes_on in tree.paths([]) if len(frames) > 1 and not goes_on]
+    return sum(share * ((frames[-1] == symbol) - (frames[0] == symbol)) for frames, share in paths)
 
 
 def _stacks(tree: _Node, symbol: str, callers_first: bool) -> list[tuple[str, float]]:
     stacks = []
     for printed, share, goes_on in tree.paths([]):
-        if callers_first:
-            frames = [*printed, REST, symbol] if goes_on and printed else [*printed]
-        else:
-            frames = [*([REST] if goes_on else []), *printed[::-1]]
+        rest = [REST] if goes_on else []
         if not printed:
             frames = [REST, symbol]
+        elif callers_first:
+            frames = [*printed, *rest, *([symbol] if goes_on else [])]
+        else:
+            frames = [*rest, *reversed(printed)]
         stacks.append((";".join(frames), share))
     return stacks

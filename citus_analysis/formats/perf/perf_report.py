@@ -34,6 +34,7 @@ from citus_analysis.formats.reading.lines import (
     first_true,
     line_frame,
     parse_each,
+    readable,
     with_reasons,
 )
 from citus_analysis.formats.sources.content import Block, Content
@@ -48,6 +49,8 @@ _DRAWN: Final = r"^[\s|]+$"
 _OTHER_GRAPH: Final = r"^[\s|]*--[0-9]+(?:\.[0-9]+)?[KMG]?--|^[0-9]+ \S|^\s{10,}[0-9]{1,3}\.[0-9][0-9]%$"
 _NO_SHARES: Final = "call graph without shares of its own: record it with -g graph or -g folded and percent"
 _NO_ENTRY: Final = "no entry of a report precedes this line"
+#: Number of events from the line of a section's samples until it is stated.
+_UNKNOWN: Final = -1
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class _Section:
     """State of the section that continues in the next block."""
 
     samples: str = ""
-    event_count: int | None = None
+    event_count: int = _UNKNOWN
     titles: str = ""
     ruler: str = ""
     graphs: bool = False
@@ -92,50 +95,31 @@ def _complete_bytes(data: bytes, offset: int) -> int:
 def _classified(lines: pl.DataFrame, section: _Section) -> pl.DataFrame:
     """Lines with `kind`, the number of their entry, and the properties of their section."""
     text = pl.col("text")
+    titled, sampled = text.str.contains(_TITLES), text.str.contains(SAMPLES)
     kinds: dict[str, pl.Expr | pl.Series] = {
         "blank": (text == "") | text.str.contains(_DRAWN),
         "comment": text.str.starts_with("#"),
         "entry": text.str.contains(_ENTRY) & ~text.str.contains(FOLDED),
     }
-    titled = text.str.contains(_TITLES)
+    stated = text.str.extract(_EVENT_COUNT).cast(pl.Int64)
+    newest = {
+        "samples": pl.when(sampled).then(text),
+        "event_count": pl.when(sampled).then(pl.lit(_UNKNOWN, pl.Int64)).otherwise(stated),
+        "titles": pl.when(titled).then(text),
+        # Titles without a ruler belong to a report made with -t.
+        "ruler": pl.when(titled).then(pl.lit("")).when(text.str.contains(_RULER)).then(text),
+    }
     return lines.with_columns(
         kind=first_true(kinds).fill_null("graph"),
         section=titled.cum_sum(),
-        samples=pl.when(text.str.contains(SAMPLES)).then(text).forward_fill().fill_null(section.samples),
-        event_count=_event_count(section),
-        titles=pl.when(titled).then(text).forward_fill().fill_null(section.titles),
-        # Titles without a ruler belong to a report made with -t.
-        ruler=pl.when(titled)
-        .then(pl.lit(""))
-        .when(text.str.contains(_RULER))
-        .then(text)
-        .forward_fill()
-        .fill_null(section.ruler),
+        **{name: value.forward_fill().fill_null(getattr(section, name)) for name, value in newest.items()},
     ).with_columns(entry=(pl.col("kind") == "entry").cum_sum())
-
-
-def _event_count(section: _Section) -> pl.Expr:
-    """The events that a section's samples stand for; unknown from the line of its samples until it is stated."""
-    text = pl.col("text")
-    stated = text.str.extract(_EVENT_COUNT).cast(pl.Int64)
-    begun = text.str.contains(SAMPLES)
-    # -1 stands for unknown, because nulls are filled.
-    count = (
-        pl.when(begun)
-        .then(pl.lit(-1, pl.Int64))
-        .otherwise(stated)
-        .forward_fill()
-        .fill_null(pl.lit(section.event_count, pl.Int64))
-    )
-    return pl.when(count >= 0).then(count)
 
 
 def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
     lines = _classified(line_frame(block.data, block.offset), section)
     is_graph = pl.col("kind") == "graph"
-    refused = section.other_graphs or bool(
-        lines.select((is_graph & pl.col("text").str.contains(_OTHER_GRAPH)).any())[0, 0]
-    )
+    refused = section.other_graphs or not lines.filter(is_graph, pl.col("text").str.contains(_OTHER_GRAPH)).is_empty()
     # Comments end a section and the report.
     comments = (pl.col("kind") == "comment").cum_sum()
     after_comment = comments > pl.when(pl.col("kind") == "entry").then(comments).forward_fill()
@@ -151,8 +135,7 @@ def _parse_block(block: Block, section: _Section) -> tuple[Parsed, _Section]:
         ),
     )
     entries = _entries(lines)
-    lines = with_reasons(lines, entries)
-    entries = entries.filter(pl.col("reason").is_null())
+    lines, entries = with_reasons(lines, entries), readable(entries)
     graphs = lines.filter(is_graph & pl.col("reason").is_null() & ~pl.col("noise"))
     drawn = {*graphs["section"], *([0] if section.graphs else [])}
     stacks = _stacks(entries.filter(pl.col("section").is_in(list(drawn))), graphs)
@@ -178,7 +161,7 @@ def _entries(lines: pl.DataFrame) -> pl.DataFrame:
         entry_fields(group, str(samples), str(titles), str(ruler)).with_columns(
             section=pl.lit(section),
             # A group of events has one count, but shares of each event.
-            total_count=pl.lit(count, pl.Int64) if "{" not in str(samples) else pl.lit(None, pl.Int64),
+            total_count=pl.lit(count if count != _UNKNOWN and "{" not in str(samples) else None, pl.Int64),
         )
         for (section, samples, count, titles, ruler), group in rows.group_by(
             "section", "samples", "event_count", "titles", "ruler", maintain_order=True
@@ -199,24 +182,15 @@ def _stacks(entries: pl.DataFrame, graphs: pl.DataFrame) -> pl.DataFrame:
         return TABLES["perf_stacks"].parsed().empty()
     under = graphs.group_by("entry").agg(graph=pl.col("text"))
     entries = entries.join(under, on="entry", how="left", maintain_order="left")
-    drawn = [
-        Entry(percent, symbol or "", graph or (), children)
-        for percent, symbol, graph, children in entries.select(
-            "self_percent", "symbol", "graph", "children_percent"
-        ).iter_rows()
-    ]
+    printed = entries.select(pl.col("self_percent"), pl.col("symbol").fill_null(""), "graph", "children_percent")
+    drawn = [Entry(percent, symbol, graph or (), children) for percent, symbol, graph, children in printed.iter_rows()]
     found = pl.Series(report_stacks(drawn), dtype=_FOUND)
     # Under --children an entry may have no samples of its own, and so no stack.
     named = entries.with_columns(found=found).filter(pl.col("found").list.len() > 0).explode("found")
-    return named.select(
-        "event",
-        "command",
-        "pid",
-        "shared_object",
-        stack=pl.col("found").struct[0],
-        self_percent=pl.col("found").struct[1],
-        event_count=(pl.col("found").struct[1] / 100 * pl.col("total_count")).round().cast(pl.Int64, strict=False),
-    )
+    share = pl.col("found").struct.field("self_percent")
+    count = (share / 100 * pl.col("total_count")).round().cast(pl.Int64, strict=False)
+    of_entry = named.select("event", "command", "pid", "shared_object", "found", event_count=count)
+    return of_entry.unnest("found")
 
 
 _FOUND: Final = pl.List(pl.Struct({"stack": pl.String, "self_percent": pl.Float64}))

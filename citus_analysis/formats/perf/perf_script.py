@@ -47,10 +47,11 @@ from citus_analysis.formats.reading.lines import (
     accounted,
     beginning,
     chunks,
+    first_true,
     line_frame,
     reject_oversized,
 )
-from citus_analysis.formats.sources.content import Content
+from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.schema import TABLES
 
 #: Distinct stacks that are collected before they are yielded; a stack of 40 frames takes about 1 kB.
@@ -99,7 +100,8 @@ class PerfScript(Format):
             stacks = _aggregate([stacks, piece.frame("perf_stacks")])
             yield Parsed({}, piece.parsed_bytes, piece.noise_bytes, piece.rejects)
             if stacks.height > MAX_STACKS:
-                totals = _totals(content) if totals is None else totals
+                if totals is None:
+                    totals = _sums(pl.concat([_sums(of_piece.frame("perf_stacks")) for of_piece in _pieces(content)]))
                 yield Parsed({"perf_stacks": _shared(stacks, totals)}, 0)
                 stacks = _no_stacks()
         if stacks.height:
@@ -113,11 +115,7 @@ def _no_stacks() -> pl.DataFrame:
 def _pieces(content: Content) -> Iterator[Parsed]:
     """Pieces of whole samples with unaggregated shares."""
     for block in chunks(content, _complete_bytes):
-        if block.oversized:
-            rejected = reject_oversized(block)
-            yield Parsed({"perf_stacks": _no_stacks()}, 0, rejects=rejected.rejects)
-        else:
-            yield _parse_lines(_classified(line_frame(block.data, block.offset)))
+        yield reject_oversized(block) if block.oversized else _parse_lines(block)
 
 
 def _complete_bytes(data: bytes, offset: int) -> int:
@@ -130,16 +128,12 @@ def _classified(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
     lines = lines.with_columns(marked=text.str.contains(_HEADER_MARK))
     # Without a time, a frame of a function with arguments can look like the beginning of a sample.
-    marked = lines.filter("marked").select(
-        "offset", is_header=text.str.contains(_HEADER) & (_time().is_not_null() | ~text.str.contains(_FRAME))
-    )
+    timed = text.str.extract_groups(_HEADER).struct.field("time").is_not_null()
+    is_header = text.str.contains(_HEADER) & (timed | ~text.str.contains(_FRAME))
+    marked = lines.filter("marked").select("offset", is_header=is_header)
     return lines.join(marked, on="offset", how="left", maintain_order="left").with_columns(
         pl.col("is_header").fill_null(value=False), noise=(text == "") | text.str.starts_with("#")
     )
-
-
-def _time() -> pl.Expr:
-    return pl.col("text").str.extract_groups(_HEADER).struct.field("time")
 
 
 def _with_samples(lines: pl.DataFrame) -> pl.DataFrame:
@@ -151,23 +145,19 @@ def _with_samples(lines: pl.DataFrame) -> pl.DataFrame:
     begins = pl.col("noise").shift().fill_null(value=True) & ~pl.col("noise") & ~pl.col("is_header")
     unread = lines.filter(begins).filter(~pl.col("text").str.contains(_FRAME))["offset"]
     lost = pl.col("offset").is_in(unread.implode())
-    return lines.with_columns(sample=(pl.col("is_header") | lost).cum_sum()).with_columns(
-        lost=(lost.first().over("sample") if unread.len() else pl.lit(value=False))
-    )
+    lines = lines.with_columns(sample=(pl.col("is_header") | lost).cum_sum())
+    return lines.with_columns(lost=lost.first().over("sample") if unread.len() else pl.lit(value=False))
 
 
-def _parse_lines(lines: pl.DataFrame) -> Parsed:
-    lines = _with_samples(lines)
+def _parse_lines(block: Block) -> Parsed:
+    lines = _with_samples(_classified(line_frame(block.data, block.offset)))
     heads = _heads(lines)
     frames = _frames(lines)
-    lines = lines.join(
-        frames.select("offset", is_frame=pl.lit(value=True)), on="offset", how="left", maintain_order="left"
-    )
-    known = pl.col("noise") | pl.col("is_header") | pl.col("is_frame").fill_null(value=False)
+    is_frame = pl.col("offset").is_in(frames["offset"].implode())
     # A frame ends with its binary in parentheses: a match is complete even at the end of the file.
-    cut = ~pl.col("terminated") & ~pl.col("is_frame").fill_null(value=False)
-    reason = pl.when(cut).then(pl.lit(UNTERMINATED)).when(~known).then(pl.lit(_STRAY))
-    lines = lines.with_columns(reason=reason)
+    cut = ~pl.col("terminated") & ~is_frame
+    stray = ~(pl.col("noise") | pl.col("is_header") | is_frame)
+    lines = lines.with_columns(reason=first_true({UNTERMINATED: cut, _STRAY: stray}))
     stacks = frames.group_by("sample", maintain_order=True).agg(
         stack=pl.col("name").reverse().str.join(";"), shared_object=pl.col("object").drop_nulls().first()
     )
@@ -192,9 +182,8 @@ def _heads(lines: pl.DataFrame) -> pl.DataFrame:
 def _frames(lines: pl.DataFrame) -> pl.DataFrame:
     """One row per frame, leaf first: sample, name, object (null of an inlined function)."""
     under = lines.filter(~pl.col("is_header") & ~pl.col("noise") & ~pl.col("lost") & (pl.col("sample") > 0))
-    beside = lines.filter("is_header").with_columns(
-        text=pl.col("text").str.extract_groups(_HEADER).struct.field("rest")
-    )
+    rest = pl.col("text").str.extract_groups(_HEADER).struct.field("rest")
+    beside = lines.filter("is_header").with_columns(text=rest)
     texts = pl.concat([beside.filter(pl.col("text") != ""), under]).sort("offset", maintain_order=True)
     # Samples far outnumber distinct lines: each distinct line is parsed once.
     part = pl.col("text").str.extract_groups(_FRAME).struct
@@ -221,33 +210,17 @@ def _aggregate(parts: list[pl.DataFrame]) -> pl.DataFrame:
 
 def _sums(stacks: pl.DataFrame) -> pl.DataFrame:
     """Samples and event counts of each event."""
-    return stacks.group_by("event").agg(
-        total_samples=pl.col("samples").sum(),
-        total_count=pl.when(pl.col("event_count").null_count() == 0).then(pl.col("event_count").sum()),
-    )
-
-
-def _totals(content: Content) -> pl.DataFrame:
-    """Samples and event counts of each event of the whole file."""
-    parts = [_sums(piece.frame("perf_stacks")) for piece in _pieces(content)]
-    return (
-        pl.concat(parts)
-        .group_by("event")
-        .agg(
-            pl.col("total_samples").sum(),
-            total_count=pl.when(pl.col("total_count").null_count() == 0).then(pl.col("total_count").sum()),
-        )
-    )
+    count = pl.col("event_count")
+    return stacks.group_by("event").agg(pl.col("samples").sum(), pl.when(count.null_count() == 0).then(count.sum()))
 
 
 def _shared(stacks: pl.DataFrame, totals: pl.DataFrame) -> pl.DataFrame:
     """Rows of `perf_stacks`, the heaviest first."""
-    of_count = pl.col("event_count") / pl.col("total_count")
-    of_samples = pl.col("samples") / pl.col("total_samples")
+    shares = [pl.col(name) / pl.col(f"{name}_right") for name in ("event_count", "samples")]
     return (
         stacks.join(totals, on="event", how="left", maintain_order="left")
-        .with_columns(self_percent=100 * pl.coalesce(of_count, of_samples))
-        .drop("total_samples", "total_count")
+        .with_columns(self_percent=100 * pl.coalesce(shares))
+        .drop("samples_right", "event_count_right")
         .sort("event", "self_percent", "command", "pid", "stack", descending=[False, True, False, False, False])
     )
 

@@ -87,6 +87,8 @@ _COUNTED: Final = {
 #: Minimum number of separators in a line that matches `_FIELDS`.
 _FEWEST_SEPARATORS: Final = 4
 
+#: Blanks around a number, and separators that always group thousands.
+_BLANKS: Final = r"^\s+|\s+$|[' \u00a0\u202f]"
 _STATUS: Final = {"<not supported>": "not supported", "<not counted>": "not counted"}
 _COLUMNS: Final = ("time", "scope", "value", "unit", "event", "metric", "metric_unit", "variation", "running")
 
@@ -138,8 +140,7 @@ def _parse_block(separator: str | None, block: Block, last_event: str | None) ->
     lines = line_frame(block.data, block.offset).with_columns(
         noise=text.str.contains(_NOISE), run=text.str.contains(_TITLE).cum_sum()
     )
-    candidates = lines.filter(~pl.col("noise"))
-    fields = _fields(candidates, separator)
+    fields = _fields(lines.filter(~pl.col("noise")), separator)
     # A metric on a line of its own belongs to the counter above.
     above = pl.col("event").forward_fill().fill_null(pl.lit(last_event, pl.String))
     fields = fields.with_columns(event=pl.when("read").then(above))
@@ -149,10 +150,9 @@ def _parse_block(separator: str | None, block: Block, last_event: str | None) ->
     reasons = {UNTERMINATED: ~pl.col("terminated"), "neither a counter nor a metric of perf stat": stray}
     lines = lines.with_columns(reason=first_true(reasons))
     good = fields.join(lines.filter(pl.col("reason").is_null()), on="offset", how="semi", maintain_order="left")
-    counters = good.filter(pl.col("what").is_null() | (pl.col("what") != "time elapsed"))
-    parsed = accounted({"perf_counters": counters_of(counters)}, lines, ~read)
-    events = good["event"].drop_nulls()
-    return parsed, str(events[-1]) if events.len() else last_event
+    counters = good.filter(pl.col("what").ne_missing("time elapsed"))
+    *_, event = last_event, *good["event"].drop_nulls().tail(1)
+    return accounted({"perf_counters": counters_of(counters)}, lines, ~read), event
 
 
 def _fields(lines: pl.DataFrame, separator: str | None) -> pl.DataFrame:
@@ -188,12 +188,9 @@ def _printed(lines: pl.DataFrame) -> pl.DataFrame:
     for name in ("time", "metric", "metric_unit", "variation", "running"):
         fields[name] = pl.coalesce(fields[name], metric.field(name))
     spent = what.is_in(["user", "sys"])
-    fields["value"] = pl.when(spent).then(seconds.field("seconds")).otherwise(fields["value"])
-    fields["event"] = pl.when(spent).then(what).otherwise(fields["event"])
-    fields["unit"] = pl.when(spent).then(pl.lit("seconds")).otherwise(fields["unit"])
-    understood = pl.any_horizontal(
-        row.field("event").is_not_null(), metric.field("metric").is_not_null(), what.is_not_null()
-    )
+    of_times = {"value": seconds.field("seconds"), "event": what, "unit": pl.lit("seconds")}
+    fields |= {name: pl.when(spent).then(value).otherwise(fields[name]) for name, value in of_times.items()}
+    understood = pl.coalesce(row.field("event"), metric.field("metric"), what).is_not_null()
     ended = pl.when(what == "time elapsed").then(seconds.field("seconds"))
     read = lines.select("offset", "run", **fields, what=what, ended=ended, read=understood)
     # The elapsed time follows the counters of its run and precedes their user and sys seconds.
@@ -237,38 +234,30 @@ def counters_of(fields: pl.DataFrame) -> pl.DataFrame:
     """Rows of `perf_counters` from texts (`time`, `elapsed`, `scope`, `event`, `value` ...) and their `offset`."""
     value = pl.col("value")
     status = value.replace_strict(_STATUS, default="counted", return_dtype=pl.String)
-    real = {name: _decimal(pl.col(name)) for name in ("metric", "variation", "running")}
     return fields.select(
-        "scope",
-        "event",
-        "unit",
-        "metric_unit",
+        *("scope", "event", "unit", "metric_unit"),
         byte_offset="offset",
         elapsed_s=_decimal(pl.coalesce("time", "elapsed")),
         value=_count(value),
         status=pl.when(value.is_not_null()).then(status),
-        running_percent=real["running"],
-        variation_percent=real["variation"],
-        metric=real["metric"],
+        running_percent=_decimal(pl.col("running")),
+        variation_percent=_decimal(pl.col("variation")),
+        metric=_decimal(pl.col("metric")),
     )
 
 
 def _decimal(text: pl.Expr) -> pl.Expr:
     """A number whose last separator is the decimal one; null if it is not a finite number."""
-    plain = text.str.strip_chars().str.replace_all(",", ".", literal=True)
+    plain = text.str.replace_all(_BLANKS, "").str.replace_all(",", ".", literal=True)
     # Remove the thousands separators before the last separator.
-    digits = (
-        plain.str.replace_all(r"[' \u00a0\u202f]", "")
-        .str.replace(r"\.([0-9]+)$", ",$1")
-        .str.replace_all(".", "", literal=True)
-    )
+    digits = plain.str.replace(r"\.([0-9]+)$", ",$1").str.replace_all(".", "", literal=True)
     number = digits.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
     return pl.when(number.is_finite()).then(number)
 
 
 def _count(text: pl.Expr) -> pl.Expr:
     """A counter's value: separators of one kind, each followed by three digits, group thousands (`1.234.567`)."""
-    plain = text.str.strip_chars().str.replace_all(r"[' \u00a0\u202f]", "")
+    plain = text.str.replace_all(_BLANKS, "")
     grouped = plain.str.contains(r"^[0-9]{1,3}(?:,[0-9]{3})+$") | plain.str.contains(r"^[0-9]{1,3}(?:\.[0-9]{3})+$")
     whole = plain.str.replace_all(r"[.,]", "").cast(pl.Float64, strict=False)
     return pl.when(grouped).then(whole).otherwise(_decimal(plain))
