@@ -6,12 +6,13 @@ A printed column maps to a schema column and a factor that converts its unit to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import polars as pl
 
 from citus_analysis.formats.api.name_pairs import name_pairs
+from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.reading.lines import readable, with_reasons
 from citus_analysis.schema import TABLES
 
@@ -85,6 +86,12 @@ def number_expr(text: pl.Expr, factor: float = 1.0) -> pl.Expr:
     number = plain.str.strip_chars_end("BkMGTP").cast(pl.Float64, strict=False)
     suffix = plain.str.slice(-1).replace_strict(_HUMAN, default=factor, return_dtype=pl.Float64)
     return pl.when(number.is_finite()).then(number * suffix)
+
+
+def in_range(table: str, names: Iterable[str]) -> dict[str, pl.Expr]:
+    """Whether numbers are within the ranges of their columns; those that the table lacks may be any real numbers."""
+    kinds = TABLES[table].parsed().polars_schema()
+    return {name: fits(pl.col(name), kinds.get(name, pl.Float64())) for name in names}
 
 
 def in_whole_numbers(rows: pl.DataFrame, table: str) -> pl.DataFrame:

@@ -69,7 +69,7 @@ def _place(group: str, name: str) -> Place | None:
     cpu = _CPU_GROUP.fullmatch(group)
     kind, _, item = group.partition("/")
     if cpu:
-        table, item, columns = "cpu_samples", cpu[1] or "all", _CPU
+        table, item, columns = "core_samples" if cpu[1] else "cpu_samples", cpu[1] or "", _CPU
     elif item:
         table, columns = _ITEMS.get(kind, ("", {}))
     else:

@@ -34,16 +34,16 @@ def pressure_fields(values: pl.Series) -> pl.DataFrame:
     return split_columns(plain, 1 + len(_COLUMNS), frozenset({1, 2, 3, 4})).rename({"0": "scope"} | _COLUMNS)
 
 
-def growth(counter: str, series: list[str]) -> pl.Expr:
+def growth(counter: str, *series: str) -> pl.Expr:
     """Difference to the previous sample in the same series; null if there is none or the counter decreased."""
     grown = pl.col(counter).diff().over(series)
     return pl.when(grown >= 0).then(grown)
 
 
-def seconds_passed(series: list[str]) -> pl.Expr:
-    """Seconds since the previous sample of the same series; null if no time passed."""
+def rate(counter: str, *series: str) -> pl.Expr:
+    """Growth in a second since the previous sample of the same series; null if no time passed."""
     passed = pl.col("sample_time").diff().over(series).dt.total_microseconds() / US
-    return pl.when(passed > 0).then(passed)
+    return growth(counter, *series) / pl.when(passed > 0).then(passed)
 
 
 def fresh_rows(name: str, rows: pl.DataFrame) -> pl.DataFrame:

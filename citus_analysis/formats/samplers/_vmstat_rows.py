@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.api.format import Hints
-from citus_analysis.formats.api.number_columns import fits
-from citus_analysis.formats.api.options import VMSTAT_UNIT
 from citus_analysis.formats.reading.lines import UNTERMINATED
-from citus_analysis.formats.reading.sampler_lines import first_report_option, split_columns
-from citus_analysis.formats.samplers._columns import VM, places
+from citus_analysis.formats.reading.sampler_lines import split_columns
+from citus_analysis.formats.samplers._columns import VM, in_range, places
 from citus_analysis.formats.times.sampler_clock import parse_times
 from citus_analysis.formats.times.zones import LocalTime, is_offset, zone_minutes
-from citus_analysis.schema import TABLES
 
 CPU: Final = places("us=user_percent sy=system_percent id=idle_percent wa=iowait_percent st=steal_percent")
 _COLUMNS: Final = VM | CPU
-_DTYPES: Final = TABLES["vm_samples"].parsed().polars_schema()
-_KB_PER_UNIT: Final[Mapping[str, float]] = {"k": 1000 / 1024, "K": 1.0, "m": 1e6 / 1024, "M": 1024.0}
+KB_PER_UNIT: Final[Mapping[str, float]] = {"k": 1000 / 1024, "K": 1.0, "m": 1e6 / 1024, "M": 1024.0}
 _MEMORY: Final = ("swpd", "free", "buff", "cache", "inact", "active")
 
 
@@ -31,27 +25,19 @@ class Style:
     """Options, and the state of the previous blocks that a block needs."""
 
     stamped: bool
+    clocked: bool
     local: LocalTime
     first_report: bool
     memory_kb: float
     header: str | None = None
     samples: int = 0
-    clocked: bool = False
-
-    @classmethod
-    def of(cls, path: Path, hints: Hints, *, stamped: bool) -> Style:
-        """The style of a file from its options, and whether a wrapper stamped its lines."""
-        return cls(
-            stamped=stamped,
-            local=LocalTime.of(path, hints.options),
-            first_report=first_report_option(hints.options) is not False,
-            memory_kb=_KB_PER_UNIT[VMSTAT_UNIT.value(hints.options) or "K"],
-        )
 
 
 def fields_of(header: str, rows: pl.DataFrame, style: Style) -> pl.DataFrame:
     """Rows under one header as columns of the tables, with `reason` if a row does not fit it."""
-    names, zone = split_header(header)
+    words = header.split()
+    names = [word for word in words if word in _COLUMNS]
+    zone = " ".join(words[len(names) :])
     texts, count = rows["text"], len(names) + (2 if zone else 0)
     blanks = texts.str.count_matches(" ", literal=True)
     if zone and (blanks == count).any():
@@ -61,35 +47,22 @@ def fields_of(header: str, rows: pl.DataFrame, style: Style) -> pl.DataFrame:
     fitting = blanks == count - 1
     misfit = f"the header announces {len(names)} numbers{' and a time' if zone else ''}"
     misfits = rows.filter(~fitting).select("offset", "terminated", misread=pl.lit(misfit))
-    rows, texts = (rows, texts) if fitting.all() else (rows.filter(fitting), texts.filter(fitting))
+    rows, texts = rows.filter(fitting), texts.filter(fitting)
     columns = split_columns(texts, count, frozenset(range(len(names))))
     memory = dict.fromkeys(_MEMORY, style.memory_kb)
-    values = {
-        _COLUMNS[name][0]: pl.col(str(index)) * memory.get(name, 1.0)
-        for index, name in enumerate(names)
-        if name in _COLUMNS
-    }
+    values = {_COLUMNS[name][0]: pl.col(str(index)) * memory.get(name, 1.0) for index, name in enumerate(names)}
     if {"us", "gu"} <= set(names):
         # vmstat subtracts guests from `us` where it prints them (procps, vmstat.c: cpu_use -= cpu_gue).
         values[_COLUMNS["us"][0]] += pl.col(str(names.index("gu")))
     clock = pl.concat_str(str(len(names)), str(len(names) + 1), separator=" ") if zone else pl.lit(None, pl.String)
     fields = columns.select(raw=clock, **values)
     raw = rows["stamp"] if style.stamped and not zone else fields["raw"]
-    readable = pl.all_horizontal(
-        fits(pl.col(name), _DTYPES.get(name, pl.Float64())).fill_null(value=False) for name in values
-    )
+    readable = pl.all_horizontal(fits.fill_null(value=False) for fits in in_range("vm_samples", values).values())
     fields = fields.select(*values, misread=pl.when(~readable).then(pl.lit("not a number")))
     placed = pl.concat([rows.select("offset", "terminated"), fields], how="horizontal")
     timed = pl.concat([placed.with_columns(sample_time=_times(raw, zone, style)), misfits], how="diagonal")
     reason = pl.when(~pl.col("terminated")).then(pl.lit(UNTERMINATED)).otherwise("misread")
     return timed.with_columns(reason=reason).drop("terminated", "misread")
-
-
-def split_header(header: str) -> tuple[list[str], str]:
-    """Column names, and the time zone after them, empty without `-t`."""
-    words = header.split()
-    names = [word for word in words if word in VM or word in CPU]
-    return names, " ".join(words[len(names) :])
 
 
 def _times(raw: pl.Series, zone: str, style: Style) -> pl.Series:

@@ -187,8 +187,7 @@ def _tables(placed: pl.DataFrame, run: _Run) -> dict[str, pl.DataFrame]:
     """One row for each line and item."""
     items: dict[tuple[str, str], dict[str, pl.Expr]] = {}
     for index, place in run.places.items():
-        table = "core_samples" if place.table == "cpu_samples" and place.item != "all" else place.table
-        items.setdefault((table, place.item), {})[place.column] = pl.col(str(index)) * place.factor
+        items.setdefault((place.table, place.item), {})[place.column] = pl.col(str(index)) * place.factor
     found: dict[str, list[pl.DataFrame]] = {}
     for (table, item), columns in items.items():
         rows = placed.select("sample", "sample_time", "since_boot", byte_offset="offset", **columns)

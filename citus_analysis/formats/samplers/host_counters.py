@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import polars as pl
 
@@ -34,7 +34,7 @@ from citus_analysis.formats.samplers._pressure_lines import (
     fresh_rows,
     growth,
     pressure_fields,
-    seconds_passed,
+    rate,
 )
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.snapshot_times import time_expr
@@ -69,13 +69,9 @@ _NET_FIELDS: Final = {
     )
 }
 _SHARED: Final = ["sample", "sample_time"]
-
-
-class _State(NamedTuple):
-    """The lines of the last sample so far, for the differences to it, and the number of samples."""
-
-    held: pl.DataFrame | None
-    samples: int
+#: The lines of the last sample so far, for the differences to it, and the number of samples.
+_State = tuple[pl.DataFrame | None, int]
+_BEGIN: Final[_State] = (None, 0)
 
 
 class HostCounters(Format):
@@ -96,7 +92,7 @@ class HostCounters(Format):
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """One piece per block; a block's last sample is read again with the next block, for the differences."""
-        yield from parse_each(chunks(content, _whole_samples), _parsed, _State(None, 0))
+        yield from parse_each(chunks(content, _whole_samples), _parsed, _BEGIN)
 
 
 def _parsed(block: Block, state: _State) -> tuple[Parsed, _State]:
@@ -105,7 +101,7 @@ def _parsed(block: Block, state: _State) -> tuple[Parsed, _State]:
     lines = fresh if held is None else pl.concat([held.with_columns(fresh=pl.lit(value=False)), fresh])
     parsed = accounted({name: read(lines) for name, read in _READERS.items()}, fresh, pl.col("kind") == "noise")
     samples += int((fresh["kind"] == "begins").sum())
-    return parsed, _State(lines.filter(pl.col("sample") == pl.col("sample").max()), samples)
+    return parsed, (lines.filter(pl.col("sample") == pl.col("sample").max()), samples)
 
 
 def _lines(block: Block, samples: int) -> pl.DataFrame:
@@ -115,8 +111,8 @@ def _lines(block: Block, samples: int) -> pl.DataFrame:
     lines = compact_lines(block.data, block.offset).with_columns(kind=kind, fresh=pl.lit(value=True))
     number = begins.cast(pl.Int32).cum_sum()
     times = lines.filter(begins).select(time_expr(text.str.strip_prefix("sampled "), "UTC")).to_series()
-    lines = lines.with_columns(sample=number + (samples - 1), place=pl.when(number > 0).then(number - 1))
-    lines = lines.with_columns(times.gather(lines["place"]).alias("sample_time")).drop("place")
+    place = lines.select(pl.when(number > 0).then(number - 1)).to_series()
+    lines = lines.with_columns(times.gather(place).alias("sample_time"), sample=number + (samples - 1))
     return lines.with_columns(reason=first_true(_REASONS))
 
 
@@ -132,23 +128,19 @@ def _of_kind(lines: pl.DataFrame, kind: str) -> pl.DataFrame:
 
 
 def _pressure(lines: pl.DataFrame) -> pl.DataFrame:
-    series = ["pressure", "scope"]
     rows = _of_kind(lines, "pressure")
     parts = rows["text"].str.strip_prefix("/proc/pressure/").str.splitn(":", 2).struct
     fields = pressure_fields(parts.field("field_1"))
     rows = rows.drop("text").with_columns(parts.field("field_0").alias("pressure")).hstack(fields)
-    stalled = growth("total", series) / seconds_passed(series) * PERCENT_OF_US
+    stalled = rate("total", "pressure", "scope") * PERCENT_OF_US
     return fresh_rows("pressure_samples", rows.with_columns(stalled_percent=stalled))
 
 
 def _net(lines: pl.DataFrame) -> pl.DataFrame:
-    series = ["interface"]
-    rows = _of_kind(lines, "net")
+    rows = _of_kind(lines, "net").with_columns(interface=pl.col("text").str.extract("^/proc/net/dev: ?(.*):"))
     counters = split_columns(rows["text"].str.replace("^.*: ?", ""), _NET_NUMBERS, frozenset(range(_NET_NUMBERS)))
-    rows = rows.select(
-        *_SHARED, "fresh", "byte_offset", interface=pl.col("text").str.extract("^/proc/net/dev: ?(.*):")
-    ).hstack(counters.select(**{name: pl.col(str(field - 1)) for name, (field, _) in _NET_FIELDS.items()}))
-    rates = {name: growth(name, series) / seconds_passed(series) / unit for name, (_, unit) in _NET_FIELDS.items()}
+    rows = rows.hstack(counters.select(**{name: pl.col(str(field - 1)) for name, (field, _) in _NET_FIELDS.items()}))
+    rates = {name: rate(name, "interface") / unit for name, (_, unit) in _NET_FIELDS.items()}
     return fresh_rows("net_samples", rows.with_columns(**rates))
 
 
@@ -156,29 +148,22 @@ def _throttle(lines: pl.DataFrame) -> pl.DataFrame:
     """One row per sample and group, from lines with one named counter each."""
     rows = _of_kind(lines, "throttle")
     parts = rows["text"].str.extract_groups(r"^(/sys/fs/cgroup/.*):(\S+) ([0-9]+)$").struct
-    found = rows.select(
-        *_SHARED,
-        "fresh",
-        "byte_offset",
-        control_group=parts.field("1"),
-        counter=parts.field("2"),
-        value=parts.field("3").cast(pl.Float64),
-    )
+    rows = rows.with_columns(parts.field("1").alias("control_group"), parts.field("2").alias("counter"))
+    value = parts.field("3").cast(pl.Float64).alias("value")
     by_name = {name: pl.col("value").filter(pl.col("counter") == name).first() for name in _COUNTERS}
-    rows = found.group_by(*_SHARED, "control_group", maintain_order=True).agg(
-        pl.col("fresh").any(), pl.col("byte_offset").first(), **by_name
+    rows = (
+        rows.with_columns(value)
+        .group_by(*_SHARED, "control_group", maintain_order=True)
+        .agg(pl.col("fresh").any(), pl.col("byte_offset").first(), **by_name)
     )
     rows = rows.with_columns(throttled=pl.coalesce("throttled_usec", pl.col("throttled_time") / 1000))
-    series = ["control_group"]
-    return fresh_rows(
-        "throttle_samples",
-        rows.with_columns(
-            used_percent=growth("usage_usec", series) / seconds_passed(series) * PERCENT_OF_US,
-            periods=growth("nr_periods", series),
-            throttled_periods=growth("nr_throttled", series),
-            throttled_percent=growth("throttled", series) / seconds_passed(series) * PERCENT_OF_US,
-        ),
-    )
+    measures = {
+        "used_percent": rate("usage_usec", "control_group") * PERCENT_OF_US,
+        "periods": growth("nr_periods", "control_group"),
+        "throttled_periods": growth("nr_throttled", "control_group"),
+        "throttled_percent": rate("throttled", "control_group") * PERCENT_OF_US,
+    }
+    return fresh_rows("throttle_samples", rows.with_columns(**measures))
 
 
 _READERS: Final = {"pressure_samples": _pressure, "net_samples": _net, "throttle_samples": _throttle}

@@ -48,9 +48,8 @@ from citus_analysis.formats.samplers._pressure_lines import (
     PERCENT_OF_US,
     PRESSURE_VALUES,
     fresh_rows,
-    growth,
     pressure_fields,
-    seconds_passed,
+    rate,
 )
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.times.zones import LocalTime
@@ -158,14 +157,9 @@ def _parsed(local: LocalTime, only: str | None, block: Block, state: _State) -> 
     # Text before a value must be a time.
     lines = lines.with_columns(pl.col("value") & ((found["before"] == "") | pl.col("time").is_not_null()))
     known = (text == "") | pl.any_horizontal("value", pl.col("title", "time").is_not_null())
-    lines = lines.with_columns(
-        reason=first_true(
-            {
-                UNTERMINATED: ~pl.col("terminated") & (text != ""),
-                "neither pressure as the kernel writes it nor a time": ~known,
-            }
-        )
-    )
+    cut = ~pl.col("terminated") & (text != "")
+    reasons = {UNTERMINATED: cut, "neither pressure as the kernel writes it nor a time": ~known}
+    lines = lines.with_columns(reason=first_true(reasons))
     good = lines.filter(pl.col("reason").is_null())
     rows, state = _numbered(good, state, only)
     rows, newest = _with_growth(rows, state.before)
@@ -184,23 +178,19 @@ def _numbered(good: pl.DataFrame, state: _State, only: str | None) -> tuple[pl.D
     fields = pressure_fields(values["shown"])
     named = pl.coalesce("file", "title", pl.lit(only, pl.String))
     rows = values.select("part", byte_offset="offset", sample_time="time", pressure=named).hstack(fields)
+    full, continued, place = pl.col("scope") == "full", pl.col("part") == 0, pl.col("place")
     unnamed_some = ((pl.col("scope") == "some") & pl.col("pressure").is_null()).cast(pl.Int64)
     so_far = unnamed_some.cum_sum()
     somes = so_far - pl.when(_BEGINS).then(so_far - unnamed_some).forward_fill()
-    rows = rows.with_columns(somes=somes + pl.when(pl.col("part") == 0).then(state.somes).otherwise(0))
+    rows = rows.with_columns(somes=somes + continued * state.somes)
     # A second `full` in a row is that of irq.
-    before = pl.when(pl.col("part") == 0).then(pl.lit(state.place % 2 == 1)).otherwise(pl.lit(value=False))
-    full = pl.col("scope") == "full"
-    again = full & pl.when(_BEGINS).then(before).otherwise(full.shift())
-    cycle = (pl.col("somes") - 1) % len(_UNNAMED)
-    unnamed = (
-        pl.when(again).then(pl.lit("irq")).otherwise(cycle.replace_strict(dict(enumerate(_UNNAMED)), default="cpu"))
-    )
+    again = full & pl.when(_BEGINS).then(continued & (state.place % 2 == 1)).otherwise(full.shift())
+    cycle = ((pl.col("somes") - 1) % len(_UNNAMED)).replace_strict(dict(enumerate(_UNNAMED)), default="cpu")
+    unnamed = pl.when(again).then(pl.lit("irq")).otherwise(cycle)
     rows = rows.with_columns(pressure=pl.coalesce("pressure", unnamed))
-    place = 2 * pl.col("pressure").replace_strict(_PLACES) + (pl.col("scope") == "full")
-    rows = rows.with_columns(place=place)
+    rows = rows.with_columns(place=2 * pl.col("pressure").replace_strict(_PLACES) + full)
     timed = pl.col("part") != pl.col("part").shift(fill_value=0)
-    begins = timed | (pl.col("place") <= pl.col("place").shift(fill_value=state.place))
+    begins = timed | (place <= place.shift(fill_value=state.place))
     rows = rows.with_columns(sample=begins.cast(pl.Int32).cum_sum() + state.samples)
     return rows, _after(marked, rows, state)
 
@@ -217,23 +207,19 @@ def _within(part: pl.Expr, column: pl.Expr) -> pl.Expr:
 def _after(marked: pl.DataFrame, rows: pl.DataFrame, state: _State) -> _State:
     if not marked.height:
         return state
-    _, time, title = marked.select("part", "time", "title").row(-1)
-    fresh = marked["part"][-1] > 0 and (not rows.height or rows["part"][-1] < marked["part"][-1])
-    if fresh or not rows.height:
-        place, somes = (_LAST_PLACE, 0) if fresh else (state.place, state.somes)
-    else:
-        place, somes = rows["place"][-1], rows["somes"][-1]
-    return _State(int(rows["sample"][-1]) if rows.height else state.samples, time, place, somes, title, state.before)
+    part, time, title = marked.select("part", "time", "title").row(-1)
+    kept = ("part", "sample", "place", "somes")
+    *_, newest = (0, state.samples, state.place, state.somes), *rows.select(kept).tail(1).iter_rows()
+    place, somes = (_LAST_PLACE, 0) if newest[0] < part else newest[2:]
+    return _State(newest[1], time, place, somes, title, state.before)
 
 
 def _with_growth(rows: pl.DataFrame, before: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of the table, and the newest total of each series."""
     fresh = rows.with_columns(fresh=pl.lit(value=True))
-    whole = (
-        fresh if before is None else pl.concat([before.with_columns(fresh=pl.lit(value=False)), fresh], how="diagonal")
-    )
-    stalled = growth("total", list(_SERIES)) / seconds_passed(list(_SERIES)) * PERCENT_OF_US
-    newest = whole.select(_KEPT).unique(_SERIES, keep="last", maintain_order=True)
+    whole = fresh if before is None else pl.concat([before, fresh], how="diagonal")
+    newest = whole.select(_KEPT, fresh=pl.lit(value=False)).unique(_SERIES, keep="last", maintain_order=True)
+    stalled = rate("total", *_SERIES) * PERCENT_OF_US
     return fresh_rows("pressure_samples", whole.with_columns(stalled_percent=stalled)), newest
 
 

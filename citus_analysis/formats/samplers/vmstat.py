@@ -42,13 +42,19 @@ from citus_analysis.formats.reading.lines import (
     beginning,
     line_frame,
     parse_each,
-    readable,
     reject_runs,
-    with_reasons,
 )
-from citus_analysis.formats.reading.sampler_lines import compact_lines, is_stamped, may_be_stamped, split_stamp
-from citus_analysis.formats.samplers._vmstat_rows import CPU, Style, fields_of
+from citus_analysis.formats.reading.sampler_lines import (
+    compact_lines,
+    first_report_option,
+    is_stamped,
+    may_be_stamped,
+    split_stamp,
+)
+from citus_analysis.formats.samplers._columns import under_headers
+from citus_analysis.formats.samplers._vmstat_rows import CPU, KB_PER_UNIT, Style, fields_of
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.formats.times.zones import LocalTime
 
 _TITLE: Final = r"^(?:--time-- )?(?:-*procs\s?-+\s*-*memory|procs\s+memory)"
 _HEADER: Final = r"^\s*r\s+b\s+swpd\s+free\s.*\sus\s+sy\s+id\b"
@@ -89,7 +95,7 @@ class Vmstat(Format):
         if b"swpd" not in head:
             return 0.9 if _other_output(head) else 0.0
         whole = may_be_stamped(head) or _CLOCKED.search(head) is not None
-        lines = _lines(head, 0, stamped=None) if whole else compact_lines(beginning(head, 2))
+        lines = _lines(head if whole else beginning(head, 2), 0, stamped=_is_stamped(head))
         first = [text for text in lines["text"] if text and not text.startswith("#")][:2]
         return 0.95 if pl.Series(first, dtype=pl.String).str.contains(_HEADER).any() else 0.0
 
@@ -99,23 +105,29 @@ class Vmstat(Format):
         Raises:
             FormatError: the header names an ambiguous time zone.
         """
-        stamped = may_be_stamped(content.head) and is_stamped(line_frame(content.head))
-        style = replace(
-            Style.of(content.path, hints, stamped=stamped), clocked=_CLOCKED.search(content.head) is not None
+        style = Style(
+            stamped=_is_stamped(content.head),
+            clocked=_CLOCKED.search(content.head) is not None,
+            local=LocalTime.of(content.path, hints.options),
+            first_report=first_report_option(hints.options) is not False,
+            memory_kb=KB_PER_UNIT[VMSTAT_UNIT.value(hints.options) or "K"],
         )
         other = _other_output(content.head)
         parse = _parse_block if other is None else partial(_rejected, other)
         yield from parse_each(content.blocks(), parse, style)
 
 
-def _lines(data: bytes, offset: int, *, stamped: bool | None) -> pl.DataFrame:
+def _is_stamped(head: bytes) -> bool:
+    return may_be_stamped(head) and is_stamped(line_frame(head))
+
+
+def _lines(data: bytes, offset: int, *, stamped: bool) -> pl.DataFrame:
     """Lines with single blanks between words; stamps are in a column of their own."""
-    if stamped is False:
+    if not stamped:
         return compact_lines(data, offset)
-    lines = line_frame(data, offset)
-    if stamped is None and not is_stamped(lines):
-        return compact_lines(data, offset)
-    return split_stamp(lines).with_columns(pl.col("text").str.strip_chars().str.replace_all(r"\s+", " "))
+    return split_stamp(line_frame(data, offset)).with_columns(
+        pl.col("text").str.strip_chars().str.replace_all(r"\s+", " ")
+    )
 
 
 def _other_output(head: bytes) -> str | None:
@@ -134,40 +146,34 @@ def _rejected(other: str, block: Block, style: Style) -> tuple[Parsed, Style]:
 
 
 def _parse_block(block: Block, style: Style) -> tuple[Parsed, Style]:
-    lines, samples = _read(block, style)
+    lines = _classified(block, style)
+    rows = lines.filter(~pl.col("noise") & pl.col("header").is_not_null())
     tables = {}
-    if samples is not None:
-        tables = _tables(samples, style)
+    if not rows.is_empty():
+        samples, lines = under_headers(lines, rows, partial(fields_of, style=style))
+        samples = samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
+        further = _begins_further_run(samples, lines.filter("is_header")["offset"])
+        tables = _tables(samples.with_columns(further=further), style)
         style = replace(style, samples=style.samples + samples.height)
-    last_header = lines["header"].last()
-    return accounted(tables, lines, pl.col("noise")), replace(
-        style, header=None if last_header is None else str(last_header)
-    )
+    *_, header = style.header, *lines["header"].tail(1)
+    return accounted(tables, lines, pl.col("noise")), replace(style, header=header)
 
 
-def _read(block: Block, style: Style) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """The lines, with the `reason` of those that are rejected; and the samples, None if no line is under a header."""
+def _classified(block: Block, style: Style) -> pl.DataFrame:
+    """The lines with their `header`, whether they are `noise`, and the `reason` of those without a header."""
     lines = _lines(block.data, block.offset, stamped=style.stamped)
-    comment = pl.col("text").str.starts_with("#") if style.clocked else pl.lit(value=False)
+    text = pl.col("text")
+    comment = text.str.starts_with("#") & style.clocked
     if style.clocked:
-        lines = lines.with_columns(pl.col("text").str.replace(_CLOCK, ""))
-    is_header = pl.col("text").str.contains(_HEADER)
+        lines = lines.with_columns(text.str.replace(_CLOCK, ""))
+    is_header = text.str.contains(_HEADER)
     lines = lines.with_columns(
         is_header=is_header,
-        noise=comment | (pl.col("text") == "") | is_header | pl.col("text").str.contains(_TITLE),
+        noise=comment | (text == "") | is_header | text.str.contains(_TITLE),
         header=pl.when(is_header).then("text").forward_fill().fill_null(pl.lit(style.header, pl.String)),
     )
-    rows = lines.filter(~pl.col("noise") & pl.col("header").is_not_null())
     stray = pl.when(~pl.col("noise") & pl.col("header").is_null()).then(pl.lit("no header precedes this line"))
-    lines = lines.with_columns(reason=stray)
-    frames = [fields_of(str(text), group, style) for (text,), group in rows.group_by("header", maintain_order=True)]
-    if not frames:
-        return lines, None
-    fields = pl.concat(frames, how="diagonal").sort("offset")
-    lines = with_reasons(lines, fields)
-    samples = readable(fields).rename({"offset": "byte_offset"})
-    samples = samples.with_columns(sample=pl.int_range(pl.len(), dtype=pl.Int64) + style.samples)
-    return lines, samples.with_columns(further=_begins_further_run(samples, lines.filter("is_header")["offset"]))
+    return lines.with_columns(reason=stray)
 
 
 def _begins_further_run(samples: pl.DataFrame, headers: pl.Series) -> pl.Series:

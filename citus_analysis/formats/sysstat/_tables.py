@@ -13,11 +13,9 @@ from typing import Final
 
 import polars as pl
 
-from citus_analysis.formats.api.number_columns import fits
 from citus_analysis.formats.reading.lines import readable
-from citus_analysis.formats.samplers._columns import in_whole_numbers, with_derived_await
+from citus_analysis.formats.samplers._columns import in_range, in_whole_numbers, with_derived_await
 from citus_analysis.formats.sysstat._reports import PRESSURE, Report
-from citus_analysis.schema import TABLES
 
 #: Names of all CPUs together, in texts and in CSV.
 ALL_CPUS: Final = ("all", "-1")
@@ -34,20 +32,15 @@ _PRINTED: Final = ("usr", "sys", "guest", "guest_nice")
 
 def judged(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
     """Fields with a `reason` if a number is missing or out of its column's range."""
-    kinds = TABLES[report.table].parsed().polars_schema()
-    fitting = [
-        fits(pl.col(name), kinds.get(name, pl.Float64())).fill_null(value=name in _OPTIONAL)
-        for name, _ in report.numbers.values()
-    ]
-    reason = pl.when(~pl.all_horizontal(fitting)).then(pl.lit(NO_NUMBER)) if fitting else pl.lit(None, pl.String)
-    return fields.with_columns(reason=reason)
+    fitting = in_range(report.table, (name for name, _ in report.numbers.values())).items()
+    whole = pl.all_horizontal(fits.fill_null(value=name in _OPTIONAL) for name, fits in fitting)
+    return fields.with_columns(reason=pl.when(~whole).then(pl.lit(NO_NUMBER)))
 
 
 def with_misfits(fields: pl.DataFrame, report: Report) -> pl.DataFrame:
     """Fields of JSON, whose values may be missing: a number out of its column's range is null and `doubtful`."""
-    kinds = TABLES[report.table].parsed().polars_schema()
-    names = [name for name, _ in report.numbers.values()]
-    misfit = {name: ~fits(pl.col(name), kinds.get(name, pl.Float64())).fill_null(value=True) for name in names}
+    fitting = in_range(report.table, (name for name, _ in report.numbers.values()))
+    misfit = {name: ~fits.fill_null(value=True) for name, fits in fitting.items()}
     named = [pl.when(misfits).then(pl.lit(name)) for name, misfits in misfit.items()]
     doubtful = pl.concat_str(named, separator=", ", ignore_nulls=True)
     return fields.with_columns(
