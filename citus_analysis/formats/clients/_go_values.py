@@ -36,32 +36,21 @@ METRIC: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Styles:
-    """The styles of a tool.
-
-    Attributes:
-        plain: pattern of a line, with the groups `section` and `values` (`Count: 68, TPM: 2257.0`), and `prefix` if
-            the tool prints one.
-        table: pattern of a line of a table, with the same groups.
-        columns: names of the values of a table's line.
-    """
-
-    plain: str
-    table: str
-    columns: tuple[str, ...]
-
-
 @dataclass
 class GoReport(Report):
     """The state of parsing the output of one of these tools.
 
     Attributes:
-        styles: its styles.
+        plain: pattern of a line of the plain style, with the groups `section` and `values` (`Count: 68, TPM: 2257.0`),
+            and `prefix` if the tool prints one.
+        table: pattern of a line of a table, with the same groups.
+        columns: names of the values of a table's line.
         summary: (section, name) -> value of the summary, the first of each.
     """
 
-    styles: ClassVar[Styles]
+    plain: ClassVar[str]
+    table: ClassVar[str]
+    columns: ClassVar[Sequence[str]]
     summary: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def printed(self, lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -74,8 +63,8 @@ class GoReport(Report):
             Columns `offset`, `prefix` (null if the tool prints none), `section`, `name`, `unit` (null if none is
             printed) and `value`; and the lines.
         """
-        good, styles = lines.filter(pl.col("reason").is_null()), self.styles
-        parts = [_of_plain(good, styles.plain), _of_table(good, styles), _of_json(good)]
+        good = lines.filter(pl.col("reason").is_null())
+        parts = [_of_plain(good, self.plain), _of_table(good, self.table, self.columns), _of_json(good)]
         values = pl.concat(part.select("offset", "prefix", "section", "name", "value") for part in parts)
         numbers = values.with_columns(
             prefix=pl.col("prefix").str.strip_chars("[] "),
@@ -83,7 +72,7 @@ class GoReport(Report):
             unit=pl.col("name").str.extract(_UNIT),
             value=pl.when(pl.col("value").str.contains(f"^{NUMBER}$")).then("value").cast(pl.Float64),
         )
-        needed = ["section", "value", *(["prefix"] if "<prefix>" in styles.plain else [])]
+        needed = ["section", "value", *(["prefix"] if "<prefix>" in self.plain else [])]
         broken = numbers.filter(pl.any_horizontal(pl.col(needed).is_null()))["offset"].implode()
         is_broken = pl.col("offset").is_in(broken)
         reason = pl.when(is_broken).then(pl.lit(self.unknown)).otherwise("reason")
@@ -128,9 +117,9 @@ def _of_plain(lines: pl.DataFrame, pattern: str) -> pl.DataFrame:
     return single.with_columns(name=parts.field("field_0"), value=parts.field("field_1"))
 
 
-def _of_table(lines: pl.DataFrame, styles: Styles) -> pl.DataFrame:
-    found = _of_kind(lines, "table", styles.table)
-    cells = found.with_columns(value=pl.col("values").str.extract_all(NUMBER), name=pl.lit(list(styles.columns)))
+def _of_table(lines: pl.DataFrame, pattern: str, names: Sequence[str]) -> pl.DataFrame:
+    found = _of_kind(lines, "table", pattern)
+    cells = found.with_columns(value=pl.col("values").str.extract_all(NUMBER), name=pl.lit(list(names)))
     return cells.explode("value", "name")
 
 

@@ -47,8 +47,10 @@ class Report:
         exact: see :func:`judged`.
         cut: whether a last line without a line end is read.
         too_long: see :func:`each_block`.
+        keep: kinds of lines that :meth:`finish` needs.
         recognised: whether a line that only this tool prints was seen.
         errors: the errors so far, counted.
+        kept: the lines so far of the kinds to keep.
         seen: how many lines of the kinds that occur once there were so far.
     """
 
@@ -61,8 +63,10 @@ class Report:
     exact: ClassVar[Sequence[str] | None] = ()
     cut: ClassVar[bool] = False
     too_long: ClassVar[str | None] = None
+    keep: ClassVar[Collection[str]] = ()
     recognised: bool = False
     errors: pl.DataFrame = field(default_factory=no_messages)
+    kept: list[pl.DataFrame] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
 
     def pieces(self, content: Content) -> Iterator[Parsed]:
@@ -110,6 +114,8 @@ class Report:
         good = lines.filter(pl.col("reason").is_null())
         self.recognised |= bool(good["kind"].is_in(list(self.telling)).any())
         self.errors = add_messages(self.errors, count_messages(good.filter(kind="error")))
+        if self.keep:
+            self.kept.append(good.filter(pl.col("kind").is_in(list(self.keep))))
         return good
 
 

@@ -54,7 +54,8 @@ SUMMARY_NAMES: Final[Mapping[str, str | None]] = {
 _UNTOUCHED: Final = "leave it as the runner wrote it"
 _SIGN: Final = "citus-analysis command "
 _MS_PER_S: Final = US_PER_S / US_PER_MS
-_S_PER_MIN: Final = 60
+#: Name of a summary -> another name, and its value in that unit.
+_SCALES: Final = {"runtime_ms": ("runtime_s", 1 / _MS_PER_S), "throughput_ops_min": ("throughput_ops_s", 1 / 60)}
 _MAX_TEXTS: Final = 1000
 _COUNTS: Final = frozenset({"operations_done", "failed_operations"})
 _SERIES: Final = ("elapsed_s", "throughput_ops_s")
@@ -244,9 +245,10 @@ class _Reader:
 
     def _client(self) -> pl.DataFrame:
         totals = {one.metric: value for one, value in self._found.items() if one.metric in self.heading.summary}
-        runtime_s = totals.get("runtime_s", _scaled(totals.get("runtime_ms"), 1 / _MS_PER_S))
-        rate = totals.get("throughput_ops_s", _scaled(totals.get("throughput_ops_min"), 1 / _S_PER_MIN))
-        done = totals.get("operations_done")
+        for name, (base, factor) in _SCALES.items():
+            if name in totals:
+                totals.setdefault(base, totals[name] * factor)
+        rate, done, runtime_s = (totals.get(name) for name in ("throughput_ops_s", "operations_done", "runtime_s"))
         if rate is None and done is not None and runtime_s:
             rate = done / runtime_s
         if done is None and rate is not None and runtime_s:
@@ -256,7 +258,7 @@ class _Reader:
         facts = {
             "tool": self.heading.tool,
             "throughput_ops_s": rate,
-            "runtime_ms": _scaled(runtime_s, _MS_PER_S),
+            "runtime_ms": None if runtime_s is None else runtime_s * _MS_PER_S,
             "threads": self.heading.threads,
             "time_limit_s": self.heading.time_limit_s,
             "operations_done": None if done is None else min(int(done), MAX_COUNT),
@@ -270,10 +272,6 @@ class _Reader:
 def _as_number(text: pl.Expr) -> pl.Expr:
     number = text.cast(pl.Float64, strict=False)
     return pl.when(number.is_between(0, MAX_COUNT)).then(number)
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
 
 
 FORMAT: Final = CommandOutput()

@@ -39,7 +39,6 @@ from citus_analysis.formats.clients._go_values import (
     JSON,
     METRIC,
     GoReport,
-    Styles,
     as_columns,
     of_failed,
     of_succeeded,
@@ -59,21 +58,16 @@ from citus_analysis.units import US_PER_MS
 _VALUE: Final = rf"[A-Za-z0-9.]+(?:\(m?s\))?: {NUMBER}"
 _PREFIX: Final = r"\[(?<prefix>Current|Summary)\]"
 _SECTION: Final = "(?<section>[A-Za-z0-9_]+)"
-_STYLES: Final = Styles(
-    plain=rf"^{_PREFIX} {_SECTION} - (?<values>{_VALUE}(?:, {_VALUE})*)$",
-    table=rf"^\| {_PREFIX} +\| {_SECTION} +(?<values>(?:\| +{NUMBER} ){{11}})\|$",
-    columns=(
-        *("Takes(s)", "Count", "TPM", "Sum(ms)", "Avg(ms)", "50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)"),
-        *("99.9th(ms)", "Max(ms)"),
-    ),
-)
+_PLAIN: Final = rf"^{_PREFIX} {_SECTION} - (?<values>{_VALUE}(?:, {_VALUE})*)$"
+_TABLE: Final = rf"^\| {_PREFIX} +\| {_SECTION} +(?<values>(?:\| +{NUMBER} ){{11}})\|$"
+_COLUMNS: Final = "Takes(s) Count TPM Sum(ms) Avg(ms) 50th(ms) 90th(ms) 95th(ms) 99th(ms) 99.9th(ms) Max(ms)"
 #: Releases of 2019 print `tpmC` alone.
 _TOTAL_TABLE: Final = rf"^\| +({NUMBER}) +\| +({NUMBER}) +\| +({NUMBER})% +\|$"
 #: Kind -> pattern; the first that matches decides.
 _KINDS: Final = {
     "total_json": r'^\[?\{"efficiency":".*","tpmC":".*","tpmTotal":".*"\}\]?$',
-    "plain": _STYLES.plain,
-    "table": _STYLES.table,
+    "plain": _PLAIN,
+    "table": _TABLE,
     "json": JSON,
     "total": rf"^tpmC: {NUMBER}(?:, tpmTotal: {NUMBER})?(?:, efficiency: {NUMBER}%)?$",
     "total_table": _TOTAL_TABLE,
@@ -135,7 +129,9 @@ class _Report(GoReport):
     once = ("finished",)
     other_run = "output of a second run in the same file; put each run's output into a file of its own"
     unknown = "not a line of go-tpc"
-    styles = _STYLES
+    plain = _PLAIN
+    table = _TABLE
+    columns = _COLUMNS.split()
     _failures: int = 0
     _totals: dict[str, float] = field(default_factory=dict)
 

@@ -44,7 +44,6 @@ from citus_analysis.formats.clients._go_values import (
     JSON,
     METRIC,
     GoReport,
-    Styles,
     as_columns,
     of_failed,
     of_succeeded,
@@ -68,13 +67,10 @@ from citus_analysis.units import SECONDS_PER_UNIT, US_PER_MS, US_PER_S
 _TITLE: Final = r"^\*{17} properties \*{17}$"
 _VALUE: Final = rf"[A-Za-z0-9.]+\((?:s|us)\): {NUMBER}"
 _SECTION: Final = "(?<section>[A-Z][A-Z_]*)"
-_STYLES: Final = Styles(
-    plain=rf"^{_SECTION} *- (?<values>Takes\(s\): {NUMBER}, Count: [0-9]{{1,15}}, OPS: {NUMBER}(?:, {_VALUE})+)$",
-    table=rf"^\| {_SECTION} +(?<values>(?:\| +{NUMBER} ){{12}})\|$",
-    columns=(
-        *("Takes(s)", "Count", "OPS", "Avg(us)", "Min(us)", "Max(us)", "50th(us)", "90th(us)", "95th(us)"),
-        *("99th(us)", "99.9th(us)", "99.99th(us)"),
-    ),
+_PLAIN: Final = rf"^{_SECTION} *- (?<values>Takes\(s\): {NUMBER}, Count: [0-9]{{1,15}}, OPS: {NUMBER}(?:, {_VALUE})+)$"
+_TABLE: Final = rf"^\| {_SECTION} +(?<values>(?:\| +{NUMBER} ){{12}})\|$"
+_COLUMNS: Final = (
+    "Takes(s) Count OPS Avg(us) Min(us) Max(us) 50th(us) 90th(us) 95th(us) 99th(us) 99.9th(us) 99.99th(us)"
 )
 _HEADER: Final = "operation,timestamp_us,latency_us"
 #: A line of an operation, and its repetition; times until the year 2286.
@@ -86,8 +82,8 @@ _DURATION: Final = r"((?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?[0-9]{1,9}(?:\.[0-9]+)?(?:
 _KINDS: Final = {
     "title": _TITLE,
     "noise": rf"^$|^{_HEADER}$|{_TOTAL}|^\*{{46}}$|^Using request distribution |^[+-]+$|^\| OPERATION +\|",
-    "plain": _STYLES.plain,
-    "table": _STYLES.table,
+    "plain": _PLAIN,
+    "table": _TABLE,
     "json": JSON,
     "property": r'^"([^"]+)"="(.*)"$',
     "finished": rf"^Run finished, takes {_DURATION}$",
@@ -129,7 +125,7 @@ class GoYcsb(Format):
         if b"- Takes(s): " not in head and b" properties *" not in head:
             return 0.0
         text = line_frame(head)["text"]
-        return 0.95 if any(text.str.contains(sign).any() for sign in (_TITLE, _STYLES.plain)) else 0.0
+        return 0.95 if any(text.str.contains(sign).any() for sign in (_TITLE, _PLAIN)) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
         """Tables of one client, a piece per block; the client itself and its errors come last."""
@@ -147,9 +143,10 @@ class _Report(GoReport):
     other_run = "output of a second client in the same file; put each client's output into a file of its own"
     unknown = "not a line of go-ycsb"
     exact = None
-    styles = _STYLES
-    _properties: dict[str, str] = field(default_factory=dict)
-    _runtime_s: float | None = None
+    plain = _PLAIN
+    table = _TABLE
+    columns = _COLUMNS.split()
+    keep = ("property", "finished")
     _before: pl.DataFrame | None = None
     _raw: SingleLatencies = field(default_factory=SingleLatencies)
     _counts: LatencyCounts = field(default_factory=LatencyCounts)
@@ -160,18 +157,12 @@ class _Report(GoReport):
         lines = self.judged(line_frame(block.data, block.offset)).with_columns(ended=ended)
         printed, lines = self.printed(lines)
         good = self.taken(lines)
-        texts = {kind: good.filter(kind=kind)["text"] for kind in ("property", "finished", "latency")}
-        for text in texts["property"]:
-            name, value = text[1:-1].split('"="', 1)
-            self._properties.setdefault(name, value)
-        for text in texts["finished"]:
-            self._runtime_s = _seconds(text.rsplit(" ", 1)[-1])
         measured = printed.with_columns(section=_SECTION_NAME)
         measured = measured.join(good.select("offset", "ended"), on="offset", maintain_order="left")
         tables = {
             "client_series": self._series(measured.filter(~pl.col("ended"))),
             "client_metrics": self._metrics(measured.filter("ended")),
-            "client_latencies": self._latencies(texts["latency"]),
+            "client_latencies": self._latencies(good.filter(kind="latency")["text"]),
         }
         return accounted(lines, tables, noise=("noise", "title"))
 
@@ -234,10 +225,14 @@ class _Report(GoReport):
         rate = self.summary.get((OVERALL, "OPS"))
         if rate is not None and printed:
             rate *= done / printed
-        stated = self._properties.get
+        lines = pl.concat(self.kept)
+        properties = lines.filter(kind="property").select(pl.col("text").str.extract_groups(_KINDS["property"]))
+        # The first of a name counts.
+        stated = dict(properties.reverse().unnest("text").iter_rows()).get
         loading = stated("dotransactions") == "false"
         planned = ("insertcount", "recordcount") if loading else ("operationcount",)
-        runtime_s = self._runtime_s
+        finished = lines.filter(kind="finished")["text"].str.extract(_KINDS["finished"])
+        runtime_s = _seconds(finished[-1]) if len(finished) else None
         facts = {
             "tool": "go-ycsb",
             "throughput_ops_s": rate if rate is not None else done / runtime_s if runtime_s and counts else None,

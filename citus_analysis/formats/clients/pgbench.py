@@ -141,7 +141,7 @@ class _Report(Report):
     unknown = "not a line of a pgbench report"
     exact = ("progress", "init", "lag", "transactions", "processed", "tps")
     cut = True
-    _lines: list[pl.DataFrame] = field(default_factory=list)
+    keep = tuple(kind for kind in KINDS if kind not in PASSING)
     _kinds: set[str] = field(default_factory=set)
     _aborted: bool = False
     _start: float | None = None
@@ -152,7 +152,6 @@ class _Report(Report):
         lines = self.judged(line_frame(block.data, block.offset))
         good = self.taken(lines)
         self._kinds |= set(good["kind"])
-        self._lines.append(good.filter(~pl.col("kind").is_in(PASSING)))
         self._aborted |= bool(good.filter(kind="error")["text"].str.contains(r"(?i)run was aborted").any())
         progress = good.filter(kind="progress")
         series = pl.DataFrame() if progress.is_empty() else self._series(progress_rows(progress))
@@ -160,7 +159,7 @@ class _Report(Report):
 
     def finish(self) -> Parsed:
         """The values of the report, the client's row, unless pgbench only initialised tables, and its errors."""
-        lines = with_sections(pl.concat(self._lines))
+        lines = with_sections(pl.concat(self.kept))
         metrics = metric_rows(lines)
         counts = metrics.filter(
             (pl.col("unit") != "%").fill_null(value=True),

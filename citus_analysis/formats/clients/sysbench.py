@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import polars as pl
@@ -52,6 +52,7 @@ from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.openings import Opening
 from citus_analysis.formats.clients._report_lines import (
     MAX_CLIENTS,
+    NUMBER,
     Report,
     accounted,
     count_of,
@@ -59,13 +60,13 @@ from citus_analysis.formats.clients._report_lines import (
 )
 from citus_analysis.formats.clients._sysbench_hooks import FRAME, HOOK_SERIES, hook_reports, hook_values
 from citus_analysis.formats.clients._sysbench_hooks import KINDS as HOOK_KINDS
-from citus_analysis.formats.reading.lines import line_frame
+from citus_analysis.formats.reading.lines import first_true, line_frame
 from citus_analysis.formats.reading.signs import Signs
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.operations import OVERALL
 from citus_analysis.units import US_PER_MS
 
-_N: Final = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
+_N: Final = f"({NUMBER})"
 _SIGN: Final = Signs(
     re.compile(rb"^sysbench [0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", re.MULTILINE), (b"sysbench ",)
 )
@@ -76,13 +77,13 @@ _KINDS: Final = {
     "version": r"^sysbench ([0-9]+\.[0-9]+[^ :]*)(?:[: ].*)?$",
     "checkpoint": rf"^\[ *{_N}s ?\] Checkpoint report:$",
     "status": rf"^\[ *{_N}s ?\] (?:thds|threads): [0-9]+,? (?:tps|eps): {_N}(?:,? |$)",
-    "bucket": rf"^ *{_N} \|\** +([0-9]{{1,15}})$",
+    "bucket": rf"^ *(?<bucket_ms>{NUMBER}) \|\** +(?<value>[0-9]{{1,15}})$",
     "setting": rf"^(Number of threads|Target transaction rate|Prime numbers limit): {_N}(?:/sec)?$",
-    "percentile": rf"^ +(?:approx\. +)?([0-9]{{1,3}})(?:th)? percentile: +{_N}(?:ms)?$",
-    "fairness": rf"^ +(events|execution time) \(avg/stddev\): +{_N}/{_N}$",
+    "percentile": rf"^ +(?:approx\. +)?(?<percent>[0-9]{{1,3}})(?:th)? percentile: +(?<value>{NUMBER})(?:ms)?$",
+    "fairness": rf"^ +(?<of_thread>events|execution time) \(avg/stddev\): +(?<avg>{NUMBER})/(?<stddev>{NUMBER})$",
     # Other values at the beginning of a line (`Run: 2`) are not sysbench's.
-    "value": rf"^( +[A-Za-z][A-Za-z /]*?(?: \(eps\))?|Warmup time|Total operations): +{_N}(s|ms)?"
-    rf"(?: +\({_N} per sec\.?\))?$",
+    "value": r"^(?<name> +[A-Za-z][A-Za-z /]*?(?: \(eps\))?|Warmup time|Total operations): "
+    rf"+(?<value>{NUMBER})(?<unit>s|ms)?(?: +\({NUMBER} per sec\.?\))?$",
     **HOOK_KINDS,
     "noise": FRAME + r"|^ *$|^Running the test|^Report (?:intermediate|checkpoint)|^Initializing |^Random number"
     r"|^Threads started!|^Warming up for "
@@ -105,6 +106,7 @@ _RATES: Final = {
 _PERCENTILES: Final = {"50": "p50_us", "90": "p90_us", "95": "p95_us", "99": "p99_us"}
 #: Kinds of lines with values of the report.
 _VALUES: Final = ("value", "percentile", "fairness", "bucket")
+_OF_THREADS: Final = ("avg", "stddev")
 _LATENCIES: Final = ("min", "avg", "max", "sum")
 #: Name of the time since the start (in version 1.1, since the end of the warm-up), which every report prints.
 _ELAPSED: Final = ("total time", "time elapsed")
@@ -162,31 +164,22 @@ class _Report(Report):
     unknown = "not a line of sysbench's report"
     #: Kinds of lines of which every number is read.
     exact = ("status", "checkpoint", "setting", "json", "csv")
-    version: str | None = None
-    _settings: dict[str, float] = field(default_factory=dict)
-    _checkpoints: list[float] = field(default_factory=list)
-    _values: list[pl.DataFrame] = field(default_factory=list)
-    _hooks: list[pl.DataFrame] = field(default_factory=list)
+    keep = ("version", "setting", "checkpoint", *_VALUES, *HOOK_KINDS)
 
     def block(self, block: Block) -> Parsed:
-        """Tables of one block; the values of the report are kept for the end."""
+        """Status lines of one block; the values of the report are kept for the end."""
         lines = self.judged(line_frame(block.data, block.offset))
         good = self.taken(lines)
-        for (version,) in _groups(good, "version").select("1").iter_rows():
-            self.version = version
-        for name, value in _groups(good, "setting").select("1", "2").iter_rows():
-            self._settings[name] = float(value)
-        self._checkpoints.extend(_groups(good, "checkpoint")["1"].cast(pl.Float64))
-        self._values.append(_values(good))
-        self._hooks.append(hook_values(good))
         return accounted(lines, {"client_series": _series(good.filter(kind="status"))})
 
     def finish(self) -> Parsed:
         """The client, the values of its report, its histogram and its errors."""
-        values = pl.concat(self._values)
+        lines = pl.concat(self.kept)
+        values = _values(lines)
         metrics = values.drop_nulls("metric").drop("bucket_ms")
-        section = _section(metrics, self._checkpoints)
-        reports = hook_reports(pl.concat(self._hooks))
+        section = _section(metrics, _groups(lines, "checkpoint")["1"].cast(pl.Float64).to_list())
+        reports = hook_reports(hook_values(lines))
+        settings: dict[str, str] = dict(_groups(lines, "setting").select("1", "2").iter_rows())
         intervals = reports.filter(pl.col("threads") > 0).select(**HOOK_SERIES)
         tables = {
             "client_series": intervals,
@@ -195,35 +188,37 @@ class _Report(Report):
             "client_errors": self.errors,
         }
         # Output without a number of threads is from `prepare` or `cleanup`, not from a run.
-        if self._settings or metrics.height:
-            tables["clients"] = self._client(metrics, reports.filter(threads=0).tail(1))
+        if settings or metrics.height:
+            version = _groups(lines, "version")["1"].item(0)
+            client = _client(metrics, reports.filter(threads=0).tail(1), settings)
+            tables["clients"] = client.with_columns(tool_version=pl.lit(version))
         return Parsed(tables, 0)
 
-    def _client(self, metrics: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
-        """The client's row, from the printed report or else from a hook's report of the whole run (`whole`)."""
-        sums: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").sum()).iter_rows())
-        last: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").last()).iter_rows())
-        done = sums.get("transactions", sums.get("total number of events"))
-        seconds = next((last[name] for name in _ELAPSED if name in last), None)
-        tps = done / seconds if done is not None and seconds else None
-        if done is None and whole.height:
-            seconds, tps = whole.select("time", "tps").row(0)
-        rate = self._settings.get("Target transaction rate")
-        facts = {
-            "tool": "sysbench",
-            "tool_version": self.version,
-            "threads": count_of(self._settings.get("Number of threads"), MAX_CLIENTS),
-            "target_ops_s": rate,
-            "rate_limited": rate is not None,
-            "throughput_ops_s": tps,
-            "runtime_ms": None if seconds is None else seconds * 1000,
-            "operations_done": count_of(done),
-            "failed_operations": count_of(sums.get("ignored errors", 0.0 if done is not None else None)),
-            "measurement_type": "histogram",
-            "script": _script(sums),
-            "completed": seconds is not None and (done is not None or tps is not None),
-        }
-        return pl.DataFrame([facts])
+
+def _client(metrics: pl.DataFrame, whole: pl.DataFrame, settings: Mapping[str, str]) -> pl.DataFrame:
+    """The client's row, from the printed report or else from a hook's report of the whole run (`whole`)."""
+    sums: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").sum()).iter_rows())
+    last: dict[str, float] = dict(metrics.group_by("metric").agg(pl.col("value").last()).iter_rows())
+    done = sums.get("transactions", sums.get("total number of events"))
+    seconds = next((last[name] for name in _ELAPSED if name in last), None)
+    tps = done / seconds if done is not None and seconds else None
+    if done is None and whole.height:
+        seconds, tps = whole.select("time", "tps").row(0)
+    threads, rate = (settings.get(name) for name in ("Number of threads", "Target transaction rate"))
+    facts = {
+        "tool": "sysbench",
+        "threads": None if threads is None else count_of(float(threads), MAX_CLIENTS),
+        "target_ops_s": None if rate is None else float(rate),
+        "rate_limited": rate is not None,
+        "throughput_ops_s": tps,
+        "runtime_ms": None if seconds is None else seconds * 1000,
+        "operations_done": count_of(done),
+        "failed_operations": count_of(sums.get("ignored errors", 0.0 if done is not None else None)),
+        "measurement_type": "histogram",
+        "script": _script(sums),
+        "completed": seconds is not None and (done is not None or tps is not None),
+    }
+    return pl.DataFrame([facts])
 
 
 def _groups(good: pl.DataFrame, kind: str) -> pl.DataFrame:
@@ -231,38 +226,29 @@ def _groups(good: pl.DataFrame, kind: str) -> pl.DataFrame:
     return good.filter(kind=kind).select("offset", part=pl.col("text").str.extract_groups(_KINDS[kind])).unnest("part")
 
 
-def _values(good: pl.DataFrame) -> pl.DataFrame:
+def _values(lines: pl.DataFrame) -> pl.DataFrame:
     """Values of the report in its order: `metric` (null for a bucket), `unit`, `value`, `bucket_ms`."""
-    parts = {kind: _groups(good, kind) for kind in _VALUES}
-    first, second = (pl.col(group).cast(pl.Float64, strict=False) for group in ("1", "2"))
-    name = pl.col("1").str.strip_chars_start()
-    latency = name.is_in(_LATENCIES)
-    capped = pl.when(second >= _HIGHEST_MS).then(pl.lit(" or more")).otherwise(pl.lit(""))
-    rows = pl.concat(
-        [
-            parts["value"].select(
-                "offset",
-                metric=name.replace({query: f"queries: {query}" for query in _QUERIES}),
-                unit=pl.coalesce("3", pl.when(latency).then(pl.lit("ms"))),
-                value=second,
-            ),
-            parts["percentile"].select(
-                "offset", metric=pl.format("{}th percentile{}", "1", capped), unit=pl.lit("ms"), value=second
-            ),
-            *(
-                parts["fairness"].select(
-                    "offset",
-                    metric=pl.format("{} of a thread: {}", "1", pl.lit(what)),
-                    unit=pl.when(pl.col("1") == "execution time").then(pl.lit("s")),
-                    value=pl.col(group).cast(pl.Float64),
-                )
-                for what, group in (("avg", "2"), ("stddev", "3"))
-            ),
-            parts["bucket"].select("offset", value=second, bucket_ms=first),
-        ],
-        how="diagonal",
+    values = (_groups(lines, kind) for kind in ("value", "percentile", "bucket"))
+    of_threads = (
+        _groups(lines, "fairness").select("offset", "of_thread", value=part, part=pl.lit(part)) for part in _OF_THREADS
     )
-    return rows.sort("offset").drop("offset")
+    rows = pl.concat([*values, *of_threads], how="diagonal").sort("offset", maintain_order=True)
+    value, name = pl.col("value").cast(pl.Float64), pl.col("name").str.strip_chars_start()
+    capped = pl.when(value >= _HIGHEST_MS).then(pl.lit(" or more")).otherwise(pl.lit(""))
+    units = {
+        "ms": name.is_in(_LATENCIES) | pl.col("percent").is_not_null(),
+        "s": pl.col("of_thread") == "execution time",
+    }
+    return rows.select(
+        metric=pl.coalesce(
+            name.replace({query: f"queries: {query}" for query in _QUERIES}),
+            pl.format("{}th percentile{}", "percent", capped),
+            pl.format("{} of a thread: {}", "of_thread", "part"),
+        ),
+        unit=pl.coalesce("unit", first_true(units)),
+        value=value,
+        bucket_ms=pl.col("bucket_ms").cast(pl.Float64),
+    )
 
 
 def _section(metrics: pl.DataFrame, checkpoints: list[float]) -> pl.Expr:

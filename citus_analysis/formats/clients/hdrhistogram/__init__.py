@@ -45,13 +45,15 @@ from citus_analysis.units import SECONDS_PER_UNIT, US_PER_S
 
 __all__ = ["FORMAT", "Hdrhistogram"]
 
-_INTERVAL: Final = rf"^(?:Tag=([^,]{{1,100}}),)?({NUMBER}),({NUMBER}),({NUMBER}),(HIST[A-Za-z0-9+/=]+)$"
+_INTERVAL: Final = (
+    rf"^(?:Tag=(?<tag>[^,]{{1,100}}),)?(?<start_s>{NUMBER}),(?<length_s>{NUMBER}),{NUMBER}"
+    r",(?<encoded>HIST[A-Za-z0-9+/=]+)$"
+)
 _KINDS: Final = {
     "interval": _INTERVAL,
     "noise": r'^$|^#|^"StartTimestamp","(?:Interval_Length|EndTimestamp)","Interval_Max",'
     r'"Interval_Compressed_Histogram"$',
 }
-_PARTS: Final = ("tag", "start_s", "length_s", "longest", "encoded")
 _UNKNOWN: Final = "not a line of an HdrHistogram log"
 _BROKEN: Final = "its histogram cannot be decoded"
 _BUCKET: Final = ("section", "corrected", "bucket_low_us", "bucket_high_us")
@@ -100,8 +102,8 @@ class _Log:
         """Intervals of one block; their counts are added up."""
         lines = judged(line_frame(block.data, block.offset), _KINDS, _UNKNOWN)
         good = lines.filter(pl.col("reason").is_null())
-        parts = pl.col("text").str.extract_groups(_INTERVAL).struct.rename_fields(list(_PARTS))
-        printed = good.filter(pl.col("kind") == "interval").select("offset", part=parts).unnest("part")
+        intervals = good.filter(kind="interval")
+        printed = intervals.select("offset", part=pl.col("text").str.extract_groups(_INTERVAL)).unnest("part")
         # A loop, because each histogram is compressed separately.
         histograms = [decoded(text) for text in printed["encoded"]]
         whole = pl.Series([histogram is not None for histogram in histograms], dtype=pl.Boolean)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import Final
@@ -77,10 +77,10 @@ class Roles:
         """The cells of a column, empty where no value is given."""
         return [_given(line.cells[column.at]) for line in self.lines]
 
-    def set_ups(self, further: Iterable[Named] = ()) -> list[tuple[object, ...]]:
+    def set_ups(self) -> list[tuple[object, ...]]:
         """What tells the set-ups of the runs apart, load included."""
         columns = [column for fact, column in self.facts.items() if fact not in _OF_ONE_RUN]
-        cells = [self.numbers.get(column.at) or self.texts(column) for column in (*columns, *self.set_up, *further)]
+        cells = [self.numbers.get(column.at) or self.texts(column) for column in (*columns, *self.set_up)]
         return list(zip(*cells, strict=True)) if cells else [()] * len(self.lines)
 
 

@@ -86,10 +86,6 @@ def read_sheet(data: bytes) -> Sheet | None:
     names = {name.lower() for name in header or () if 0 < len(name) <= _LONGEST}
     if header is None or not 2 <= len(names) == len(header) <= _MOST_COLUMNS:
         return None
-    return _below(lines, header, separator, noise)
-
-
-def _below(lines: Iterator[tuple[int, int, int, str]], header: Sequence[str], separator: str, noise: int) -> Sheet:
     found: list[Line] = []
     rejects: list[Reject] = []
     for number, offset, length, text in lines:
