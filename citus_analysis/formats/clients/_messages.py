@@ -18,7 +18,6 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.formats.api.redacted_columns import redact_expr
-from citus_analysis.schema import TABLES
 
 #: A Java class that is named like a throwable.
 THROWABLE: Final = r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure)\b"
@@ -39,11 +38,6 @@ _VARIABLE: Final = (
     (r"\d+(?:[.,:]\d+)*", "N"),
 )
 _KEYS: Final = ("exception", "message_class")
-
-
-def no_messages() -> pl.DataFrame:
-    """The table `client_errors` (as parsed) without rows."""
-    return TABLES["client_errors"].parsed().empty()
 
 
 def count_messages(lines: pl.DataFrame) -> pl.DataFrame:

@@ -15,10 +15,11 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Parsed, Reject, reject_rows
-from citus_analysis.formats.clients._messages import add_messages, count_messages, no_messages
+from citus_analysis.formats.clients._messages import add_messages, count_messages
 from citus_analysis.formats.reading.lines import UNTERMINATED, first_true, line_frame, reject_oversized
 from citus_analysis.formats.reading.lines import accounted as counted
 from citus_analysis.formats.sources.content import Block, Content
+from citus_analysis.schema import TABLES
 from citus_analysis.texts.number_text import readable
 
 #: Pattern of a plain number.
@@ -65,7 +66,7 @@ class Report:
     too_long: ClassVar[str | None] = None
     keep: ClassVar[Collection[str]] = ()
     recognised: bool = False
-    errors: pl.DataFrame = field(default_factory=no_messages)
+    errors: pl.DataFrame = field(default_factory=TABLES["client_errors"].parsed().empty)
     kept: list[pl.DataFrame] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
 

@@ -171,11 +171,6 @@ class Heading:
         if not all(type(number) is int and 0 < number <= MAX_CLIENTS for number in numbers):
             raise TypeError("the number of threads or the time limit is not a number")
 
-    def readings(self) -> list[Reading]:
-        """All numbers outside of status lines."""
-        own = [Reading(pattern, name, unit=SUMMARY_NAMES[name]) for name, pattern in self.summary.items()]
-        return [*own, *self.metrics]
-
 
 class CommandOutput(Format):
     """Recognises and reads outputs with a heading of the runner."""
@@ -216,7 +211,8 @@ class _Reader:
     def block(self, block: Block) -> Parsed:
         """Status lines of one block; the other numbers are kept for the end."""
         lines = line_frame(block.data, block.offset)
-        readings = {f"n{number}": reading for number, reading in enumerate(self.heading.readings())}
+        summary = [Reading(text, name, unit=SUMMARY_NAMES[name]) for name, text in self.heading.summary.items()]
+        readings = {f"n{number}": one for number, one in enumerate([*summary, *self.heading.metrics])}
         # Output for readers may group thousands by commas.
         printed = {
             name: pl.col("text").str.extract(reading.pattern, 1).str.replace_all(",", "", literal=True)

@@ -27,7 +27,7 @@ The output of a second run after the first is rejected, because the numbers of b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import polars as pl
@@ -133,7 +133,7 @@ class _Report(GoReport):
     table = _TABLE
     columns = _COLUMNS.split()
     _failures: int = 0
-    _totals: dict[str, float] = field(default_factory=dict)
+    keep = ("total_json", "total", "total_table")
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
@@ -141,19 +141,19 @@ class _Report(GoReport):
         printed = printed.with_columns(pl.col("section").str.replace(r"_ERR$", FAILED))
         good = self.taken(lines)
         self._failures += int(good["text"].str.contains(_FAILURE).sum())
-        totals = _totals(good)
-        self._totals.update(dict(totals.select("metric", "value").iter_rows()))
         is_interval = pl.col("prefix") == "Current"
         summary = printed.filter(~is_interval)
         self.add_summary(summary)
         tables = {
             "client_series": _series(printed.filter(is_interval)),
-            "client_metrics": pl.concat([summary.select("section", "unit", "value", metric=METRIC), totals]),
+            "client_metrics": summary.select("section", "unit", "value", metric=METRIC),
         }
         return accounted(lines, tables, noise=("noise", "finished"))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
+        totals = _totals(pl.concat(self.kept))
+        total: dict[str, float] = dict(totals.select("metric", "value").iter_rows())
         rates, counts, times = (self.sections(name) for name in ("TPM", "Count", "Takes"))
         facts = {
             "tool": "go-tpc",
@@ -162,32 +162,33 @@ class _Report(GoReport):
             "operations_done": count_of(sum(of_succeeded(counts))) if counts else None,
             "failed_operations": count_of(max(of_failed(counts), self._failures)) if counts else None,
             "measurement_type": "histogram",
-            "new_orders_per_min": self._totals.get("tpmC", rates.get(_NEW_ORDER)),
-            "notes": self._contradictions(rates),
-            "script": "TPC-C" if "tpmC" in self._totals or _NEW_ORDER in rates else None,
+            "new_orders_per_min": total.get("tpmC", rates.get(_NEW_ORDER)),
+            "notes": _contradictions(rates, total),
+            "script": "TPC-C" if "tpmC" in total or _NEW_ORDER in rates else None,
             # The summary is printed at the end only.
             "completed": bool(rates),
         }
-        return Parsed({"clients": pl.DataFrame([facts]), "client_errors": self.errors}, 0)
+        tables = {"clients": pl.DataFrame([facts]), "client_metrics": totals, "client_errors": self.errors}
+        return Parsed(tables, 0)
 
     def is_of_other_run(self) -> pl.Expr:
         """After the end of a run, also its status lines are of another one."""
         current = pl.col("text").str.contains("[Current]", literal=True)
         return super().is_of_other_run() | ((self.times_seen("finished") > 0) & current)
 
-    def _contradictions(self, rates: Mapping[str, float]) -> str | None:
-        own, tpmc = of_succeeded(rates), self._totals.get("tpmC")
-        return contradictions(
-            [
-                ("tpmC", tpmc, [rates.get(_NEW_ORDER)], 2 * _ROUNDED + _LATER * (tpmc or 0.0)),
-                ("tpmTotal", self._totals.get("tpmTotal"), own, (len(own) + 1) * _ROUNDED + _LATER * sum(own)),
-            ]
-        )
+
+def _contradictions(rates: Mapping[str, float], total: Mapping[str, float]) -> str | None:
+    own, tpmc = of_succeeded(rates), total.get("tpmC")
+    return contradictions(
+        [
+            ("tpmC", tpmc, [rates.get(_NEW_ORDER)], 2 * _ROUNDED + _LATER * (tpmc or 0.0)),
+            ("tpmTotal", total.get("tpmTotal"), own, (len(own) + 1) * _ROUNDED + _LATER * sum(own)),
+        ]
+    )
 
 
-def _totals(good: pl.DataFrame) -> pl.DataFrame:
+def _totals(lines: pl.DataFrame) -> pl.DataFrame:
     """`tpmC`, `tpmTotal` and `efficiency` as rows of `client_metrics`."""
-    lines = good.filter(pl.col("kind").str.starts_with("total"))
     text = pl.col("text")
     parts = []
     for number, (name, unit) in enumerate(_TOTALS.items(), start=1):

@@ -145,7 +145,10 @@ class _Log:
         )
 
     def _series(self, fields: pl.DataFrame) -> pl.DataFrame:
-        known = _interval_values(fields) if self.pattern == _INTERVAL else _exported_values(fields)
+        if self.pattern == _INTERVAL:
+            known = _interval_values(fields)
+        else:
+            known = fields.cast(pl.Float64).with_columns(pl.col("^.*_us$") * US_PER_MS)
         known = known.with_columns(pl.col("start", "operations").cast(pl.Int64))
         start = known["start"]
         if self.first is None and known.height:
@@ -199,10 +202,6 @@ def _interval_values(fields: pl.DataFrame) -> pl.DataFrame:
         lag_us=pl.col("lag_us") / operations,
         failed_operations=pl.when(failures > 0).then(failures),
     )
-
-
-def _exported_values(fields: pl.DataFrame) -> pl.DataFrame:
-    return fields.cast(pl.Float64).with_columns(pl.col("^.*_us$") * US_PER_MS)
 
 
 FORMAT: Final = PgbenchLog()

@@ -108,11 +108,6 @@ class BexhomaRun:
     queries: Mapping[tuple[str, str], float]
 
     @property
-    def set_up(self) -> str:
-        """The set-up, without the experiment."""
-        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
-
-    @property
     def throughput_ops_s(self) -> float | None:
         """Operations per second; for HammerDB transactions, as the database counts them."""
         found = next((self.numbers[name] for name in _THROUGHPUT if name in self.numbers), None)
@@ -318,7 +313,7 @@ def _tables(run: BexhomaRun) -> dict[str, pl.DataFrame]:
         "line": run.line,
         "iteration": run.iteration,
         "system": run.system,
-        "set_up": f"{run.set_up}, experiment={run.code}",
+        "set_up": ", ".join(f"{name}={value}" for name, value in {**run.settings, "experiment": run.code}.items()),
         "phase": "run",
         "workload": run.workload,
         "threads": run.threads,

@@ -80,12 +80,12 @@ def read_job_report(content: Content, options: Mapping[str, str]) -> Parsed:
     data = content.read(_LIMIT_BYTES)
     report = _document(content, data)
     facts, timings = _facts(report), Timings()
-    for row in _rows(report, "response_times", "rows"):
+    for row in _rows(_child(report, "response_times"), "rows"):
         if isinstance(name := row.get("name"), str):
             timings.add(name, named(_numbers(row)))
     points = [
         (str(point.get("timestamp")), _number(point.get("value")))
-        for series in _rows(report, "transaction_count", "series")
+        for series in _rows(_child(report, "transaction_count"), "series")
         for point in _rows(series, "points")
     ]
     tail = _shutdown_points(report, [value for _, value in points])
@@ -126,7 +126,7 @@ def _facts(report: Mapping[str, object]) -> Facts:
     analytic = [(OVERALL, metric, "s", measured[name]) for name, metric in _ANALYTIC.items() if name in measured]
     of_queries = [
         (OVERALL, f"query {row.get('name')}", "s", value)
-        for row in _rows(report, "query_times", "rows")
+        for row in _rows(_child(report, "query_times"), "rows")
         if (value := _number(row.get("seconds"))) is not None
     ]
     return Facts(
@@ -158,10 +158,8 @@ def _child(value: Mapping[str, object], name: str) -> Mapping[str, object]:
     return child if isinstance(child, dict) else {}
 
 
-def _rows(value: Mapping[str, object], *names: str) -> Iterable[Mapping[str, object]]:
-    for name in names[:-1]:
-        value = _child(value, name)
-    found = value.get(names[-1])
+def _rows(value: Mapping[str, object], name: str) -> Iterable[Mapping[str, object]]:
+    found = value.get(name)
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 

@@ -120,13 +120,13 @@ class HammerdbReport(Report):
     telling = RESULTS
     unknown = "not a line of HammerDB"
     exact = ("values",)
+    keep = tuple(kind for kind in RESULTS if kind != "counter")
     timezone: str = ""
     facts: Facts = field(default_factory=Facts)
     timings: Timings = field(default_factory=Timings)
     _user: str | None = None
     _procedure: str | None = None
     _start: float | None = None
-    _listed: list[tuple[str, str]] = field(default_factory=list)
     _printed: int = 0
     _ended: int = 0
 
@@ -141,12 +141,20 @@ class HammerdbReport(Report):
 
     def finish(self) -> Parsed:
         """The client, the values and the errors; also the counter from JSON, if no line had it."""
-        listed = pl.DataFrame(self._listed, schema={"time": pl.String, "per_minute": pl.String}, orient="row")
-        series = counted(listed if self._start is None else listed.clear(), self.timezone)
-        return Parsed({**self.tables(), "client_series": series}, 0)
+        tables = self.tables()
+        if self._start is None:
+            points = (
+                pl.concat(self.kept).filter(kind="listed").select(pl.col("text").str.extract_groups(KINDS["listed"]))
+            )
+            tables["client_series"] = counted(points.unnest("text"), self.timezone)
+        return Parsed(tables, 0)
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """The client, the values and the errors of the lines taken."""
+        # Few lines of a report are not of the counter, so this loop is short.
+        for kind, text in pl.concat(self.kept).select("kind", "text").iter_rows():
+            if found := re.search(KINDS[kind], text):
+                self._take(kind, found)
         return {
             "clients": self.facts.client(),
             "client_metrics": self.facts.metrics(self.timings),
@@ -154,7 +162,7 @@ class HammerdbReport(Report):
         }
 
     def taken(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """The lines that are not rejected, whose values are kept."""
+        """The lines that are not rejected, among which users that failed are counted."""
         good = super().taken(lines)
         errors = good.filter(kind="error")
         ended = errors["text"].str.extract(FAILED_USER).cast(pl.Int64)
@@ -163,12 +171,6 @@ class HammerdbReport(Report):
         self._ended += errors.height - ended.null_count()
         self._printed += ended.null_count()
         self.facts.errors = self._printed or self._ended
-        # Few lines of a report are not of the counter, so this loop is short.
-        results = good.filter(pl.col("kind").is_in(RESULTS), pl.col("kind") != "counter")
-        for kind, text in results.select("kind", "text").iter_rows():
-            found = re.search(KINDS[kind], text)
-            if found:
-                self._take(kind, found)
         return good
 
     def _take(self, kind: str, found: re.Match[str]) -> None:
@@ -187,8 +189,6 @@ class HammerdbReport(Report):
             case "queries":
                 name = "geometric mean" if found[3] else f"{found[1]} query sets"
                 facts.others.append((OVERALL, name, "s", float(found[3] or found[2])))
-            case "listed":
-                self._listed.append((found[1], found[2]))
             case _:
                 self._take_of_profile(kind, found)
 

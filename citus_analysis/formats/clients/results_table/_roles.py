@@ -271,10 +271,8 @@ def _is_of_set_up(roles: Roles, column: Named) -> bool:
     for key, value in zip(keys, values, strict=True):
         own[key].add(value)
     alone = len(own) == len(keys)
-    if len(set(values)) == 1:
-        return True
-    if not alone and all(len(found) == 1 for found in own.values()):
-        # Measured values differ from one repetition to the next.
+    # Measured values differ from one repetition to the next.
+    if len(set(values)) == 1 or (not alone and all(len(found) == 1 for found in own.values())):
         return True
     if not alone and iterations is not None and len(set(zip(keys, iterations, strict=True))) == len(keys):
         return False

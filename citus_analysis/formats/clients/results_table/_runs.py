@@ -80,16 +80,12 @@ def _stated(roles: Roles) -> pl.DataFrame:
 
 def _joined(roles: Roles, columns: Sequence[Named], *, bare: bool = False) -> list[str | None]:
     """`name=value, ...` of each line; a value alone where its column has a name without a meaning, such as variant."""
-    named = [(column, roles.texts(column)) for column in columns]
-    return [
-        ", ".join(
-            texts[row] if bare and column.names_set_up else f"{column.header}={texts[row]}"
-            for column, texts in named
-            if texts[row]
-        )
-        or None
-        for row in range(len(roles.lines))
+    texts = [
+        [text and (text if bare and column.names_set_up else f"{column.header}={text}") for text in roles.texts(column)]
+        for column in columns
     ]
+    rows = zip(*texts, strict=True) if texts else [()] * len(roles.lines)
+    return [", ".join(filter(None, row)) or None for row in rows]
 
 
 def _clients(roles: Roles) -> pl.DataFrame:

@@ -85,8 +85,9 @@ TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "laun
 
 #: Each occurs once in a client's output; a second occurrence begins the output of another client.
 ONCE: Final = ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ", "Loading workload...", "Starting test.")
-#: Lines of the client's banner, and those that begin with these texts; the last two are whole lines.
-_TOLD: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) | (
+#: Lines that tell what was launched, and by which the output of another client is recognised: those of the client's
+#: banner, and those that begin with these texts; the last two are whole lines.
+TOLD: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) | (
     pl.col("kind").is_in(["noise", "summary"])
     & (pl.col("text").str.starts_with(ONCE[2]) | pl.col("text").is_in(list(ONCE[3:])))
 )
@@ -149,11 +150,6 @@ def classified_lines(data: bytes, offset: int) -> pl.DataFrame:
         parts = parts.with_columns(kinds_of(parts["text"], KINDS))
         lines = pl.concat([lines.filter(plain), parts]).sort("offset")
     return lines
-
-
-def telling_lines(lines: pl.DataFrame) -> pl.DataFrame:
-    """The classified lines that tell what was launched, and by which the output of another client is recognised."""
-    return lines.filter(_TOLD)
 
 
 def _split_glued(lines: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from citus_analysis.formats.clients._single_latencies import SingleLatencies
 from citus_analysis.formats.clients.ycsb import _status, _summary
 from citus_analysis.formats.clients.ycsb._client import Client
 from citus_analysis.formats.clients.ycsb._json import json_values
-from citus_analysis.formats.clients.ycsb._lines import KINDS, ONCE, TELLING, classified_lines, telling_lines
+from citus_analysis.formats.clients.ycsb._lines import KINDS, ONCE, TELLING, TOLD, classified_lines
 from citus_analysis.formats.clients.ycsb._raw import raw_fields, uniform_fields
 from citus_analysis.formats.reading.lines import first_true, reject_runs
 from citus_analysis.formats.sources.content import Block
@@ -88,7 +88,7 @@ class Parser(Report):
         """Offset from which lines are those of a second client; the banner before it is read."""
         if self._ended:
             return 0
-        for offset, kind, line in telling_lines(lines).select("offset", "kind", "text").iter_rows():
+        for offset, kind, line in lines.filter(TOLD).select("offset", "kind", "text").iter_rows():
             text = next((text for text in ONCE if line.startswith(text)), None)
             if text in self._once:
                 self._ended = True
@@ -105,7 +105,8 @@ class Parser(Report):
             more, fields = json_values(json, self._json)
             self._json = fields.select("section", "name").row(-1)
             values = pl.concat([values, more])
-        self._with_percentiles |= set(_summary.sections_with_percentiles(values))
+        percentiles = values.filter(pl.col("name").str.contains(_summary.PERCENTILE, literal=True))
+        self._with_percentiles |= set(percentiles["section"])
         return values
 
     def _metrics(self, values: pl.DataFrame) -> pl.DataFrame:

@@ -23,9 +23,9 @@ from citus_analysis.units import US_PER_MS
 
 #: Whether a value is of a bucket or a point in time, whose names are numeric, and is no metric.
 IS_POINT: Final = pl.col("name").str.contains(r"^>?[0-9]{1,15}$")
-_GROUPS: Final = pl.col("text").str.extract_groups(SUMMARY)
 _MAX_COUNT: Final = 1e15
-_PERCENTILE: Final = "PercentileLatency("
+#: Part of the name of a percentile, which a time series does not print.
+PERCENTILE: Final = "PercentileLatency("
 
 #: HdrHistogram with three significant digits, as YCSB records: exact up to 2^11 us.
 _HDR_DIGIT_BITS: Final = 11
@@ -45,18 +45,13 @@ _METRIC: Final = (
 
 def named_values(lines: pl.DataFrame) -> pl.DataFrame:
     """Summary lines as `offset`, `length`, `section`, `name` (with its unit) and `value` (text)."""
-    return lines.select("offset", "length", _GROUPS).unnest("text")
+    return lines.select("offset", "length", pl.col("text").str.extract_groups(SUMMARY)).unnest("text")
 
 
 def metric_rows(values: pl.DataFrame) -> pl.DataFrame:
     """Rows of `client_metrics` for values without a numeric name."""
     # Redact before the unit is split off: apparent units may be the end of a secret.
     return values.with_columns(redact_series(values["name"])).select(_METRIC)
-
-
-def sections_with_percentiles(values: pl.DataFrame) -> list[str]:
-    """Sections that print percentiles, which a time series does not."""
-    return values["section"].filter(values["name"].str.contains(_PERCENTILE, literal=True)).unique().to_list()
 
 
 def with_kinds(points: pl.DataFrame, with_percentiles: set[str]) -> pl.DataFrame:
