@@ -45,7 +45,8 @@ class Report:
         once: kinds of lines that occur once in a run: from the second one on, lines are of another run.
         other_run: reason to reject these.
         unknown: reason to reject a line of no kind.
-        exact: see :func:`judged`.
+        exact: kinds whose lines are rejected if they have a number of more than :data:`_MOST_DIGITS` digits: a pattern
+            that reads only some of a line would cut it. None: long numbers are no reason.
         cut: whether a last line without a line end is read.
         too_long: see :func:`each_block`.
         keep: kinds of lines that :meth:`finish` needs.
@@ -90,11 +91,20 @@ class Report:
         """The rows that need the whole file: the client, its values and its errors."""
 
     def judged(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """The next lines with their `kind` and `reason`, see :func:`judged`."""
-        found = judged(lines, self.kinds, self.unknown, exact=self.exact, cut=self.cut)
-        reason = pl.when(self.is_of_other_run()).then(pl.lit(self.other_run)).otherwise("reason")
-        found = found.with_columns(reason=reason)
-        self.seen.update({kind: int((found["kind"] == kind).sum()) for kind in self.once})
+        """The next lines, with their `kind` and the `reason` for which they are rejected (null if they are not).
+
+        Args:
+            lines: a frame of :func:`citus_analysis.formats.line_frame`.
+        """
+        text, kind = lines["text"], kinds_of(lines["text"], self.kinds)
+        reasons = {
+            self.other_run: self.is_of_other_run(),
+            UNTERMINATED: pl.lit(not self.cut) & ~pl.col("terminated"),
+            _TOO_LONG: pl.lit(value=False) if self.exact is None else _too_long(text, kind, self.kinds, self.exact),
+            self.unknown: pl.col("kind").is_null(),
+        }
+        found = lines.with_columns(kind).with_columns(reason=first_true(reasons))
+        self.seen.update({name: int((kind == name).sum()) for name in self.once})
         return found
 
     def is_of_other_run(self) -> pl.Expr:
@@ -141,48 +151,13 @@ def fitting(block: Block, fits: pl.Expr, noise: pl.Expr, unknown: str) -> tuple[
         unknown: reason to reject any other.
 
     Returns:
-        The lines with the columns of :func:`judged` (the kind is `noise` or null), and those of the form.
+        The lines with the columns of :meth:`Report.judged` (the kind is `noise` or null), and those of the form.
     """
     lines = line_frame(block.data, block.offset).with_columns(
         kind=pl.when(noise).then(pl.lit("noise")),
         reason=first_true({UNTERMINATED: ~pl.col("terminated"), unknown: ~(fits | noise)}),
     )
     return lines, lines.filter(pl.col("reason").is_null(), pl.col("kind").is_null())
-
-
-def judged(
-    lines: pl.DataFrame,
-    kinds: Mapping[str, str],
-    unknown: str,
-    *,
-    exact: Sequence[str] | None = (),
-    cut: bool = False,
-) -> pl.DataFrame:
-    r"""Lines with their `kind` and the `reason` for which they are rejected (null if they are not).
-
-    Args:
-        lines: a frame of :func:`citus_analysis.formats.line_frame`.
-        kinds: kind -> pattern; the first that matches decides.
-        unknown: reason to reject a line that no pattern matches.
-        exact: kinds whose lines are rejected if they have a number of more than :data:`_MOST_DIGITS` digits: a pattern
-            that reads only some of a line would cut it. None: long numbers are no reason.
-        cut: whether a last line without a line end is read.
-
-    Example:
-        >>> from citus_analysis.formats import line_frame
-        >>> judged(line_frame(b"tps: 5\nx\n"), {"tps": "^tps"}, "not a line of it").select("kind", "reason").rows()
-        [('tps', None), (None, 'not a line of it')]
-    """
-    found = kinds_of(lines["text"], kinds)
-    return lines.with_columns(found).with_columns(
-        reason=first_true(
-            {
-                UNTERMINATED: pl.lit(not cut) & ~pl.col("terminated"),
-                _TOO_LONG: pl.lit(value=False) if exact is None else _too_long(lines["text"], found, kinds, exact),
-                unknown: pl.col("kind").is_null(),
-            }
-        )
-    )
 
 
 def _too_long(text: pl.Series, kind: pl.Series, kinds: Mapping[str, str], exact: Sequence[str]) -> pl.Series:
@@ -214,7 +189,7 @@ def accounted(lines: pl.DataFrame, tables: Mapping[str, pl.DataFrame], noise: Se
     """The tables of a block with the account of its bytes.
 
     Args:
-        lines: a frame of :func:`citus_analysis.formats.line_frame` with the columns of :func:`judged`.
+        lines: a frame of :func:`citus_analysis.formats.line_frame` with the columns of :meth:`Report.judged`.
         tables: the rows.
         noise: kinds of lines without data.
     """

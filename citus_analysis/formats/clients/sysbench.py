@@ -126,9 +126,7 @@ class Sysbench(Format):
     tables = ("clients", "client_metrics", "client_series", "client_histogram", "client_errors")
     noise = "blank lines, headings, announcements, lengths of the queue, messages of `--verbosity=5`"
     dropped = "of intervals: the number of threads, which is that of the client"
-    measures: ClassVar[Mapping[str, str]] = measures_named(
-        "avg|min|max", "{}th percentile", operations="transactions|total number of events"
-    )
+    measures = measures_named("avg|min|max", "{}th percentile", operations="transactions|total number of events")
     openings = (
         Opening(b"WARNING: ", rb"(?:the )?--[a-z-]+ (?:option )?is deprecated", repeats=True),
         Opening(b"sysbench ", rb"[0-9]+\.[0-9]+(?:\.[0-9]+)?(?:[-:( ]|\r?$)", stage=1),

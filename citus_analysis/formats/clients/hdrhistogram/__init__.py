@@ -35,7 +35,7 @@ import polars as pl
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import HDR_CORRECTION, HDR_UNIT
-from citus_analysis.formats.clients._report_lines import NUMBER, accounted, each_block, judged
+from citus_analysis.formats.clients._report_lines import NUMBER, Report, accounted
 from citus_analysis.formats.clients.hdrhistogram._encodings import Ints, decoded
 from citus_analysis.formats.reading.lines import line_frame
 from citus_analysis.formats.sources.content import Block, Content
@@ -54,7 +54,6 @@ _KINDS: Final = {
     "noise": r'^$|^#|^"StartTimestamp","(?:Interval_Length|EndTimestamp)","Interval_Max",'
     r'"Interval_Compressed_Histogram"$',
 }
-_UNKNOWN: Final = "not a line of an HdrHistogram log"
 _BROKEN: Final = "its histogram cannot be decoded"
 _BUCKET: Final = ("section", "corrected", "bucket_low_us", "bucket_high_us")
 _QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
@@ -84,25 +83,29 @@ class Hdrhistogram(Format):
         section = hints.name.partition(".")[0] or "all"
         stated = HDR_CORRECTION.value(hints.options)
         corrected = None if stated is None else stated == "corrected"
-        log = _Log(SECONDS_PER_UNIT[unit] * US_PER_S, section, corrected)
-        yield from each_block(content, log.block)
-        yield Parsed({"client_histogram": log.merged}, 0)
+        log = _Log(scale_us=SECONDS_PER_UNIT[unit] * US_PER_S, untagged=section, corrected=corrected)
+        # A log may have no interval yet.
+        log.recognised = True
+        yield from log.pieces(content)
 
 
 @dataclass
-class _Log:
+class _Log(Report):
     """The state of parsing one file."""
 
-    scale_us: float
-    untagged: str
-    corrected: bool | None
+    tool = "an HdrHistogram log"
+    kinds = _KINDS
+    telling = ("interval",)
+    unknown = "not a line of an HdrHistogram log"
+    scale_us: float = 1.0
+    untagged: str = ""
+    corrected: bool | None = None
     merged: pl.DataFrame = field(default_factory=lambda: TABLES["client_histogram"].parsed().empty())
 
     def block(self, block: Block) -> Parsed:
         """Intervals of one block; their counts are added up."""
-        lines = judged(line_frame(block.data, block.offset), _KINDS, _UNKNOWN)
-        good = lines.filter(pl.col("reason").is_null())
-        intervals = good.filter(kind="interval")
+        lines = self.judged(line_frame(block.data, block.offset))
+        intervals = lines.filter(pl.col("reason").is_null(), kind="interval")
         printed = intervals.select("offset", part=pl.col("text").str.extract_groups(_INTERVAL)).unnest("part")
         # A loop, because each histogram is compressed separately.
         histograms = [decoded(text) for text in printed["encoded"]]
@@ -111,6 +114,10 @@ class _Log:
         rows = self._intervals(printed.filter(whole), [histogram for histogram in histograms if histogram is not None])
         reason = pl.when(pl.col("offset").is_in(broken)).then(pl.lit(_BROKEN)).otherwise("reason")
         return accounted(lines.with_columns(reason=reason), {"client_series": rows})
+
+    def finish(self) -> Parsed:
+        """The histogram of all intervals."""
+        return Parsed({"client_histogram": self.merged}, 0)
 
     def _intervals(self, printed: pl.DataFrame, histograms: list[tuple[Ints, Ints, Ints]]) -> pl.DataFrame:
         """Rows of `client_series`; the buckets are added to those of the blocks before."""

@@ -63,9 +63,7 @@ class ResultsTable(Format):
     version: ClassVar[int] = 1
     tables = ("stated_runs", "clients", "client_metrics")
     noise = "the header, empty lines, comments above the header"
-    measures: ClassVar[Mapping[str, str]] = measures_named(
-        "AverageLatency|MinLatency|MaxLatency", "p{}", "50 90 95 99 99.9"
-    )
+    measures = measures_named("AverageLatency|MinLatency|MaxLatency", "p{}", "50 90 95 99 99.9")
 
     def detect(self, name: str, head: bytes) -> float:
         """By a header with a throughput or latency and a fact about runs, above numbers only."""
