@@ -167,8 +167,6 @@ def progress_rows(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 _PROCESSED = "number of transactions actually processed"
-_FAILED = "number of failed transactions"
-_SKIPPED = "number of transactions skipped"
 _LIMIT = "number of transactions above "
 
 
@@ -188,7 +186,7 @@ def contradicting_totals(metrics: pl.DataFrame, lines: pl.DataFrame, values: Map
     # The transactions of which those above the latency limit are a part.
     measured = next(iter(limited.str.extract(KINDS["value"], 3).cast(pl.Float64)), None)
     done = values.get(_PROCESSED)
-    lost = values.get(_FAILED, 0.0) + values.get(_SKIPPED, 0.0)
+    lost = sum(values.get(f"number of {which}", 0.0) for which in ("failed transactions", "transactions skipped"))
     if done is None:
         return None
     # Some versions count skipped transactions among those that could have been late.

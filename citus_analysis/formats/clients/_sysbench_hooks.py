@@ -23,7 +23,7 @@ FRAME: Final = r'^[\[\]]$|^  (?:\{|\},?)$|^    (?:"qps": \{|\},)$'
 _COLUMNS: Final = ("time", "threads", "tps", "total", "reads", "writes", "other", "latency", "errors", "reconnects")
 #: Kind of a line with values -> pattern.
 KINDS: Final = {
-    "json": rf'^ {{4,6}}"({"|".join(_COLUMNS)})": +({NUMBER}),?$',
+    "json": rf'^ {{4,6}}"(?<name>{"|".join(_COLUMNS)})": +(?<value>{NUMBER}),?$',
     "csv": r"^([0-9]{1,9}),([0-9]{1,9})" + rf",({NUMBER})" * 8 + "$",
 }
 #: Column of `client_series` -> value of a report.
@@ -44,11 +44,10 @@ def hook_values(lines: pl.DataFrame) -> pl.DataFrame:
         lines: lines with `offset`, `text` and `kind`.
     """
     named = lines.filter(kind="json").select("offset", part=pl.col("text").str.extract_groups(KINDS["json"]))
-    named_values = named.unnest("part").rename({"1": "name", "2": "value"})
     parts = pl.col("text").str.extract_groups(KINDS["csv"]).struct.rename_fields(list(_COLUMNS))
     wide = lines.filter(kind="csv").select("offset", part=parts).unnest("part")
     rows = wide.unpivot(index="offset", variable_name="name").sort("offset", maintain_order=True)
-    return pl.concat([named_values, rows]).with_columns(pl.col("value").cast(pl.Float64))
+    return pl.concat([named.unnest("part"), rows]).with_columns(pl.col("value").cast(pl.Float64))
 
 
 def hook_reports(values: pl.DataFrame) -> pl.DataFrame:

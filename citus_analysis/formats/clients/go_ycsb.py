@@ -97,7 +97,6 @@ _SECTION_NAME: Final = (
     .replace({"TOTAL": OVERALL})
     .str.replace(r"^READ_MODIFY_WRITE", COMPOUND)
 )
-_HALF: Final = 0.5
 
 
 class GoYcsb(Format):
@@ -242,7 +241,7 @@ class _Report(GoReport):
             "operations_planned": next((n for name in planned if (n := whole_of(stated(name), MAX_COUNT))), None),
             "operations_done": min(int(done), MAX_COUNT) if counts else None,
             "failed_operations": min(int(of_failed(counts)), MAX_COUNT) if counts else None,
-            "notes": contradictions([("TOTAL", counts.get(OVERALL), [printed], _HALF)]),
+            "notes": contradictions([("TOTAL", counts.get(OVERALL), [printed], 0.5)]),
             "measurement_type": stated("measurementtype"),
             "completed": runtime_s is not None and bool(counts),
         }

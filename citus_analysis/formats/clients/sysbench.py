@@ -104,8 +104,6 @@ _RATES: Final = {
     "reconnects_per_s": r"(?:reconn/s:?|reconnects:) +",
 }
 _PERCENTILES: Final = {"50": "p50_us", "90": "p90_us", "95": "p95_us", "99": "p99_us"}
-#: Kinds of lines with values of the report.
-_VALUES: Final = ("value", "percentile", "fairness", "bucket")
 _OF_THREADS: Final = ("avg", "stddev")
 _LATENCIES: Final = ("min", "avg", "max", "sum")
 #: Name of the time since the start (in version 1.1, since the end of the warm-up), which every report prints.
@@ -162,7 +160,7 @@ class _Report(Report):
     unknown = "not a line of sysbench's report"
     #: Kinds of lines of which every number is read.
     exact = ("status", "checkpoint", "setting", "json", "csv")
-    keep = ("version", "setting", "checkpoint", *_VALUES, *HOOK_KINDS)
+    keep = ("version", "setting", "checkpoint", "value", "percentile", "fairness", "bucket", *HOOK_KINDS)
 
     def block(self, block: Block) -> Parsed:
         """Status lines of one block; the values of the report are kept for the end."""
@@ -187,9 +185,8 @@ class _Report(Report):
         }
         # Output without a number of threads is from `prepare` or `cleanup`, not from a run.
         if settings or metrics.height:
-            version = _groups(lines, "version")["1"].item(0)
-            client = _client(metrics, reports.filter(threads=0).tail(1), settings)
-            tables["clients"] = client.with_columns(tool_version=pl.lit(version))
+            settings["version"] = _groups(lines, "version")["1"].item(0)
+            tables["clients"] = _client(metrics, reports.filter(threads=0).tail(1), settings)
         return Parsed(tables, 0)
 
 
@@ -205,6 +202,7 @@ def _client(metrics: pl.DataFrame, whole: pl.DataFrame, settings: Mapping[str, s
     threads, rate = (settings.get(name) for name in ("Number of threads", "Target transaction rate"))
     facts = {
         "tool": "sysbench",
+        "tool_version": settings["version"],
         "threads": None if threads is None else count_of(float(threads), MAX_CLIENTS),
         "target_ops_s": None if rate is None else float(rate),
         "rate_limited": rate is not None,

@@ -319,7 +319,6 @@ def _tables(run: BexhomaRun) -> dict[str, pl.DataFrame]:
         "threads": run.threads,
         "remarks": run.name,
     }
-    errors = next((run.numbers[name] for name in _ERRORS if name in run.numbers), None)
     client = {
         "tool": "bexhoma",
         "threads": run.threads,
@@ -328,7 +327,7 @@ def _tables(run: BexhomaRun) -> dict[str, pl.DataFrame]:
         "rate_limited": run.target_ops_s is not None,
         "new_orders_per_min": run.numbers.get("NOPM"),
         "runtime_ms": next((run.numbers[name] * ms for name, ms in _RUN_TIMES.items() if name in run.numbers), None),
-        "reported_errors": None if errors is None else int(errors),
+        "reported_errors": next((run.numbers[name] for name in _ERRORS if name in run.numbers), None),
         "completed": run.throughput_ops_s is not None or bool(run.queries) or "Geo Times [s]" in run.numbers,
     }
     one = len({connection for _, connection in run.queries}) == 1

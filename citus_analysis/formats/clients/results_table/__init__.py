@@ -33,7 +33,7 @@ settings or measured, two lines for one repetition, means of several runs, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import ClassVar, Final
 

@@ -90,16 +90,15 @@ def named(header: Sequence[str]) -> list[Named]:
         >>> [(column.fact, column.metric.stem) for column in named(["clients", "rep", "latency (ms)"])]
         [('threads', 'connections'), ('iteration', 'rep'), (None, 'latency')]
     """
-    return [_named(at, name) for at, name in enumerate(header)]
-
-
-def _named(at: int, name: str) -> Named:
-    metric = metric_of(name)
-    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower()).strip("_")
-    stem = metric.stem
-    fact = FACTS.get(plain) or (FACTS.get(stem) if metric.dimension in ("", "rate", "time") else None)
-    is_fact = fact not in _DIMENSIONS or metric.dimension in _DIMENSIONS[fact]
-    return Named(at, name, plain, metric, fact if is_fact else None)
+    found = []
+    for at, name in enumerate(header):
+        metric = metric_of(name)
+        plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower()).strip("_")
+        of_stem = FACTS.get(metric.stem) if metric.dimension in ("", "rate", "time") else None
+        fact = FACTS.get(plain) or of_stem
+        is_fact = fact not in _DIMENSIONS or metric.dimension in _DIMENSIONS[fact]
+        found.append(Named(at, name, plain, metric, fact if is_fact else None))
+    return found
 
 
 def is_throughput(column: Named) -> bool:
@@ -113,8 +112,7 @@ def is_latency(column: Named) -> bool:
     if metric.dimension not in ("", "time") or column.fact is not None:
         return False
     stem = re.sub(r"_(?:min|max)$", "", metric.stem)
-    of = percentile_of(stem)
-    named_so = stem == "latency" or stem.endswith("_latency") or of is not None
+    named_so = stem == "latency" or stem.endswith("_latency") or percentile_of(stem) is not None
     return named_so or (metric.dimension == "time" and _MEAN_OF_OPERATION.fullmatch(stem) is not None)
 
 

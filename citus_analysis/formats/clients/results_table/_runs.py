@@ -11,7 +11,6 @@ import polars as pl
 
 from citus_analysis.errors import FormatError
 from citus_analysis.formats.api.metric_rows import Metric, metric_frame
-from citus_analysis.formats.api.name_pairs import name_pairs
 from citus_analysis.formats.clients.results_table._columns import Named
 from citus_analysis.formats.clients.results_table._roles import Roles, repetitions
 from citus_analysis.operations import OVERALL
@@ -24,11 +23,7 @@ TOOL: Final = "table of results"
 ALL: Final = "all operations"
 _MS_PER_S: Final = 1_000
 _FACTS: Final = ("workers", "records", "threads", "operations")
-#: Column of `clients` -> fact that is a number.
-_CLIENT_FACTS: Final = name_pairs(
-    "threads=threads operations_done=operations_done failed_operations=failed_operations scale_factor=scale_factor"
-    " operations_planned=operations"
-)
+_OF_CLIENT: Final = ("threads", "operations_done", "failed_operations", "scale_factor")
 _WORDS: Final = ("system", "workload", "phase")
 #: Factor of a unit of time -> its name.
 _UNITS: Final = {SECONDS_PER_UNIT[name]: name for name in ("ns", "us", "ms", "s", "min", "h")}
@@ -102,7 +97,9 @@ def _clients(roles: Roles) -> pl.DataFrame:
         "rate_limited": [bool(target) for target in targets],
         "target_ops_s": [target or None for target in targets],
     }
-    columns |= {column: number[fact] for column, fact in _CLIENT_FACTS.items() if fact in number}
+    columns |= {fact: number[fact] for fact in _OF_CLIENT if fact in number}
+    if "operations" in number:
+        columns["operations_planned"] = number["operations"]
     if roles.throughput:
         columns["throughput_ops_s"] = measured[0]
     if "runtime_ms" in roles.facts:
