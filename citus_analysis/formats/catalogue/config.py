@@ -82,20 +82,13 @@ def _nodes(config: Mapping[str, object]) -> pl.DataFrame:
     stated = config.get("nodes")
     for nodeid, entry in stated.items() if isinstance(stated, dict) else ():
         known_as = _whole(nodeid, "nodeid")
-        if not isinstance(entry, dict) or known_as is None:
-            continue
-        host, _, port = str(entry.get("node", "")).rpartition(":")
-        group, number = _whole(entry.get("groupid"), "groupid"), entry.get("pglog_number")
-        rows.append(
-            {
-                "node": str(group if number is None else number) if (number, group) != (None, None) else None,
-                "nodeid": known_as,
-                "groupid": group,
-                "host": host or None,
-                "port": _whole(port, "port"),
-            }
-        )
-    return pl.DataFrame(rows, schema=TABLES["nodes"].parsed().polars_schema())
+        if isinstance(entry, dict) and known_as is not None:
+            host, _, port = str(entry.get("node", "")).rpartition(":")
+            group, number = _whole(entry.get("groupid"), "groupid"), entry.get("pglog_number")
+            known = group if number is None else number
+            rows.append((None if known is None else str(known), known_as, group, host or None, _whole(port, "port")))
+    schema = {name: TABLES["nodes"][name].dtype for name in ("node", "nodeid", "groupid", "host", "port")}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _whole(value: object, column: str) -> int | None:

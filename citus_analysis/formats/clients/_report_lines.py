@@ -124,7 +124,8 @@ class Report:
         """The lines that are not rejected, among which errors are counted."""
         good = lines.filter(pl.col("reason").is_null())
         self.recognised |= bool(good["kind"].is_in(list(self.telling)).any())
-        self.errors = add_messages(self.errors, count_messages(good.filter(kind="error")))
+        if not (errors := good.filter(kind="error")).is_empty():
+            self.errors = add_messages(self.errors, count_messages(errors))
         if self.keep:
             self.kept.append(good.filter(pl.col("kind").is_in(list(self.keep))))
         return good

@@ -198,14 +198,13 @@ class _Report(GoReport):
             )
             .filter(pl.col("offset").is_in(counted["offset"].implode()))
         )
+        grown = pl.col("operations") >= 0
         return since.select(
             section=pl.when(~total).then("section"),
             elapsed_s="Takes",
-            operations_total=pl.when(total).then(pl.col("Count").cast(pl.Int64)),
-            operations=pl.when(~total & (pl.col("operations") >= 0)).then(pl.col("operations").cast(pl.Int64)),
-            throughput_ops_s=pl.when((pl.col("seconds") > 0) & (pl.col("operations") >= 0)).then(
-                pl.col("operations") / pl.col("seconds")
-            ),
+            operations_total=pl.when(total).then("Count"),
+            operations=pl.when(~total & grown).then("operations"),
+            throughput_ops_s=pl.when(grown & (pl.col("seconds") > 0)).then(pl.col("operations") / pl.col("seconds")),
         )
 
     def _metrics(self, measured: pl.DataFrame) -> pl.DataFrame:

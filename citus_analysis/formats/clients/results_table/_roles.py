@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import Final
@@ -139,7 +139,10 @@ def _whole_lines(sheet: Sheet, columns: Sequence[Named], measures: Sequence[Name
     for column in measures:
         if any(len(cell) > 1 for cell in numbers[column.at]):
             raise FormatError(f"{column.header!r} has numbers with ±: these are means", way_out=NO_RUNS)
-    faults = [_fault(row, line, columns, measures, numbers) for row, line in enumerate(sheet.lines)]
+    faults = [
+        _fault(((one, _given(line.cells[one.at]), numbers[one.at][row]) for one in columns), measures)
+        for row, line in enumerate(sheet.lines)
+    ]
     kept = [row for row, fault in enumerate(faults) if fault is None]
     rejects = [
         Reject(line.offset, line.length, fault, ", ".join(line.cells))
@@ -155,16 +158,9 @@ def _whole_lines(sheet: Sheet, columns: Sequence[Named], measures: Sequence[Name
     return roles
 
 
-def _fault(
-    row: int,
-    line: Line,
-    columns: Sequence[Named],
-    measures: Sequence[Named],
-    numbers: dict[int, list[tuple[float, ...]]],
-) -> str | None:
-    """Why a line states no run."""
-    for column in columns:
-        cell, found = _given(line.cells[column.at]), numbers[column.at][row]
+def _fault(cells: Iterable[tuple[Named, str, tuple[float, ...]]], measures: Sequence[Named]) -> str | None:
+    """Why a line states no run, by its cells and the numbers in them."""
+    for column, cell, found in cells:
         if _SUMMARY.fullmatch(cell):
             return f"{cell!r} {IS_SUMMARY}"
         if cell and column in measures and not (found and found[0] >= 0):

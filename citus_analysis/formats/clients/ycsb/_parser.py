@@ -128,8 +128,9 @@ class Parser(Report):
         return series.drop("offset")
 
     def _latencies(self, fields: pl.DataFrame) -> pl.DataFrame:
-        if not fields.is_empty():
-            self.client.saw("raw")
+        if fields.is_empty():
+            return pl.DataFrame()
+        self.client.saw("raw")
         return self._raw.rows(fields)
 
 
