@@ -27,7 +27,7 @@ The output of a second run after the first is rejected, because the numbers of b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import polars as pl
@@ -133,7 +133,7 @@ class _Report(GoReport):
     table = _TABLE
     columns = _COLUMNS.split()
     _failures: int = 0
-    keep = ("total_json", "total", "total_table")
+    _total: dict[str, float] = field(default_factory=dict)
 
     def block(self, block: Block) -> Parsed:
         """Tables of one block of the output."""
@@ -141,19 +141,19 @@ class _Report(GoReport):
         printed = printed.with_columns(pl.col("section").str.replace(r"_ERR$", FAILED))
         good = self.taken(lines)
         self._failures += int(good["text"].str.contains(_FAILURE).sum())
+        totals = _totals(good)
+        self._total |= dict(totals.select("metric", "value").iter_rows())
         is_interval = pl.col("prefix") == "Current"
         summary = printed.filter(~is_interval)
         self.add_summary(summary)
         tables = {
             "client_series": _series(printed.filter(is_interval)),
-            "client_metrics": summary.select("section", "unit", "value", metric=METRIC),
+            "client_metrics": pl.concat([summary.select("section", "unit", "value", metric=METRIC), totals]),
         }
         return accounted(lines, tables, noise=("noise", "finished"))
 
     def finish(self) -> Parsed:
         """The client's own row and its errors."""
-        totals = _totals(pl.concat(self.kept))
-        total: dict[str, float] = dict(totals.select("metric", "value").iter_rows())
         rates, counts, times = (self.sections(name) for name in ("TPM", "Count", "Takes"))
         facts = {
             "tool": "go-tpc",
@@ -162,14 +162,13 @@ class _Report(GoReport):
             "operations_done": count_of(sum(of_succeeded(counts))) if counts else None,
             "failed_operations": count_of(max(of_failed(counts), self._failures)) if counts else None,
             "measurement_type": "histogram",
-            "new_orders_per_min": total.get("tpmC", rates.get(_NEW_ORDER)),
-            "notes": _contradictions(rates, total),
-            "script": "TPC-C" if "tpmC" in total or _NEW_ORDER in rates else None,
+            "new_orders_per_min": self._total.get("tpmC", rates.get(_NEW_ORDER)),
+            "notes": _contradictions(rates, self._total),
+            "script": "TPC-C" if "tpmC" in self._total or _NEW_ORDER in rates else None,
             # The summary is printed at the end only.
             "completed": bool(rates),
         }
-        tables = {"clients": pl.DataFrame([facts]), "client_metrics": totals, "client_errors": self.errors}
-        return Parsed(tables, 0)
+        return Parsed({"clients": pl.DataFrame([facts]), "client_errors": self.errors}, 0)
 
     def is_of_other_run(self) -> pl.Expr:
         """After the end of a run, also its status lines are of another one."""
@@ -187,8 +186,9 @@ def _contradictions(rates: Mapping[str, float], total: Mapping[str, float]) -> s
     )
 
 
-def _totals(lines: pl.DataFrame) -> pl.DataFrame:
+def _totals(good: pl.DataFrame) -> pl.DataFrame:
     """`tpmC`, `tpmTotal` and `efficiency` as rows of `client_metrics`."""
+    lines = good.filter(pl.col("kind").str.starts_with("total"))
     text = pl.col("text")
     parts = []
     for number, (name, unit) in enumerate(_TOTALS.items(), start=1):
