@@ -36,7 +36,7 @@ from citus_analysis.formats.reading.csv_records import (
 )
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
-from citus_analysis.formats.times.zones import LocalTime
+from citus_analysis.formats.times.zones import timezone_of
 from citus_analysis.schema import TABLES
 
 _TABLE: Final = TABLES["activity_samples"].parsed()
@@ -72,7 +72,7 @@ class Activity(Format):
         time = time_column(header)
         if time is None or not self.detect(content.path.name, content.head):
             raise FormatError("the header lacks a time, pid, wait_event or state", place="line 1")
-        zone = LocalTime.of(content.path, hints.options).zone
+        zone = timezone_of(hints.options)
         named = {one.name: _NAMED.get(one.name, one.name) for one in _TABLE if one.name != "sample"}
         sources = {name: source for name, source in named.items() if source in header} | {"sample_time": time}
         snapshots, last = 0, None
@@ -80,7 +80,7 @@ class Activity(Format):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
-            rows = _rows(piece, sources, zone.key if zone else "UTC")
+            rows = _rows(piece, sources, zone)
             good = rows.filter(pl.col("reason").is_null())
             times = good["sample_time"]
             begins = times.ne_missing(times.shift(fill_value=last)).cast(pl.Int32)

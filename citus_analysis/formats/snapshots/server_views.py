@@ -41,7 +41,7 @@ from citus_analysis.formats.reading.csv_records import (
 )
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
-from citus_analysis.formats.times.zones import LocalTime
+from citus_analysis.formats.times.zones import timezone_of
 
 _Piece = TypeVar("_Piece")
 
@@ -122,14 +122,14 @@ class ServerViews(Format):
         layout = _layout(content.head)
         if layout is None:
             raise FormatError("the header is of no view that has counters, or lacks a time", place="line 1")
-        zone = LocalTime.of(content.path, hints.options).zone
+        zone = timezone_of(hints.options)
         held: pl.DataFrame | None = None
         before: Snapshot | None = None
         for piece, is_last in _with_end(read_records(content, layout.counters)):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
-            rows = _rows(piece, layout, zone.key if zone else "UTC")
+            rows = _rows(piece, layout, zone)
             good = rows.filter(pl.col("reason").is_null()).drop("offset", "reason")
             whole, held = _split(good, held, is_last=is_last)
             grown, before = growth(layout.view.name, whole, before, alone=held.is_empty())
@@ -151,15 +151,16 @@ def _layout(head: bytes) -> _Layout | None:
 def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
     """`ENTRY`'s columns and the counters as numbers, `offset`, and `reason` where a cell cannot be read."""
     key = pl.concat_str([pl.col(name).fill_null("") for name in layout.keys] or [pl.lit("")], separator="/")
+    times = {"sample_time": layout.time, "reset": "stats_reset", "since": "stats_since"}
     there = set(layout.header)
-    fields = records.fields
-    rows = fields.select(
+    rows = records.fields.select(
         "offset",
-        sample_time=_times(fields[layout.time], zone),
         key=key,
-        reset=_times(fields["stats_reset"], zone) if "stats_reset" in there else pl.lit(None, SINCE),
-        since=_times(fields["stats_since"], zone) if "stats_since" in there else pl.lit(None, SINCE),
         evicted=pl.col("dealloc").cast(pl.Int64, strict=False) if "dealloc" in there else pl.lit(None, pl.Int64),
+        **{
+            name: time_expr(pl.col(column), zone) if column in there else pl.lit(None, SINCE)
+            for name, column in times.items()
+        },
         **{name: pl.col(name) for name in layout.counters},
     )
     return rows.with_columns(reason=_reasons(rows, layout.counters))
@@ -175,11 +176,6 @@ def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
         if some
     ]
     return pl.coalesce(pl.when(pl.col("sample_time").is_null()).then(pl.lit("no time")), *bad)
-
-
-def _times(texts: pl.Series, zone: str) -> pl.Series:
-    """Texts as times."""
-    return texts.to_frame("text").select(time_expr(pl.col("text"), zone)).to_series()
 
 
 def _with_end(pieces: Iterator[_Piece]) -> Iterator[tuple[_Piece, bool]]:

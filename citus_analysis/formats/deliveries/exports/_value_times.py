@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from citus_analysis.core.array_types import Integers
+from citus_analysis.core.array_types import Floats, Integers
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 
 _ZONED: Final = "%Y-%m-%dT%H:%M:%S%.f%#z"
@@ -25,8 +25,10 @@ _LOCAL: Final = "%Y-%m-%dT%H:%M:%S%.f"
 _CLOCK: Final = len("0000-00-00T00:00:00")
 #: Kibana's tables state times so.
 _KIBANA: Final = "%b %d, %Y @ %H:%M:%S.%f"
-#: The least number of digits of a time after 2001 in s, ms, µs and ns, and what one is in ns.
-_UNITS: Final = ((19, 1), (16, 10**3), (13, 10**6), (10, 10**9))
+#: The least times after 2001 in s, ms, µs and ns, and what one of each is in ns; less is no time.
+_LEAST: Final = 10 ** np.array([9, 12, 15, 18])
+_NS: Final = np.array([0, 10**9, 10**6, 10**3, 1])
+_TOO_LARGE: Final = 9.2e18
 _STATED: Final = re.compile(rb"(?:Z| ?UTC| ?GMT|[0-9][+-][0-9]{2}(?::?[0-9]{2})?)$", re.IGNORECASE)
 
 
@@ -63,28 +65,20 @@ def nanoseconds(values: pa.Array) -> Integers:
 
 
 def _of_integers(values: pa.Array) -> Integers:
-    numbers: Integers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    times = np.full(len(numbers), NO_TIME)
-    below = np.iinfo(np.int64).max
-    for digits, scale in _UNITS:
-        fits = (numbers >= 10 ** (digits - 1)) & (numbers <= below)
-        times[fits] = numbers[fits] * scale
-        below = 10 ** (digits - 1) - 1
-    return times
+    return _since_1970(pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def _of_numbers(values: pa.Array) -> Integers:
-    numbers = np.nan_to_num(pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False), nan=0.0, posinf=0.0, neginf=0.0)
-    times = np.full(len(numbers), NO_TIME)
-    above = 9.2e18
-    for digits, scale in _UNITS:
-        least = 10.0 ** (digits - 1)
-        fits = (numbers >= least) & (numbers < above)
-        # The whole part apart: a product would lose what the fraction says.
-        whole = np.floor(numbers[fits])
-        times[fits] = whole.astype(np.int64) * scale + np.round((numbers[fits] - whole) * scale).astype(np.int64)
-        above = least
-    return times
+    numbers = np.nan_to_num(pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False))
+    numbers = np.where(numbers < _TOO_LARGE, numbers, 0.0)
+    whole = np.floor(numbers)
+    return _since_1970(np.maximum(whole, 0).astype(np.int64), numbers - whole)
+
+
+def _since_1970(whole: Integers, fraction: Floats | float = 0.0) -> Integers:
+    """Numbers as times; the whole part apart, because a product would lose what the fraction says."""
+    unit = _NS[np.searchsorted(_LEAST, whole, side="right")]
+    return np.where(unit > 0, whole * unit + np.round(fraction * unit).astype(np.int64), NO_TIME)
 
 
 def _of_stamps(values: pa.StringArray) -> Integers:
@@ -105,11 +99,9 @@ def _of_stamps(values: pa.StringArray) -> Integers:
 
 
 def _of_word(text: str) -> int:
-    if re.fullmatch("[0-9]{10,19}", text):
-        return int(_of_integers(pa.array([min(int(text), np.iinfo(np.int64).max)]))[0])
-    if re.fullmatch(r"[0-9]{10}\.[0-9]{1,9}", text):
-        whole, _, fraction = text.partition(".")
-        return int(whole) * 10**9 + int(fraction.ljust(9, "0"))
+    if found := re.fullmatch(r"([0-9]{10})(\.[0-9]{1,9})|([0-9]{10,19})", text):
+        whole = min(int(found[1] or found[3]), np.iinfo(np.int64).max)
+        return int(_since_1970(np.array([whole]), float(found[2] or 0))[0])
     try:
         stamp = datetime.strptime(text, _KIBANA).replace(tzinfo=UTC)
     except ValueError:

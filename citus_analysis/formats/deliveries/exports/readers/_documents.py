@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -36,15 +37,15 @@ _MARK: Final = b"\xef\xbb\xbf"
 def of_documents(rows: Rows, texts: Iterator[Lines]) -> Iterator[pl.DataFrame]:
     """The records, stretch by stretch."""
     decoder = Decoder(rows.shape)
-    walk: _Walk | None = None
-    for lines in texts:
-        if walk is None:
-            walk = _Walk(_shape_of_text(rows.shape, lines.data))
-        walk.add(lines)
-        for found in walk.taken():
-            yield _rows(rows, decoder, found)
-    if walk is not None:
-        walk.finish()
+    first = next(texts, None)
+    if first is None:
+        return
+    walk = _Walk(*_shape_of_text(rows.shape, first.data))
+    for lines in chain([first], texts, [None]):
+        if lines is None:
+            walk.finish()
+        else:
+            walk.add(lines)
         for found in walk.taken():
             yield _rows(rows, decoder, found)
 
@@ -79,7 +80,6 @@ class _Found:
     pieces: list[bytes] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    placed: int = 0
 
 
 def _rows(rows: Rows, decoder: Decoder, found: _Found) -> pl.DataFrame:
@@ -107,8 +107,8 @@ class _Open:
 class _Walk:
     """Follows the brackets of a text down to its records."""
 
-    def __init__(self, way: tuple[Path, bool]) -> None:
-        self._path, self._has_outer = way
+    def __init__(self, path: Path, has_outer: bool) -> None:
+        self._path, self._has_outer = path, has_outer
         self._text = Stretch()
         self._brackets = Brackets()
         self._read = 0
@@ -185,7 +185,6 @@ class _Walk:
         elif self._is_sound(len(self._text.data)):
             self._gap = None
         self._between(len(self._text.data))
-        self._drop(0)
 
     def taken(self) -> list[_Found]:
         """The records since the last call."""
@@ -261,17 +260,8 @@ class _Walk:
         found = self._found[-1]
         data = self._text.data
         found.pieces += [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
-        found.begins += begins
-        found.ends += ends
-
-    def _drop(self, count: int) -> None:
-        """Let go of the beginning of the text; records found in it get their places in the file."""
-        for found in self._found:
-            begins, ends = found.begins[found.placed :], found.ends[found.placed :]
-            found.begins[found.placed :] = self._text.begins_of(np.array(begins, np.int64)).tolist()
-            found.ends[found.placed :] = self._text.ends_of(np.array(ends, np.int64)).tolist()
-            found.placed = len(found.begins)
-        self._text.drop(count)
+        found.begins += self._text.begins_of(np.array(begins)).tolist()
+        found.ends += self._text.ends_of(np.array(ends)).tolist()
 
     def _give_up(self) -> None:
         """Hand on all lines from the damaged place on."""
@@ -282,7 +272,7 @@ class _Walk:
             self._gap = place
             self._between(place + len(line))
             place += len(line)
-        self._drop(len(self._text.data))
+        self._text.drop(len(self._text.data))
         self._gap = self._read = 0
 
     def _around(self, place: int) -> Mapping[str, object]:
@@ -300,24 +290,21 @@ class _Walk:
         needed = [max(self._read - _KEY_BYTES, 0)]
         if self._gap is not None:
             needed.append(self._gap)
-        if len(self._opened) > len(self._path) and self._opened[-1].on_path:
-            needed.append(self._opened[-1].at)
-        if self._has_outer and 0 < len(self._opened) < len(self._path):
+        depth = len(self._opened) - len(self._path)
+        if self._opened and (self._opened[-1].on_path if depth > 0 else self._has_outer and depth < 0):
             needed.append(self._opened[-1].at)
         if not self._reached and self._opened:
             needed.append(self._opened[0].at)
         first = min(needed)
         if self._read - first > RECORD_CAP:
-            self._too_long()
+            if depth <= 0 and self._gap is None:
+                problem = f"more than {RECORD_CAP >> 20} MiB before the array of records"
+                raise FormatError(problem, way_out="split the file")
+            self._gap = self._opened[-1].at if depth > 0 else self._gap
+            self._give_up()
             return
-        self._drop(first)
+        self._text.drop(first)
         self._read -= first
         self._gap = None if self._gap is None else self._gap - first
         for one in self._opened:
             one.at -= first
-
-    def _too_long(self) -> None:
-        if len(self._opened) <= len(self._path) and self._gap is None:
-            raise FormatError(f"more than {RECORD_CAP >> 20} MiB before the array of records", way_out="split the file")
-        self._gap = self._opened[-1].at if len(self._opened) > len(self._path) else self._gap
-        self._give_up()
