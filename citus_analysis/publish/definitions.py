@@ -74,9 +74,19 @@ def base_name(table: str) -> str:
     return f"_{table}" if table in DERIVED else table
 
 
+def qualified(schema: str, table: str) -> str:
+    """The table that stores the rows, as an identifier with its schema.
+
+    Example:
+        >>> print(qualified("bench", "runs"))
+        "bench"."_runs"
+    """
+    return f"{identifier(schema)}.{identifier(base_name(table))}"
+
+
 def create_table(schema: str, table: Table) -> list[str]:
     """The statements that create the table that stores the rows of a table, with its comments."""
-    where = f"{identifier(schema)}.{identifier(base_name(table.name))}"
+    where = qualified(schema, table.name)
     columns = ", ".join(f"{identifier(column.name)} {server_type(column)}" for column in table)
     key = "source_id" if table.name not in DERIVED else "resource"
     index = identifier(f"{base_name(table.name)}_{key}")
@@ -91,10 +101,9 @@ def create_view(schema: str, table: Table) -> list[str]:
     """The statements that create the view of a derived table."""
     where = f"{identifier(schema)}.{identifier(table.name)}"
     columns = ", ".join(identifier(column.name) for column in table)
-    rows = f"{identifier(schema)}.{identifier(base_name(table.name))}"
     return [
         f"DROP VIEW IF EXISTS {where}",
-        f"CREATE VIEW {where} AS SELECT {columns} FROM {rows}",  # noqa: S608 - names are the schema's, quoted
+        f"CREATE VIEW {where} AS SELECT {columns} FROM {qualified(schema, table.name)}",  # noqa: S608 - names are the schema's, quoted
         *_comments("VIEW", where, table),
     ]
 
@@ -108,15 +117,11 @@ def placement(schema: str, table: Table, beside: str | None) -> str:
         beside: name of a table of the schema that is already distributed by run; rows of a run are placed on the same
             node in both tables, so that they can be joined there. None: there is no such table.
     """
-    where = literal(_qualified(schema, table.name))
+    where = literal(qualified(schema, table.name))
     if DISTRIBUTED_BY not in table:
         return f"SELECT create_reference_table({where})"
-    other = "none" if beside is None else _qualified(schema, beside)
+    other = "none" if beside is None else qualified(schema, beside)
     return f"SELECT create_distributed_table({where}, {literal(DISTRIBUTED_BY)}, colocate_with => {literal(other)})"
-
-
-def _qualified(schema: str, name: str) -> str:
-    return f"{identifier(schema)}.{identifier(base_name(name))}"
 
 
 def statements_of(schema: str, tables: Sequence[str]) -> Iterator[str]:
@@ -144,7 +149,7 @@ def statements_of(schema: str, tables: Sequence[str]) -> Iterator[str]:
 def create_states(schema: str) -> str:
     """The statement that creates the table of published states."""
     columns = "table_name text, unit text, state text, row_count bigint, PRIMARY KEY (table_name, unit)"
-    return f"CREATE TABLE IF NOT EXISTS {identifier(schema)}.{identifier(STATES)} ({columns})"
+    return f"CREATE TABLE IF NOT EXISTS {qualified(schema, STATES)} ({columns})"
 
 
 def _comments(kind: str, where: str, table: Table) -> Iterable[str]:

@@ -7,7 +7,7 @@ not sent; units that are no longer in the dataset are deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -27,14 +27,16 @@ from citus_analysis.publish.definitions import (
     identifier,
     literal,
     placement,
+    qualified,
     server_type,
 )
-from citus_analysis.publish.session import Server, connected
+from citus_analysis.publish.session import connected
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Column, Table
 from citus_analysis.texts.counted_words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from adbc_driver_manager.dbapi import Cursor
 
     from citus_analysis.dataset import Dataset
 
@@ -79,6 +81,11 @@ class _Unit:
     state: str
     parts: tuple[Part, ...]
 
+    @property
+    def rows(self) -> int:
+        """Number of its rows."""
+        return sum(part.rows for part in self.parts)
+
 
 def chosen_tables(tables: Iterable[str] = ()) -> list[str]:
     """Names of the tables to publish: those given, or all of a dataset.
@@ -118,41 +125,153 @@ def publish_dataset(
         InputError: the server cannot be reached, or refuses something; nothing is changed.
     """
     chosen = chosen_tables(tables)
-    with connected(to) as server:
-        server.run(f"SELECT pg_advisory_xact_lock(hashtext({literal('citus_analysis ' + schema)}))")
-        distributed = bool(server.rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
-        _prepare(server, schema, chosen, distributed=distributed)
-        units = {name: _units(dataset, name) for name in chosen}
+    with connected(to) as cursor:
+        cursor.execute(f"SELECT pg_advisory_xact_lock(hashtext({literal('citus_analysis ' + schema)}))")
+        distributed = bool(_rows(cursor, "SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
+        publication = _Publication(cursor, dataset, schema, distributed)
+        publication.prepare(chosen)
+        return publication.send({name: _units(dataset, name) for name in chosen})
+
+
+@dataclass(frozen=True)
+class _Publication:
+    """A transaction that brings the tables of a schema up to date with a dataset.
+
+    Attributes:
+        distributed: the tables are distributed by Citus.
+    """
+
+    cursor: Cursor
+    dataset: Dataset
+    schema: str
+    distributed: bool
+
+    def prepare(self, tables: Sequence[str]) -> None:
+        """Create missing schemas, tables and views, and add columns that were added to the definition of a table."""
+        if not _rows(self.cursor, f"SELECT 1 FROM pg_namespace WHERE nspname = {literal(self.schema)}"):  # noqa: S608 - quoted
+            self.cursor.execute(f"CREATE SCHEMA {identifier(self.schema)}")
+        found = self._columns()
+        if STATES not in found:
+            self.cursor.execute(create_states(self.schema))
+        beside = self._distributed_table() if self.distributed else None
+        for name in tables:
+            table, base = TABLES[name], base_name(name)
+            absent = [column for column in table if column.name not in found.get(base, {})]
+            if base not in found:
+                self._run(create_table(self.schema, table))
+                if self.distributed:
+                    self.cursor.execute(placement(self.schema, table, beside))
+                    beside = beside or (name if DISTRIBUTED_BY in table else None)
+            else:
+                _require_types(self.schema, table, found[base])
+                added = (f"ADD COLUMN {identifier(column.name)} {server_type(column)}" for column in absent)
+                self._run(f"ALTER TABLE {qualified(self.schema, name)} {column}" for column in added)
+            if name in DERIVED and (absent or name not in found):
+                self._run(create_view(self.schema, table))
+
+    def send(self, units: Mapping[str, Sequence[_Unit]]) -> Published:
+        """Send the units that changed, and delete those that the dataset does not have any more."""
         known: dict[str, dict[str, str]] = {}
-        where = f"{identifier(schema)}.{identifier(STATES)}"
-        for table, unit, state in server.rows(f"SELECT table_name, unit, state FROM {where}"):  # noqa: S608 - quoted
+        text = f"SELECT table_name, unit, state FROM {qualified(self.schema, STATES)}"  # noqa: S608 - quoted
+        for table, unit, state in _rows(self.cursor, text):
             known.setdefault(str(table), {})[str(unit)] = str(state)
-        _require_same_dataset(schema, known, units)
-        return _sent(server, dataset, schema, units, known, distributed=distributed)
+        _require_same_dataset(self.schema, known, units)
+        rows: dict[str, int] = {}
+        deleted = unchanged = 0
+        for name, wanted in units.items():
+            there = known.get(name, {})
+            changed = [unit for unit in wanted if there.get(unit.key) != unit.state]
+            gone = there.keys() - {unit.key for unit in wanted}
+            unchanged += len(wanted) - len(changed)
+            deleted += len(gone)
+            self._delete(name, [*gone, *(unit.key for unit in changed if unit.key in there)])
+            if changed:
+                self._insert(TABLES[name], changed)
+                rows[name] = sum(unit.rows for unit in changed)
+        return Published(rows, deleted, unchanged, self.distributed)
+
+    def _distributed_table(self) -> str | None:
+        """A table of the schema that is distributed already; None if there is none."""
+        query = f"""
+            SELECT c.relname::text FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
+            WHERE p.partmethod = 'h' AND c.relnamespace = {literal(identifier(self.schema))}::regnamespace ORDER BY 1
+        """  # noqa: S608 - quoted
+        found = {str(row[0]) for row in _rows(self.cursor, query)}
+        return next((name for name in TABLES if base_name(name) in found), None)
+
+    def _columns(self) -> dict[str, dict[str, str]]:
+        """Tables and views of the schema with the types of their columns."""
+        query = f"""
+            SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)
+            FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+            WHERE c.relnamespace = {literal(identifier(self.schema))}::regnamespace AND c.relkind IN ('r', 'p', 'v')
+              AND a.attnum > 0 AND NOT a.attisdropped
+        """  # noqa: S608 - quoted
+        found: dict[str, dict[str, str]] = {}
+        for table, column, kind in _rows(self.cursor, query):
+            found.setdefault(str(table), {})[str(column)] = str(kind)
+        return found
+
+    def _run(self, statements: Iterable[str]) -> None:
+        for statement in statements:
+            self.cursor.execute(statement)
+
+    def _delete(self, name: str, keys: Sequence[str]) -> None:
+        """Delete the rows of units, and their states."""
+        column = identifier("resource" if name in DERIVED else "source_id")
+        for begin in range(0, len(keys), _AT_ONCE):
+            listed = ", ".join(map(literal, keys[begin : begin + _AT_ONCE]))
+            of_table = f"table_name = {literal(name)} AND unit IN ({listed})"
+            self.cursor.execute(f"DELETE FROM {qualified(self.schema, name)} WHERE {column} IN ({listed})")  # noqa: S608 - quoted
+            self.cursor.execute(f"DELETE FROM {qualified(self.schema, STATES)} WHERE {of_table}")  # noqa: S608 - quoted
+
+    def _insert(self, table: Table, units: Sequence[_Unit]) -> None:
+        """Send the rows of units through a temporary table."""
+        columns = ", ".join(f"{identifier(c.name)} {'bigint' if c.type == HASH else server_type(c)}" for c in table)
+        self.cursor.execute(f"CREATE TEMPORARY TABLE {_STAGE} ({columns}) ON COMMIT DROP")
+        self.cursor.adbc_ingest(_STAGE, self._reader(table, units), mode="append", temporary=True)
+        names = ", ".join(identifier(column.name) for column in table)
+        values = ", ".join(_value(column) for column in table)
+        where = qualified(self.schema, table.name)
+        self.cursor.execute(f"INSERT INTO {where} ({names}) SELECT {values} FROM {_STAGE}")  # noqa: S608 - quoted
+        self.cursor.execute(f"DROP TABLE {_STAGE}")
+        states = f"{qualified(self.schema, STATES)} (table_name, unit, state, row_count)"
+        for begin in range(0, len(units), _AT_ONCE):
+            some = units[begin : begin + _AT_ONCE]
+            listed = ", ".join(
+                f"({literal(table.name)}, {literal(unit.key)}, {literal(unit.state)}, {unit.rows})" for unit in some
+            )
+            self.cursor.execute(f"INSERT INTO {states} VALUES {listed}")  # noqa: S608 - quoted
+
+    def _reader(self, table: Table, units: Sequence[_Unit]) -> pa.RecordBatchReader:
+        """The rows of units, file by file, so that memory does not depend on their number."""
+        import pyarrow as pa
+
+        shape = self._sendable(table.empty(), table).to_arrow().schema
+        parts = (part for unit in units for part in unit.parts)
+        frames = (self._sendable(self.dataset.scan_parts(table.name, [part]).collect(), table) for part in parts)
+        batches = (batch for rows in frames for batch in rows.to_arrow().cast(shape).to_batches())
+        return pa.RecordBatchReader.from_batches(shape, batches)
+
+    def _sendable(self, rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+        """Rows in types that the driver can send: texts for categories, signed numbers for hash values."""
+        columns = []
+        for column in table:
+            value = pl.col(column.name)
+            if column.type == HASH:
+                value = value.reinterpret(signed=True)
+            elif server_type(column) == "text":
+                value = value.cast(pl.String).str.replace_all("\0", _INSTEAD_OF_ZERO, literal=True)
+            if self.distributed and column.name == DISTRIBUTED_BY:
+                # Citus does not allow nulls in the distribution column.
+                value = value.fill_null("")
+            columns.append(value)
+        return rows.select(columns)
 
 
-def _sent(
-    server: Server,
-    dataset: Dataset,
-    schema: str,
-    units: Mapping[str, Sequence[_Unit]],
-    known: Mapping[str, Mapping[str, str]],
-    *,
-    distributed: bool,
-) -> Published:
-    rows: dict[str, int] = {}
-    deleted = unchanged = 0
-    for name, wanted in units.items():
-        stored = known.get(name, {})
-        changed = [unit for unit in wanted if stored.get(unit.key) != unit.state]
-        gone = stored.keys() - {unit.key for unit in wanted}
-        unchanged += len(wanted) - len(changed)
-        deleted += len(gone)
-        _delete(server, schema, name, [*gone, *(unit.key for unit in changed if unit.key in stored)])
-        if changed:
-            _insert(server, dataset, schema, TABLES[name], changed, distributed=distributed)
-            rows[name] = sum(part.rows for unit in changed for part in unit.parts)
-    return Published(rows, deleted, unchanged, distributed)
+def _rows(cursor: Cursor, query: str) -> list[tuple[object, ...]]:
+    cursor.execute(query)
+    return list(cursor.fetchall())
 
 
 def _units(dataset: Dataset, table: str) -> list[_Unit]:
@@ -177,55 +296,6 @@ def _require_same_dataset(
         raise UsageError(problem, path=schema, way_out="name another --schema, or drop this one first")
 
 
-def _prepare(server: Server, schema: str, tables: Sequence[str], *, distributed: bool) -> None:
-    """Create missing schemas, tables and views, and add columns that were added to the definition of a table."""
-    if not server.rows(f"SELECT 1 FROM pg_namespace WHERE nspname = {literal(schema)}"):  # noqa: S608 - quoted
-        server.run(f"CREATE SCHEMA {identifier(schema)}")
-    found = _columns(server, schema)
-    if STATES not in found:
-        server.run(create_states(schema))
-    beside = _distributed(server, schema) if distributed else None
-    for name in tables:
-        table, base = TABLES[name], base_name(name)
-        absent = [column for column in table if column.name not in found.get(base, {})]
-        if base not in found:
-            _run_all(server, create_table(schema, table))
-            if distributed:
-                server.run(placement(schema, table, beside))
-                beside = beside or (name if DISTRIBUTED_BY in table else None)
-        else:
-            _require_types(schema, table, found[base])
-            for column in absent:
-                where = f"{identifier(schema)}.{identifier(base)}"
-                server.run(f"ALTER TABLE {where} ADD COLUMN {identifier(column.name)} {server_type(column)}")
-        if name in DERIVED and (absent or name not in found):
-            _run_all(server, create_view(schema, table))
-
-
-def _distributed(server: Server, schema: str) -> str | None:
-    """A table of the schema that is distributed already; None if there is none."""
-    query = f"""
-        SELECT c.relname::text FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
-        WHERE p.partmethod = 'h' AND c.relnamespace = {literal(identifier(schema))}::regnamespace ORDER BY 1
-    """  # noqa: S608 - quoted
-    found = {str(row[0]) for row in server.rows(query)}
-    return next((name for name in TABLES if base_name(name) in found), None)
-
-
-def _columns(server: Server, schema: str) -> dict[str, dict[str, str]]:
-    """Tables and views of a schema with the types of their columns."""
-    query = f"""
-        SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)
-        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-        WHERE c.relnamespace = {literal(identifier(schema))}::regnamespace AND c.relkind IN ('r', 'p', 'v')
-          AND a.attnum > 0 AND NOT a.attisdropped
-    """  # noqa: S608 - quoted
-    found: dict[str, dict[str, str]] = {}
-    for table, column, kind in server.rows(query):
-        found.setdefault(str(table), {})[str(column)] = str(kind)
-    return found
-
-
 def _require_types(schema: str, table: Table, found: Mapping[str, str]) -> None:
     for column in table:
         stored = found.get(column.name, server_type(column)).replace("numeric(20,0)", "numeric(20)")
@@ -236,79 +306,9 @@ def _require_types(schema: str, table: Table, found: Mapping[str, str]) -> None:
             raise DatasetError(problem, path=path, place=place, way_out="drop the table, or name another --schema")
 
 
-def _run_all(server: Server, statements: Iterable[str]) -> None:
-    for statement in statements:
-        server.run(statement)
-
-
-def _delete(server: Server, schema: str, name: str, keys: Sequence[str]) -> None:
-    """Delete the rows of units, and their states."""
-    where = f"{identifier(schema)}.{identifier(base_name(name))}"
-    states = f"{identifier(schema)}.{identifier(STATES)}"
-    column = identifier("resource" if name in DERIVED else "source_id")
-    for begin in range(0, len(keys), _AT_ONCE):
-        listed = ", ".join(map(literal, keys[begin : begin + _AT_ONCE]))
-        server.run(f"DELETE FROM {where} WHERE {column} IN ({listed})")  # noqa: S608 - quoted
-        server.run(f"DELETE FROM {states} WHERE table_name = {literal(name)} AND unit IN ({listed})")  # noqa: S608 - quoted
-
-
-def _insert(
-    server: Server, dataset: Dataset, schema: str, table: Table, units: Sequence[_Unit], *, distributed: bool
-) -> None:
-    """Send the rows of units through a temporary table."""
-    columns = ", ".join(f"{identifier(c.name)} {'bigint' if c.type == HASH else server_type(c)}" for c in table)
-    server.run(f"CREATE TEMPORARY TABLE {_STAGE} ({columns}) ON COMMIT DROP")
-    server.copy(_STAGE, _reader(dataset, table, units, distributed=distributed))
-    names = ", ".join(identifier(column.name) for column in table)
-    values = ", ".join(_value(column) for column in table)
-    where = f"{identifier(schema)}.{identifier(base_name(table.name))}"
-    server.run(f"INSERT INTO {where} ({names}) SELECT {values} FROM {_STAGE}")  # noqa: S608 - quoted
-    server.run(f"DROP TABLE {_STAGE}")
-    states = f"{identifier(schema)}.{identifier(STATES)}"
-    for begin in range(0, len(units), _AT_ONCE):
-        listed = ", ".join(_recorded(table.name, unit) for unit in units[begin : begin + _AT_ONCE])
-        server.run(f"INSERT INTO {states} (table_name, unit, state, row_count) VALUES {listed}")  # noqa: S608 - quoted
-
-
-def _recorded(table: str, unit: _Unit) -> str:
-    rows = sum(part.rows for part in unit.parts)
-    return f"({literal(table)}, {literal(unit.key)}, {literal(unit.state)}, {rows})"
-
-
 def _value(column: Column) -> str:
     """A column of the staging table as the value of the table's column."""
     name = identifier(column.name)
     if column.type == HASH:
         return f"CASE WHEN {name} < 0 THEN {name}::numeric + {_BEYOND_SIGNED} ELSE {name}::numeric END"
     return name
-
-
-def _reader(dataset: Dataset, table: Table, units: Sequence[_Unit], *, distributed: bool) -> pa.RecordBatchReader:
-    """The rows of units, file by file, so that memory does not depend on their number."""
-    import pyarrow as pa
-
-    shape = _sendable(table.empty(), table, distributed=distributed).to_arrow().schema
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for unit in units:
-            for part in unit.parts:
-                rows = _sendable(dataset.scan_parts(table.name, [part]).collect(), table, distributed=distributed)
-                yield from rows.to_arrow().cast(shape).to_batches()
-
-    return pa.RecordBatchReader.from_batches(shape, batches())
-
-
-def _sendable(rows: pl.DataFrame, table: Table, *, distributed: bool) -> pl.DataFrame:
-    """Rows in types that the driver can send: texts for categories, signed numbers for hash values."""
-    columns = []
-    for column in table:
-        value = pl.col(column.name)
-        if column.type == HASH:
-            value = value.reinterpret(signed=True)
-        elif server_type(column) == "text":
-            value = value.cast(pl.String).str.replace_all("\0", _INSTEAD_OF_ZERO, literal=True)
-        if distributed and column.name == DISTRIBUTED_BY:
-            # Citus does not allow nulls in the distribution column.
-            value = value.fill_null("")
-        columns.append(value)
-    return rows.select(columns)

@@ -16,8 +16,7 @@ from citus_analysis.errors import InputError, UsageError
 from citus_analysis.redaction import names_secret
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from adbc_driver_manager.dbapi import Connection, Cursor
+    from adbc_driver_manager.dbapi import Cursor
 
 _SCHEMES: Final = ("postgresql", "postgres")
 _WAY_OUT: Final = "leave it out and set PGPASSWORD, or use a password file (~/.pgpass) or ?service=NAME"
@@ -47,8 +46,8 @@ def require_no_password(url: str) -> None:
 
 
 @contextmanager
-def connected(url: str) -> Iterator[Server]:
-    """A session in one transaction: committed at the end, rolled back after an exception.
+def connected(url: str) -> Iterator[Cursor]:
+    """A cursor in one transaction: committed at the end, rolled back after an exception.
 
     Raises:
         UsageError: the URL is wrong, or the driver is not installed.
@@ -63,35 +62,10 @@ def connected(url: str) -> Iterator[Server]:
     place = f"{parts.hostname or 'local server'}{parts.path}"
     try:
         with dbapi.connect(url) as connection, connection.cursor() as cursor:
-            yield Server(connection, cursor)
+            yield cursor
             connection.commit()
     except adbc_driver_manager.Error as error:
         raise InputError(_reason(error), path=place, way_out="nothing was changed; publish again") from error
-
-
-class Server:
-    """Statements in a transaction.
-
-    Args:
-        connection: its session.
-        cursor: for its statements.
-    """
-
-    def __init__(self, connection: Connection, cursor: Cursor) -> None:
-        self._connection, self._cursor = connection, cursor
-
-    def run(self, statement: str) -> None:
-        """Execute a statement; rows that it returns are ignored."""
-        self._cursor.execute(statement)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        """The rows of a query."""
-        self._cursor.execute(query)
-        return list(self._cursor.fetchall())
-
-    def copy(self, table: str, rows: pa.RecordBatchReader) -> None:
-        """Append rows to a temporary table by COPY in binary form."""
-        self._cursor.adbc_ingest(table, rows, mode="append", temporary=True)
 
 
 def _reason(error: Exception) -> str:
