@@ -8,9 +8,8 @@ Example:
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 from citus_analysis.errors import FormatError, UsageError
 from citus_analysis.texts.yaml_text import parse_yaml
@@ -29,47 +28,27 @@ def changed_document(document: Mapping[str, object], changes: Mapping[str, str])
     Raises:
         UsageError: a place contains a list entry or a field that does not exist, or a value is not YAML.
     """
-    changed = copy.deepcopy(dict(document))
+    changed = dict(document)
     for place, text in changes.items():
         steps = place.split(".")
         free = tuple(steps[:2]) in _FREE_NAMES and len(steps) > 2
-        *way, last = [*steps[:2], ".".join(steps[2:])] if free else steps
-        inner: object = changed
-        for step in way:
-            inner = _inside(inner, step, place)
-        _put(inner, last, _value(text, place), place)
+        steps = [*steps[:2], ".".join(steps[2:])] if free else steps
+        changed = cast("dict[str, object]", _changed(changed, steps, text, place))
     return changed
 
 
-def _inside(outer: object, step: str, place: str) -> object:
-    """The value at a step; a field without a value gets a mapping."""
+def _changed(outer: object, steps: Sequence[str], text: str, place: str) -> object:
+    """A copy of a value that has another value after some steps; a field without a value gets a mapping."""
+    step, *further = steps
+    value = None if further else _value(text, place)
     if isinstance(outer, dict) and step:
-        if outer.get(step) is None:
-            outer[step] = {}
-        return outer[step]
-    if isinstance(outer, list) and _is_entry(outer, step):
-        return outer[int(step)]
-    raise _absent(step, place)
-
-
-def _put(outer: object, step: str, value: object, place: str) -> None:
-    if isinstance(outer, dict) and step:
-        outer[step] = value
-    elif isinstance(outer, list) and _is_entry(outer, step):
-        outer[int(step)] = value
-    else:
-        raise _absent(step, place)
-
-
-def _is_entry(entries: Sequence[object], step: str) -> bool:
-    return step.isdecimal() and int(step) < len(entries)
-
-
-def _absent(step: str, place: str) -> UsageError:
-    return UsageError(
-        f"the experiment has no field {place!r}: {step!r} does not exist",
-        way_out="write --set FIELD=VALUE with a dotted field such as matrix.threads or target.nodes.0.host",
-    )
+        inner = {} if outer.get(step) is None else outer[step]
+        return {**outer, step: _changed(inner, further, text, place) if further else value}
+    if isinstance(outer, list) and step.isdecimal() and int(step) < len(outer):
+        before, inner, after = outer[: int(step)], outer[int(step)], outer[int(step) + 1 :]
+        return [*before, _changed(inner, further, text, place) if further else value, *after]
+    way_out = "write --set FIELD=VALUE with a dotted field such as matrix.threads or target.nodes.0.host"
+    raise UsageError(f"the experiment has no field {place!r}: {step!r} does not exist", way_out=way_out)
 
 
 def _value(text: str, place: str) -> object:

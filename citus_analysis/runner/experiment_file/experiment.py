@@ -120,20 +120,12 @@ class Experiment(Part):
         return self
 
     @model_validator(mode="after")
-    def _monitor_is_used(self) -> Experiment:
-        if "monitor" in self.model_fields_set and "monitored" not in self.matrix.model_fields_set:
-            raise ValueError("monitor: without matrix.monitored no run is sampled; set matrix.monitored: [true]")
-        return self
-
-    @model_validator(mode="after")
-    def _threads_for_every_driver(self) -> Experiment:
+    def _fields_fit(self) -> Experiment:
         matrix = self.matrix
+        if "monitor" in self.model_fields_set and "monitored" not in matrix.model_fields_set:
+            raise ValueError("monitor: without matrix.monitored no run is sampled; set matrix.monitored: [true]")
         if any(min(matrix.threads_of(one)) < max(matrix.drivers_of(one)) for one in matrix.workloads):
             raise ValueError("matrix.threads: fewer threads than drivers; every load generator needs one")
-        return self
-
-    @model_validator(mode="after")
-    def _grows_in_order(self) -> Experiment:
         grows = isinstance(self.target, ClusterTarget) and self.target.growth == "rebalance"
         if grows and self.order == "interleaved":
             raise ValueError("target.growth: rebalance needs runs ordered by size; set order: study or sequential")

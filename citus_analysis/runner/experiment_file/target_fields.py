@@ -97,15 +97,11 @@ class ClusterTarget(Part):
     )
 
     @model_validator(mode="after")
-    def _one_number_of_shards(self) -> ClusterTarget:
+    def _fields_fit(self) -> ClusterTarget:
         if self.shards_per_worker and self.shard_count:
             raise ValueError("shard_count and shards_per_worker exclude each other; leave one of them out")
         if self.shards_per_worker and self.growth == "rebalance":
             raise ValueError("growth: rebalance moves shards and makes no new ones; use shard_count")
-        return self
-
-    @model_validator(mode="after")
-    def _nodes_can_be_added(self) -> ClusterTarget:
         if self.add_nodes and (self.system != "citus" or not self.discover):
             raise ValueError("add_nodes: needs system: citus and discover: true")
         return self

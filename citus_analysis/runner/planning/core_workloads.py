@@ -101,16 +101,6 @@ _NEW_FIELD: Final = f"lpad(:value::text, {FIELD_LENGTH}, 'x')"
 _READ: Final = f"SELECT * FROM {TABLE} WHERE ycsb_key = 'user' || :key::text;"  # noqa: S608 (constants only)
 _UPDATE: Final = f"UPDATE {TABLE} SET {FIELDS[0]} = {_NEW_FIELD} WHERE ycsb_key = 'user' || :key::text;"  # noqa: S608 (constants only)
 
-_STATEMENTS: Final = {
-    "READ": f"{{choose}}\n{_KEY}\n{_READ}\n",
-    "UPDATE": f"{{choose}}\n{_KEY}\n{_VALUE}\n{_UPDATE}\n",
-    "READ-MODIFY-WRITE": f"{{choose}}\n{_KEY}\n{_VALUE}\n{_READ}\n{_UPDATE}\n",
-    "SCAN": (
-        f"{{choose}}\n{_KEY}\n\\set length random(1, {_MAX_SCAN_LENGTH})\n"
-        f"SELECT * FROM {TABLE} WHERE ycsb_key >= 'user' || :key::text ORDER BY ycsb_key LIMIT :length;\n"
-    ),
-}
-
 # Clients take record numbers in turn. The last turn may exceed the range: those transactions do nothing, so that every
 # record is inserted exactly once with any number of clients.
 _INSERT: Final = (
@@ -124,4 +114,14 @@ _INSERT: Final = (
     r"\endif"
     "\n"
 )
-_STATEMENTS["INSERT"] = _INSERT.replace("{", "{{").replace("}", "}}")
+
+_STATEMENTS: Final = {
+    "READ": f"{{choose}}\n{_KEY}\n{_READ}\n",
+    "UPDATE": f"{{choose}}\n{_KEY}\n{_VALUE}\n{_UPDATE}\n",
+    "READ-MODIFY-WRITE": f"{{choose}}\n{_KEY}\n{_VALUE}\n{_READ}\n{_UPDATE}\n",
+    "SCAN": (
+        f"{{choose}}\n{_KEY}\n\\set length random(1, {_MAX_SCAN_LENGTH})\n"
+        f"SELECT * FROM {TABLE} WHERE ycsb_key >= 'user' || :key::text ORDER BY ycsb_key LIMIT :length;\n"
+    ),
+    "INSERT": _INSERT,
+}

@@ -54,8 +54,7 @@ class Durations:
     """Durations of an experiment's runs."""
 
     def __init__(self, experiment: Experiment) -> None:
-        self._limits = experiment.limits
-        self._warmup_s = experiment.warmup_s
+        self._limits, self._warmup_s = experiment.limits, experiment.warmup_s
         self._spent: dict[str, list[_Spent]] = defaultdict(list)
 
     @classmethod
@@ -115,9 +114,7 @@ def duration_text(seconds: float) -> str:
         ['1 s', '59 s', '1 min 1 s', '1 h 0 min', '2 d 7 h']
     """
     whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    for size, unit, smaller, smaller_unit in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+    for size, unit, smaller, smaller_unit in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
             return f"{whole // size} {unit} {whole % size // smaller} {smaller_unit}"
-    return f"{whole // 60} min {whole % 60} s"
+    return f"{whole} s"

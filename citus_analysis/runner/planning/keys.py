@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -66,9 +67,8 @@ def partition(start: int, count: int, *, parts: int) -> list[KeyRange]:
         way_out = "use at most one load generator per record, and at least one"
         raise UsageError(f"{count} records cannot be divided among {parts} load generators", way_out=way_out)
     size = count // parts
-    ranges = [KeyRange(start + index * size, size) for index in range(parts)]
-    last = ranges[-1]
-    return [*ranges[:-1], KeyRange(last.start, count - size * (parts - 1))]
+    ends = [*(start + index * size for index in range(parts)), start + count]
+    return [KeyRange(begin, end - begin) for begin, end in pairwise(ends)]
 
 
 def share_threads(threads: int, *, parts: int) -> list[int]:

@@ -58,11 +58,6 @@ class Configuration:
     own_tables: bool = False
 
     @property
-    def changes_table(self) -> bool:
-        """Whether the run changes the benchmark's table."""
-        return not self.own_tables and (self.phase == "load" or self.workload != "C")
-
-    @property
     def adds_records(self) -> bool:
         """Whether the run changes the set of records; updates do not."""
         return self.phase == "load" or self.workload in _INSERTING
@@ -149,11 +144,8 @@ def _refuse_equal_names(chosen: Sequence[Configuration]) -> None:
     counts = Counter(configuration.resource for configuration in chosen)
     name, count = counts.most_common(1)[0]
     if count > 1:
-        raise UsageError(
-            f"{count} configurations would be named {name!r}: values of a setting differ in punctuation only",
-            place="matrix.settings",
-            way_out="write them so that letters or digits differ",
-        )
+        problem = f"{count} configurations would be named {name!r}: values of a setting differ in punctuation only"
+        raise UsageError(problem, place="matrix.settings", way_out="write them so that letters or digits differ")
 
 
 def last_iteration(experiment: Experiment) -> int:
@@ -170,10 +162,12 @@ def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> 
     """
     chosen = configurations(experiment)
     last = {one.resource: last_iteration(experiment) + (more or {}).get(one.resource, 0) for one in chosen}
+    runs = [PlannedRun(one, i) for one in chosen for i in range(1, last[one.resource] + 1)]
     if experiment.order == "sequential":
-        return [PlannedRun(one, i) for one in chosen for i in range(1, last[one.resource] + 1)]
+        return runs
     if experiment.order == "study":
-        return _by_size(chosen, last)
+        sizes = list(dict.fromkeys(one.size for one in chosen))
+        return sorted(runs, key=lambda run: (sizes.index(run.configuration.size), run.iteration, _study_place(run)))
     # A block's order depends on seed and iteration alone, so that more iterations do not change the earlier blocks.
     # The seed is a string because seeding by text is documented to be stable between Python versions.
     return [
@@ -184,11 +178,16 @@ def make_plan(experiment: Experiment, more: Mapping[str, int] | None = None) -> 
     ]
 
 
+def _study_place(run: PlannedRun) -> int:
+    """Place of a run within its iteration; workloads that the study did not have come last, in the matrix' order."""
+    place = (run.configuration.phase, run.configuration.workload)
+    return _STUDY_ORDER.index(place) if place in _STUDY_ORDER else len(_STUDY_ORDER)
+
+
 def keeps_table(experiment: Experiment, configuration: Configuration) -> bool:
     """Whether a run can use a table that already contains its records; updates by earlier runs do not matter."""
-    if configuration.phase == "load":
-        return False
-    return experiment.order == "study" or not configuration.changes_table
+    only_reads = configuration.own_tables or configuration.workload == "C"
+    return configuration.phase != "load" and (experiment.order == "study" or only_reads)
 
 
 def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str]:
@@ -222,36 +221,13 @@ def table_before(experiment: Experiment, plan: Sequence[PlannedRun]) -> list[str
     return actions
 
 
-def _by_size(chosen: Sequence[Configuration], last: Mapping[str, int]) -> list[PlannedRun]:
-    """All iterations of one size before the next; within an iteration, workloads in the order of the study."""
-    sizes = dict.fromkeys(configuration.size for configuration in chosen)
-    of_size = ([one for one in chosen if one.size == size] for size in sizes)
-    # Workloads of the experiment's own come last, in the matrix' order: the study had none.
-    ordered = (
-        sorted(several, key=lambda one: _STUDY_ORDER.get((one.phase, one.workload), len(_STUDY_ORDER)))
-        for several in of_size
-    )
-    return [
-        PlannedRun(one, iteration)
-        for several in ordered
-        for iteration in range(1, max(last[one.resource] for one in several) + 1)
-        for one in several
-        if iteration <= last[one.resource]
-    ]
-
-
 #: The load phases insert the tables of core workloads; a to d and f share a table.
 _WORKLOAD_LETTER: Final = {"load": "A", "load-e": "E"}
 
 _INSERTING: Final = ("D", "E")
 
 #: Loads come before the workloads that need their table; D and E insert records, so they come last.
-_STUDY_ORDER: Final = {
-    place: number
-    for number, place in enumerate(
-        [("load", "A"), *(("run", letter) for letter in "ABCFD"), ("load", "E"), ("run", "E")]
-    )
-}
+_STUDY_ORDER: Final = [("load", "A"), *(("run", letter) for letter in "ABCFD"), ("load", "E"), ("run", "E")]
 
 
 def _resource(

@@ -45,9 +45,7 @@ class ServerPrograms:
 
     def extension_version(self, name: str) -> str | None:
         """The default version in an extension's control file; None if the extension is not installed."""
-        shared = subprocess.run(
-            [self["pg_config"], "--sharedir"], capture_output=True, text=True, check=False
-        ).stdout.strip()
+        shared = _output(self["pg_config"], "--sharedir").strip()
         control = Path(shared) / "extension" / f"{name}.control"
         if not shared or not control.exists():
             return None
@@ -109,6 +107,9 @@ def _system_folders() -> Iterable[Path]:
 
 
 def _version(folder: Path) -> int:
-    output = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"\(PostgreSQL\) (\d+)", output)
+    version = re.search(r"\(PostgreSQL\) (\d+)", _output(folder / "initdb", "--version"))
     return int(version.group(1)) if version else 0
+
+
+def _output(program: Path, option: str) -> str:
+    return subprocess.run([program, option], capture_output=True, text=True, check=False).stdout

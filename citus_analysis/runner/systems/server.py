@@ -112,11 +112,9 @@ class OwnServer:
                 start_new_session=True,
             )
         except (subprocess.SubprocessError, OSError) as error:
-            raise RunnerError(
-                f"{program} failed: {self._last_words() or error}",
-                path=self.log if self.log.exists() else self.folder,
-                way_out="free the port or memory it names, or choose another PostgreSQL with target.postgres",
-            ) from error
+            problem, path = f"{program} failed: {self._last_words() or error}", self.log
+            way_out = "free the port or memory it names, or choose another PostgreSQL with target.postgres"
+            raise RunnerError(problem, path=path if path.exists() else self.folder, way_out=way_out) from error
 
     def _last_words(self) -> str:
         with suppress(OSError):
