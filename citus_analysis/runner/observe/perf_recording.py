@@ -31,20 +31,19 @@ _NOTHING: Final = "perf recorded nothing{place}: perf may require root or a lowe
 
 @dataclass(frozen=True)
 class _Recording:
+    """A recording on one machine.
+
+    Attributes:
+        suffix: end of the names of its reports; empty for this machine.
+        place: name of the machine for messages; empty for this machine.
+        data: path of the recording there.
+    """
+
     shell: Shell
-    node: str
+    suffix: str
+    place: str
     data: str
     recorder: Launched
-
-    @property
-    def suffix(self) -> str:
-        """Suffix of the names of its reports."""
-        return _suffix(self.shell, self.node)
-
-    @property
-    def place(self) -> str:
-        """Name of the machine for messages; empty for this machine."""
-        return f" on node {self.node}" if isinstance(self.shell, SshShell) else ""
 
     def remove(self) -> bool:
         """Remove the recording; return whether there was one."""
@@ -124,19 +123,16 @@ class Perf:
 
 
 def _record(processes: Processes, node: str, shell: Shell, folder: Path) -> _Recording:
-    data = str(folder / "perf.data")
+    data, suffix, place = str(folder / "perf.data"), "", ""
     if isinstance(shell, SshShell):
+        suffix, place = f"-{node}", f" on node {node}"
         code, output = shell.ask(["mktemp", "-d"])
         if code:
             raise RunnerError(f"mktemp on node {node}: {' '.join(output.split())}")
         data = f"{output.strip()}/perf.data"
     arguments = ["perf", "record", "--all-cpus", "-F", str(_FREQUENCY_HZ), "-g", "-o", data]
-    log = folder / f"perf{_suffix(shell, node)}.log"
-    return _Recording(shell, node, data, _launch(processes, shell, "perf", arguments, log))
-
-
-def _suffix(shell: Shell, node: str) -> str:
-    return f"-{node}" if isinstance(shell, SshShell) else ""
+    log = folder / f"perf{suffix}.log"
+    return _Recording(shell, suffix, place, data, _launch(processes, shell, "perf", arguments, log))
 
 
 def _launch(processes: Processes, shell: Shell, name: str, arguments: Sequence[str], output: Path) -> Launched:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Self, cast
 
 import polars as pl
 
@@ -72,19 +72,16 @@ class Reached:
 
     def as_facts(self) -> Seen:
         """The observations for the journal and `config.yml`."""
-        facts: Seen = {}
-        if self.asked:
-            facts["queried_nodes"] = list(self.asked)
-        if shares := self.shares():
-            facts["share_by_node"] = {node: round(share, 4) for node, share in shares.items()}
-            facts["share_of"] = "statements" if any(self.statements.values()) else "sessions"
-        if self.sessions:
-            facts["sessions_by_node"] = dict(self.sessions)
-        if self.statements:
-            facts["statements_by_node"] = dict(self.statements)
-        if self.cost:
-            facts["activity_snapshots"] = dict(self.cost)
-        return facts
+        shares = {node: round(share, 4) for node, share in self.shares().items()}
+        facts = {
+            "queried_nodes": list(self.asked),
+            "share_by_node": shares,
+            "share_of": shares and ("statements" if any(self.statements.values()) else "sessions"),
+            "sessions_by_node": dict(self.sessions),
+            "statements_by_node": dict(self.statements),
+            "activity_snapshots": dict(self.cost),
+        }
+        return cast("Seen", {name: fact for name, fact in facts.items() if fact})
 
     @classmethod
     def read(cls, facts: Seen) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -20,50 +20,39 @@ class ServerRecording:
 
     Attributes:
         activity: sessions of each node; empty if they are not requested.
-        counters: cumulative views; None if they are not requested.
+        counters: cumulative views; of no node if they are not requested.
     """
 
     activity: Sequence[ActivitySampling]
-    counters: Counters | None
+    counters: Counters
 
     @classmethod
     def start(cls, samplers: Samplers, target: Target, folder: Path) -> Self:
         """Read the counters and start to record the sessions."""
         nodes = target.nodes()
-        counters = Counters(nodes, target.connect, folder) if samplers.counters else None
-        if counters:
-            counters.take()
-        return cls(start_activity(nodes, target.connect, folder) if samplers.activity else (), counters)
+        counters = Counters(nodes if samplers.counters else (), target.connect, folder)
+        counters.take()
+        return cls(start_activity(nodes if samplers.activity else (), target.connect, folder), counters)
 
     def stop(self) -> None:
         """End the recording of sessions, and read the counters again."""
         for one in self.activity:
             one.stop()
-        if self.counters:
-            self.counters.take()
+        self.counters.take()
 
-    def snapshots(self) -> Iterator[Snapshot]:
+    def snapshots(self) -> list[Snapshot]:
         """The files that are not empty."""
-        found = [one.snapshot for one in self.activity if one.taken]
-        yield from (*found, *(self.counters.snapshots.values() if self.counters else ()))
+        return [*(one.snapshot for one in self.activity if one.taken), *self.counters.snapshots.values()]
 
     def skipped(self) -> list[str]:
         """A sentence for each missing recording, with the reason."""
-        early = [one.problem for one in self.activity if one.problem]
-        return [*early, *sorted(self.counters.skipped if self.counters else ())]
+        return [*(one.problem for one in self.activity if one.problem), *sorted(self.counters.skipped)]
 
     def reached(self, connection: ConnectionInfo) -> Reached:
         """The nodes that the clients of a connection reached."""
-        seen = [one.snapshot for one in self.activity if one.taken]
-        executed = self.counters.executed() if self.counters else {}
+        taken = [one for one in self.activity if one.taken]
+        sessions = count_sessions([one.snapshot for one in taken], connection.user)
+        executed = self.counters.executed()
         asked = tuple(node.name for node in connection.nodes)
-        return Reached(
-            asked,
-            count_sessions(seen, connection.user),
-            executed if executed.keys() >= set(asked) else {},
-            {
-                one.snapshot.node: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each"
-                for one in self.activity
-                if one.taken
-            },
-        )
+        cost = {one.node.name: f"{one.taken} snapshots, {1000 * one.spent_s / one.taken:.1f} ms each" for one in taken}
+        return Reached(asked, sessions, executed if executed.keys() >= set(asked) else {}, cost)

@@ -70,26 +70,25 @@ class ActivitySampling:
     """
 
     snapshot: Snapshot
+    node: Node
+    connect: Connect
     taken: int = 0
     spent_s: float = 0.0
     problem: str = ""
-    _ended: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def start(self, node: Node, connect: Connect) -> None:
-        """Start the thread, which takes the first snapshot at once."""
-        self._thread = threading.Thread(target=self._record, args=(node, connect), daemon=True)
-        self._thread.start()
+    def __post_init__(self) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._record, daemon=True)
+        self._thread.start()  # it takes the first snapshot at once
 
     def stop(self) -> None:
         """End the recording; the file is complete afterwards."""
         self._ended.set()
-        if self._thread:
-            self._thread.join(_JOIN_TIMEOUT_S)
+        self._thread.join(_JOIN_TIMEOUT_S)
 
-    def _record(self, node: Node, connect: Connect) -> None:
+    def _record(self) -> None:
         try:
-            with connect(node) as connection, self.snapshot.output.open("wb") as output:
+            with self.connect(self.node) as connection, self.snapshot.output.open("wb") as output:
                 query(connection, _ISO_TIMES)
                 rows = _activity_query(connection)
                 next_s = time.monotonic()
@@ -100,17 +99,13 @@ class ActivitySampling:
                     self.taken, self.spent_s = self.taken + 1, self.spent_s + time.monotonic() - begin
                     next_s = max(next_s + _INTERVAL_S, time.monotonic())
         except (RunnerError, OSError) as error:
-            self.problem = f"sessions of node {node.name} were not recorded to the end: {error}"
+            self.problem = f"sessions of node {self.node.name} were not recorded to the end: {error}"
 
 
 def start_activity(nodes: Sequence[Node], connect: Connect, folder: Path) -> list[ActivitySampling]:
     """Record the sessions of every node from now on."""
-    started = []
-    for node in nodes:
-        sampling = ActivitySampling(Snapshot(ACTIVITY, node.name, folder / f"{ACTIVITY}-{node.name}.csv"))
-        sampling.start(node, connect)
-        started.append(sampling)
-    return started
+    files = [Snapshot(ACTIVITY, node.name, folder / f"{ACTIVITY}-{node.name}.csv") for node in nodes]
+    return [ActivitySampling(file, node, connect) for file, node in zip(files, nodes, strict=True)]
 
 
 @dataclass
@@ -159,10 +154,10 @@ class Counters:
             self.statements.setdefault(node.name, []).append(int(calls))
 
     def _take_view(self, node: Node, connection: Connection, view: str) -> None:
-        known = self.snapshots.get((view, node.name))
-        snapshot = known or Snapshot(view, node.name, self.folder / f"{view}-{node.name}.csv")
+        snapshot = Snapshot(view, node.name, self.folder / f"{view}-{node.name}.csv")
+        is_first = (view, node.name) not in self.snapshots
         try:
-            rows = _copied(connection, _view_query(connection, view), header=known is None)
+            rows = _copied(connection, _view_query(connection, view), header=is_first)
         except psycopg.Error as error:
             reason = str(error).strip().splitlines()[0]
             self.skipped.add(f"{view} of node {node.name} cannot be read: {reason}")
