@@ -9,7 +9,7 @@ any tool while an experiment runs, a folder on a network file system needs no lo
 Example:
     >>> import tempfile, pathlib
     >>> journal = Journal(pathlib.Path(tempfile.mkdtemp()) / "journal.jsonl")
-    >>> journal.append("run-1", "prepared", attempt=1)
+    >>> _ = journal.append("run-1", "prepared", attempt=1)
     >>> [entry.state for entry in journal.entries()]
     ['prepared']
 """
@@ -109,8 +109,8 @@ class Journal:
         self._by_subject: dict[str, list[Entry]] = defaultdict(list)
         self._read_bytes = 0
 
-    def append(self, subject: str, state: str, **detail: object) -> None:
-        """Write one line; it is on disk when this returns.
+    def append(self, subject: str, state: str, **detail: object) -> Entry:
+        """Write one line; it is on disk when this returns it.
 
         Raises:
             OSError: it cannot be written; the error names the file.
@@ -118,13 +118,14 @@ class Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._catch_up()
         shown = cast("Detail", redact_values(detail))
-        line = json.dumps(asdict(Entry(datetime.now(UTC).isoformat(), subject, state, shown)))
+        entry = Entry(datetime.now(UTC).isoformat(), subject, state, shown)
         with naming(self.path), self.path.open("ab") as file:
             file.truncate(self._read_bytes)  # the rest is a line that a crash cut off
-            file.write(line.encode() + b"\n")
+            file.write(json.dumps(asdict(entry)).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         self._catch_up()
+        return entry
 
     def entries(self) -> Iterator[Entry]:
         """All whole lines, in order."""

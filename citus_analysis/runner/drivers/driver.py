@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from citus_analysis.runner.hosts.processes import Launched, Processes
+from citus_analysis.runner.hosts.processes import Launched, LaunchedHere, Processes
 from citus_analysis.runner.planning.keys import KeyRange
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.systems.system import ConnectionInfo
@@ -53,7 +53,6 @@ class Command:
         host: number of the driver's host to run on; None = this machine.
         private: whole lines for the standard input of a program on another host.
         heading: text written to its output before the program's own.
-        leaves: files that it leaves in its private folder: pattern -> format; None: `ingest` does not read them.
     """
 
     arguments: Sequence[str | Path]
@@ -62,7 +61,6 @@ class Command:
     host: int | None = None
     private: str = field(default="", repr=False)
     heading: bytes = b""
-    leaves: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,13 @@ class SetUp:
 
     commands: Sequence[Command] = ()
     key: str | None = None
+
+
+def launch_here(processes: Processes, name: str, call: Command, output: Path) -> LaunchedHere:
+    """Start a program on this machine."""
+    return processes.launch(
+        name, call.arguments, output=output, environment=call.environment, folder=call.folder, heading=call.heading
+    )
 
 
 def write_private(path: Path, text: str) -> None:
@@ -131,6 +136,3 @@ class Driver(Protocol):
 
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line of an output that is being written."""
-
-    def description(self) -> dict[str, str]:
-        """Name and version, for `config.yml`."""

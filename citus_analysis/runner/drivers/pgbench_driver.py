@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -75,8 +73,7 @@ class Pgbench(Driver):
     def set_up(self, run: PlannedRun, connection: ConnectionInfo, folder: Path) -> SetUp:
         """The steps of a workload of the experiment's own."""
         workload = self._settings.workloads[run.configuration.workload]
-        values = placeholder_values(run, connection, folder, self._toolbox)
-        values |= {name: str(value) for name, value in workload.variables.items()}
+        values = placeholder_values(workload, run, connection, folder, self._toolbox, None)
         return make_set_up(workload, connection, values, self._toolbox, folder, {})
 
     def _core_scripts(self, work: Work, folder: Path) -> list[str]:
@@ -121,13 +118,6 @@ class Pgbench(Driver):
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest progress line."""
         return newest_match(_PROGRESS, output)
-
-    def description(self) -> dict[str, str]:
-        """Output of `pgbench --version`."""
-        with suppress(OSError):
-            output = subprocess.run([self._program, "--version"], capture_output=True, text=True, check=False)
-            return {"driver": output.stdout.strip()}
-        return {"driver": "pgbench"}
 
     def _variables(self, work: Work) -> list[str]:
         values: dict[str, str | int | float] = {

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from citus_analysis.errors import InputError, RunnerError
 from citus_analysis.runner.drivers.driver import LOGIN_FILE, Command, SetUp, Work, write_private
-from citus_analysis.runner.experiment_file.own_workloads import OwnWorkload, placeholders
+from citus_analysis.runner.experiment_file.own_workloads import OwnWorkload, placeholders, read_file
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.systems.system import ConnectionInfo
 
@@ -39,11 +39,6 @@ class Toolbox:
     shards_per_worker: int | None = None
     home: Path | None = None
 
-    def values(self) -> dict[str, str]:
-        """Name of a placeholder -> value."""
-        own = {name: str(path) for name, path in self.programs.items()}
-        return own | ({"home": str(self.home)} if self.home else {})
-
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """A text with the values of its placeholders; braces around other text are kept.
@@ -66,14 +61,20 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def placeholder_values(
-    run: PlannedRun, connection: ConnectionInfo, folder: Path, toolbox: Toolbox, work: Work | None = None
+    workload: OwnWorkload,
+    run: PlannedRun,
+    connection: ConnectionInfo,
+    folder: Path,
+    toolbox: Toolbox,
+    work: Work | None,
 ) -> dict[str, str]:
     """Values of one load generator, or of a set-up's steps; load generators are assigned to the nodes in turn."""
     is_citus = bool(run.configuration.workers) if toolbox.is_citus is None else toolbox.is_citus
     part = work.part if work else 0
     own = connection.nodes[part % len(connection.nodes)]
     values = {
-        **toolbox.values(),
+        **{name: str(path) for name, path in toolbox.programs.items()},
+        **({"home": str(toolbox.home)} if toolbox.home else {}),
         "citus": str(int(is_citus)),
         "hosts": ",".join(node.host for node in connection.nodes),
         "addresses": ",".join(f"{node.host}:{node.port}" for node in connection.nodes),
@@ -89,7 +90,8 @@ def placeholder_values(
         "operations": str((work or run.configuration).operations),
         "part": str(part),
     }
-    return values | ({"duration_s": str(work.duration_s)} if work and work.duration_s else {})
+    values |= {"duration_s": str(work.duration_s)} if work and work.duration_s else {}
+    return values | {name: str(value) for name, value in workload.variables.items()}
 
 
 def write_templates(
@@ -105,10 +107,7 @@ def write_templates(
     """
     places: dict[str, str] = {}
     for name, path in templates.items():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot be read: {error}", path=path, way_out="correct driver.workloads") from error
+        text = read_file(path, way_out="correct driver.workloads")
         place = folder / name / (LOGIN_FILE if "password" in placeholders(text) else path.name)
         place.parent.mkdir(exist_ok=True)
         known = {**values, "password": password or ""}
@@ -133,7 +132,7 @@ def make_set_up(
     Args:
         workload: its entry in the experiment file.
         connection: connection to the coordinator.
-        values: result of :func:`placeholder_values`, with the workload's variables and templates.
+        values: result of :func:`placeholder_values`, with the workload's templates.
         toolbox: facts of the driver.
         folder: working folder of the steps.
         environment: variables besides libpq's.
@@ -178,9 +177,8 @@ def _psql(
     file: Path, variables: Mapping[str, str], connection: ConnectionInfo, toolbox: Toolbox
 ) -> Sequence[str | Path]:
     if "psql" not in toolbox.programs:
-        raise RunnerError(
-            "psql, which runs SQL files, was not found", path=file, way_out="install PostgreSQL's client programs"
-        )
+        way_out = "install PostgreSQL's client programs"
+        raise RunnerError("psql, which runs SQL files, was not found", path=file, way_out=way_out)
     given = [f"--set={name}={value}" for name, value in variables.items()]
     options = ["--no-psqlrc", "--quiet", "--no-password", "--set=ON_ERROR_STOP=1", *given]
     return [toolbox.programs["psql"], *options, f"--file={file}", connection.conninfo()]

@@ -23,7 +23,6 @@ def candidates(program: str) -> list[Path]:
 
 def client_programs(target: Target) -> dict[str, Path]:
     """Name -> path of psql and pgbench for the servers of a target; missing programs are left out."""
-    if isinstance(target, Embedded):
-        own = {name: target.programs[name] for name in ("psql", "pgbench")}
-        return {name: path for name, path in own.items() if path.exists()}
-    return {name: found[0] for name in ("psql", "pgbench") if (found := candidates(name))}
+    names = ("psql", "pgbench")
+    own = {name: [target.programs[name]] if isinstance(target, Embedded) else candidates(name) for name in names}
+    return {name: paths[0] for name, paths in own.items() if paths and paths[0].exists()}

@@ -35,11 +35,8 @@ _CLIENT: Final = "site.ycsb.Client"
 _JDBC_BINDING: Final = "site.ycsb.db.JdbcDBClient"
 _JDBC_DRIVER: Final = "org.postgresql.Driver"
 _SHARE_PROPERTY: Final = {
-    "READ": "readproportion",
-    "UPDATE": "updateproportion",
-    "INSERT": "insertproportion",
-    "SCAN": "scanproportion",
-    "READ-MODIFY-WRITE": "readmodifywriteproportion",
+    operation: f"{operation.replace('-', '').lower()}proportion"
+    for operation in ("READ", "UPDATE", "INSERT", "SCAN", "READ-MODIFY-WRITE")
 }
 _GRACE_S: Final = 1.0  # for a monitor with a time limit, which it reaches a moment after the main clients
 
@@ -72,8 +69,7 @@ class Ycsb(Driver):
 
     def __init__(self, settings: YcsbDriver) -> None:
         self._settings = settings
-        self._core = next(settings.home.glob("lib/core-*.jar"), None)
-        if self._core is None and not settings.hosts:
+        if not settings.hosts and not any(settings.home.glob("lib/core-*.jar")):
             way_out = "unpack YCSB 0.17.0 and name its folder in driver.home"
             raise RunnerError("no YCSB installation: lib/core-*.jar is missing", path=settings.home, way_out=way_out)
 
@@ -101,20 +97,9 @@ class Ycsb(Driver):
         self, work: Work, connection: ConnectionInfo, classpath: Sequence[str], secret: Path
     ) -> list[str | Path]:
         phase = "-load" if work.run.configuration.phase == "load" else "-t"
-        arguments: list[str | Path] = [
-            *self._settings.java_options,
-            "-classpath",
-            os.pathsep.join(classpath),
-            _CLIENT,
-            phase,
-            "-db",
-            self._settings.binding,
-            "-s",
-            "-threads",
-            str(work.threads),
-            "-P",
-            secret,
-        ]
+        java = [*self._settings.java_options, "-classpath", os.pathsep.join(classpath), _CLIENT]
+        client = [phase, "-db", self._settings.binding, "-s", "-threads", str(work.threads)]
+        arguments: list[str | Path] = [*java, *client, "-P", secret]
         if work.rate_ops_s:
             arguments += ["-target", str(round(work.rate_ops_s))]
         for name, value in self._properties(work, connection).items():
@@ -134,11 +119,6 @@ class Ycsb(Driver):
     def current_ops_s(self, output: Path) -> float | None:
         """Throughput in the newest status line."""
         return newest_match(_STATUS, output)
-
-    def description(self) -> dict[str, str]:
-        """Version from the name of the client library."""
-        name = self._core.stem if self._core else "core-unknown"
-        return {"driver": f"YCSB {name.removeprefix('core-')} ({self._settings.binding})"}
 
     def _properties(self, work: Work, connection: ConnectionInfo) -> Mapping[str, object]:
         configuration = work.run.configuration
@@ -194,14 +174,12 @@ def _key_properties(work: Work) -> dict[str, int]:
         return _own_key_properties(work)
     core = CORE_WORKLOADS[work.run.configuration.workload]
     share = core.shares.get("INSERT", 0) / 100
+    operations = work.operations
     if share and core.distribution == "zipfian":
         # CoreWorkload draws from the records that it expects in the end, and draws again if the record does not exist
         # yet: for a run with a time limit and an open end, that would be thousands of draws per operation.
-        return {
-            "recordcount": work.records,
-            "operationcount": min(work.operations, round(_MOST_DRAWS * work.records / (2 * share))),
-        }
-    return {"recordcount": work.records, "operationcount": work.operations}
+        operations = min(operations, round(_MOST_DRAWS * work.records / (2 * share)))
+    return {"recordcount": work.records, "operationcount": operations}
 
 
 def _inserts_elsewhere(work: Work) -> bool:

@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.experiment_file.experiment import Experiment
@@ -42,36 +42,45 @@ class RunnerEvent:
     failure: str = ""
 
 
-class Course:
-    """The runs of one call in their order: the next run, when to stop, and the events for a live view."""
+#: A function that is called with each event, for a live view.
+Watch = Callable[[RunnerEvent], None]
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        plan: Sequence[PlannedRun],
-        chosen: Sequence[PlannedRun],
-        ledger: Ledger,
-        journal: Journal,
-        watch: Callable[[RunnerEvent], None],
-    ) -> None:
-        self._experiment, self._plan, self._chosen = experiment, plan, chosen
-        self._ledger, self._journal, self._watch = ledger, journal, watch
-        self._durations = Durations.read(experiment, plan, journal)
+
+@dataclass
+class Course:
+    """The runs of one call in their order: the next run, when to stop, and the events for a live view.
+
+    Attributes:
+        plan: all runs.
+        chosen: the runs of this call.
+        watch: called with each event.
+        skipped: ids of the runs that the stop rule found unnecessary.
+        stopped: reason why no further run is launched; empty if there is none.
+    """
+
+    experiment: Experiment
+    plan: Sequence[PlannedRun]
+    chosen: Sequence[PlannedRun]
+    ledger: Ledger
+    journal: Journal
+    watch: Watch
+    skipped: list[str] = field(default_factory=list)
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        self._durations = Durations.read(self.experiment, self.plan, self.journal)
         self._causes: Counter[str] = Counter()
         self._run: PlannedRun | None = None
-        self._phase = ""
-        self._since_s = 0.0
-        self.skipped: list[str] = []
-        self.stopped = ""
+        self._phase, self._since_s = "", 0.0
 
     def open_runs(self) -> Iterator[PlannedRun]:
         """The runs to launch, one by one, because the results of earlier runs decide on the next."""
-        for run in self._chosen:
+        for run in self.chosen:
             if self.stopped:
                 return
-            if self._ledger.is_done(run):
+            if self.ledger.is_done(run):
                 continue
-            if self._ledger.has_enough(run, self._experiment):
+            if self.ledger.has_enough(run, self.experiment):
                 self.skipped.append(run.run_id)
                 continue
             self._run, self._since_s = run, time.monotonic()
@@ -86,33 +95,32 @@ class Course:
     def measuring(self, throughput_ops_s: float | None) -> None:
         """Report the current throughput of the run in progress."""
         if self._run:
-            self._watch(self._event(self._run, self._phase, throughput_ops_s, ""))
+            self.watch(self._event(self._run, self._phase, throughput_ops_s, ""))
 
     def ended(self, run: PlannedRun) -> None:
         """Report the end of a run to the view, and count it if it failed."""
-        self._durations.add(run, self._journal)
-        failure = self._ledger.failed.get(run.run_id) or self._ledger.degraded.get(run.run_id, "")
+        self._durations.add(run, self.journal)
+        failure = self.ledger.failed.get(run.run_id) or self.ledger.degraded.get(run.run_id, "")
         if failure:
             cause = cause_of(failure)
             self._causes[cause] += 1
-            if self._causes[cause] >= self._experiment.limits.max_failures:
+            if self._causes[cause] >= self.experiment.limits.max_failures:
                 self.stopped = f"{self._causes[cause]} runs failed for the same reason (limits.max_failures): {failure}"
-        self._watch(self._event(run, "", self._ledger.verified.get(run.run_id), failure))
+        self.watch(self._event(run, "", self.ledger.verified.get(run.run_id), failure))
         self._run = None
 
     def _event(self, run: PlannedRun, phase: str, throughput_ops_s: float | None, failure: str) -> RunnerEvent:
         spent_s = time.monotonic() - self._since_s
-        left = self._durations.left(
-            [one for one in self._chosen if not self._ledger.is_done(one) and one.run_id not in self.skipped]
-        )
+        open_runs = [one for one in self.chosen if not self.ledger.is_done(one) and one.run_id not in self.skipped]
+        left = self._durations.left(open_runs)
         if phase:
             spent_of_expected_s = min(spent_s, self._durations.expected_s(run))
             left = replace(left, seconds=left.seconds - spent_of_expected_s)
-        unfit = len(self._ledger.failed) + len(self._ledger.degraded)
+        unfit = len(self.ledger.failed) + len(self.ledger.degraded)
         return RunnerEvent(
             run_id=run.run_id,
-            done=len(self._ledger.verified) + unfit + len(self.skipped),
-            planned=len(self._plan),
+            done=len(self.ledger.verified) + unfit + len(self.skipped),
+            planned=len(self.plan),
             failed=unfit,
             left=left,
             phase=phase,

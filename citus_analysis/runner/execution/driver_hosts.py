@@ -15,8 +15,8 @@ from citus_analysis.errors import RunnerError
 from citus_analysis.runner.drivers.driver import Command
 from citus_analysis.runner.experiment_file.driver_fields import DriverHost, YcsbDriver
 from citus_analysis.runner.experiment_file.experiment import Experiment
-from citus_analysis.runner.hosts.processes import Launched
-from citus_analysis.runner.hosts.shells import RemoteProgram, Shell, SshShell, open_ssh
+from citus_analysis.runner.hosts.processes import RemoteProgram
+from citus_analysis.runner.hosts.shells import Shell, SshShell, open_shell
 
 #: Checks for the Java virtual machine and for the client library of YCSB, whose name it prints.
 _LOOK = 'command -v "$1" > /dev/null || exit 3; ls "$2"/lib/ | grep "^core-.*[.]jar$"'
@@ -46,7 +46,7 @@ class DriverHosts:
         self._shells: dict[int, SshShell] = {}
         self._waiting: list[RemoteProgram] = []
 
-    def launch(self, name: str, command: Command, output: Path) -> Launched:
+    def launch(self, name: str, command: Command, output: Path) -> RemoteProgram:
         """Make a program ready on the machine that the command names; it begins at :meth:`release`.
 
         Raises:
@@ -83,8 +83,7 @@ class DriverHosts:
 
     def _shell(self, number: int) -> SshShell:
         if number not in self._shells or not self._shells[number].connected:
-            host = self._hosts[number]
-            self._shells[number] = SshShell(open_ssh(host.host, host.ssh_user, host.ssh_port), host.host)
+            self._shells[number] = open_shell(self._hosts[number])
         return self._shells[number]
 
 
@@ -95,7 +94,7 @@ def host_problem(host: DriverHost, home: Path) -> tuple[str | None, str]:
         RunnerError: it cannot be reached.
     """
     folder = host.home or os.fspath(home)
-    with closing(SshShell(open_ssh(host.host, host.ssh_user, host.ssh_port), host.host)) as shell:
+    with closing(open_shell(host)) as shell:
         code, said = shell.ask(["/bin/sh", "-c", _LOOK, "look", host.java, folder])
     if code == _NO_JAVA:
         return f"{host.java} is not there", ""

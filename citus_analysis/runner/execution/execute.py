@@ -12,8 +12,8 @@ Layout of the output folder::
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -21,7 +21,7 @@ from pathlib import Path
 from citus_analysis.errors import CitusAnalysisError, UsageError
 from citus_analysis.runner.drivers import make_driver
 from citus_analysis.runner.drivers.driver import LOGIN_FILE
-from citus_analysis.runner.execution.course import Course, RunnerEvent
+from citus_analysis.runner.execution.course import Course, Watch
 from citus_analysis.runner.execution.driver_hosts import DriverHosts, driver_hosts
 from citus_analysis.runner.execution.ledger import Ledger
 from citus_analysis.runner.execution.measure import Measurement
@@ -73,7 +73,7 @@ def run_experiment(
     resume: bool = False,
     choice: Choice | None = None,
     replace_table: bool = False,
-    watch: Callable[[RunnerEvent], None] = lambda _event: None,
+    watch: Watch = lambda _event: None,
 ) -> RunnerSummary:
     """Run an experiment into the artefact tree `out`.
 
@@ -103,8 +103,8 @@ def run_experiment(
     known = with_known_workers(experiment)
     with _only_runner(private), _no_secret_left(private):
         begin(journal, known, tree, resume=resume or choice.goes_on)
-        with _forgotten_if_refused(journal), Processes(private / "processes.jsonl") as processes:
-            summary = _run_all(known, tree, journal, processes, choice, watch, replace_table=replace_table)
+        with _forgotten_if_refused(journal):
+            summary = _run_all(known, tree, journal, choice, watch, replace_table=replace_table)
     return replace(summary, notes=(*warnings, *summary.notes))
 
 
@@ -131,42 +131,25 @@ def restore_cluster(out: str | PathLike[str]) -> tuple[str, ...]:
 
 
 def _run_all(
-    experiment: Experiment,
-    tree: Path,
-    journal: Journal,
-    processes: Processes,
-    choice: Choice,
-    watch: Callable[[RunnerEvent], None],
-    *,
-    replace_table: bool,
+    experiment: Experiment, tree: Path, journal: Journal, choice: Choice, watch: Watch, *, replace_table: bool
 ) -> RunnerSummary:
-    ledger = Ledger.read(journal)
-    carried = carry_on(experiment, ledger, choice)
-    carried.record(journal)
-    carried.apply(ledger)
-    course = Course(experiment, make_plan(experiment, ledger.more), carried.chosen, ledger, journal, watch)
-    target = make_target(experiment, tree / PRIVATE, replace_table=replace_table)
-    hosts = DriverHosts(driver_hosts(experiment))
-    try:
-        driver = make_driver(experiment, target)
+    private = tree / PRIVATE
+    with ExitStack() as ending:
+        processes = ending.enter_context(Processes(private / "processes.jsonl"))
+        ledger = Ledger.read(journal)
+        chosen = carry_on(experiment, ledger, choice, journal)
+        course = Course(experiment, make_plan(experiment, ledger.more), chosen, ledger, journal, watch)
+        target = make_target(experiment, private, replace_table=replace_table)
+        ending.callback(lambda: ledger.notes.update(target.stop()))
+        hosts = ending.enter_context(closing(DriverHosts(driver_hosts(experiment))))
+        driver, kept = make_driver(experiment, target), private / "servers" / "own-tables"
+        measurement = Measurement(experiment, target, driver, processes, course.measuring, kept, course.entering, hosts)
+        lifecycle = RunLifecycle(tree, private / "attempts", journal, measurement, ledger)
         for run in course.open_runs():
-            kept = tree / PRIVATE / "servers" / "own-tables"
-            measurement = Measurement(
-                experiment, target, driver, processes, course.measuring, kept, course.entering, hosts
-            )
-            RunLifecycle(tree, tree / PRIVATE / "attempts", journal, measurement, ledger).carry_out(run)
+            lifecycle.carry_out(run)
             course.ended(run)
-    finally:
-        hosts.close()
-        ledger.notes.update(target.stop())
-    return RunnerSummary(
-        tuple(ledger.verified),
-        dict(ledger.degraded),
-        dict(ledger.failed),
-        tuple(course.skipped),
-        tuple(sorted(ledger.notes)),
-        course.stopped,
-    )
+    skipped, notes = tuple(course.skipped), tuple(sorted(ledger.notes))
+    return RunnerSummary(tuple(ledger.verified), ledger.degraded, ledger.failed, skipped, notes, course.stopped)
 
 
 @contextmanager
@@ -201,14 +184,10 @@ def _only_runner(private: Path) -> Iterator[None]:
     import fcntl
 
     private.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(private / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
+    with os.fdopen(os.open(private / LOCK, os.O_RDWR | os.O_CREAT, 0o600), "rb") as lock:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UsageError(
-                "another runner works here", path=private.parent, way_out="wait for it, or choose another --out"
-            ) from error
+            way_out = "wait for it, or choose another --out"
+            raise UsageError("another runner works here", path=private.parent, way_out=way_out) from error
         yield
-    finally:
-        os.close(descriptor)

@@ -28,12 +28,9 @@ def forecast(experiment: Experiment, choice: Choice, out: Path | None) -> tuple[
         RunnerError: the cluster does not answer.
     """
     known = with_known_workers(experiment)
-    if out is None:
-        chosen = carry_on(known, Ledger(), choice).chosen
-        return list(chosen), Durations(known).left(chosen)
-    journal = Journal(out / PRIVATE / JOURNAL)
-    ledger = Ledger.read(journal)
-    carried = carry_on(known, ledger, choice)
-    carried.apply(ledger)
-    left = [run for run in carried.chosen if not ledger.is_done(run) and not ledger.has_enough(run, known)]
-    return left, Durations.read(known, make_plan(known, ledger.more), journal).left(left)
+    journal = Journal(out / PRIVATE / JOURNAL) if out else None
+    ledger = Ledger.read(journal) if journal else Ledger()
+    chosen = carry_on(known, ledger, choice)
+    left = [run for run in chosen if not ledger.is_done(run) and not ledger.has_enough(run, known)]
+    durations = Durations.read(known, make_plan(known, ledger.more), journal) if journal else Durations(known)
+    return left, durations.left(left)

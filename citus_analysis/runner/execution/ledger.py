@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from citus_analysis.runner.execution.measure import Window
 from citus_analysis.runner.experiment_file.experiment import Experiment
-from citus_analysis.runner.journal import Journal, Seen
+from citus_analysis.runner.journal import Entry, Journal, Seen
 from citus_analysis.runner.planning.plan import PlannedRun
 from citus_analysis.runner.records.outcomes import Outcome
 from citus_analysis.stats.estimate.intervals import mean_interval
 
 _MIN_RUNS_FOR_INTERVAL: Final = 2
+
+_Value = TypeVar("_Value")
 
 
 @dataclass
@@ -44,21 +47,27 @@ class Ledger:
         """The ledger from the journal's lines."""
         ledger = cls()
         for entry in journal.entries():
-            ledger.notes.update(entry.detail.get("notes", ()))
-            if entry.state == "verified":
-                ledger.verified[entry.subject] = entry.detail["throughput_ops_s"]
-            elif entry.state in ("failed", "degraded"):
-                getattr(ledger, entry.state)[entry.subject] = entry.detail["reason"]
-            elif entry.state == "measured":
-                texts = entry.detail.get("window") or [None, None]
-                begin, end = (datetime.fromisoformat(text) if text else None for text in texts)
-                ledger.windows[entry.subject] = begin, end
-                ledger.seen[entry.subject] = entry.detail.get("seen", {})
-            elif entry.state == "reopened":
-                ledger.reopen(entry.subject)
-            elif entry.state == "extended":
-                ledger.more.update(entry.detail["more"])
+            ledger.take(entry)
         return ledger
+
+    def take(self, entry: Entry) -> None:
+        """Take in one line of the journal."""
+        run_id, detail = entry.subject, entry.detail
+        self.notes.update(detail.get("notes", ()))
+        match entry.state:
+            case "verified":
+                self.verified[run_id] = detail["throughput_ops_s"]
+            case "failed" | "degraded":
+                getattr(self, entry.state)[run_id] = detail["reason"]
+            case "measured":
+                texts = detail.get("window") or [None, None]
+                begin, end = (datetime.fromisoformat(text) if text else None for text in texts)
+                self.windows[run_id] = begin, end
+                self.seen[run_id] = detail.get("seen", {})
+            case "reopened":
+                self.reopen(run_id)
+            case "extended":
+                self.more.update(detail["more"])
 
     def reopen(self, run_id: str) -> None:
         """Forget the outcome of a run, so that it is launched again."""
@@ -80,28 +89,31 @@ class Ledger:
         rule = experiment.stop
         if rule.rule == "fixed" or not experiment.iterations < run.iteration <= rule.max_iterations:
             return False  # iterations requested beyond the rule are measured
-        throughputs = self.throughputs()[run.configuration.resource]
+        throughputs = self.throughputs(run.configuration.resource)
         if len(throughputs) < max(_MIN_RUNS_FOR_INTERVAL, experiment.iterations):
             return False
         return mean_interval(throughputs, level=rule.level).relative_half_width <= rule.relative_half_width
 
-    def throughputs(self) -> dict[str, list[float]]:
-        """Resource -> throughputs of its verified runs."""
-        grouped: dict[str, list[float]] = defaultdict(list)
-        for run_id, throughput_ops_s in self.verified.items():
-            grouped[run_id.rpartition("#")[0]].append(throughput_ops_s)
-        return grouped
+    def throughputs(self, resource: str) -> list[float]:
+        """Throughputs of the resource's verified runs."""
+        return list(_iterations(resource, self.verified).values())
 
     def outcomes(self, resource: str) -> list[Outcome]:
         """The outcomes of the resource's iterations."""
         reasons = {**dict.fromkeys(self.verified, ""), **self.degraded, **self.failed}
-        of_resource = [(int(id_.rpartition("#")[2]), id_) for id_ in reasons if id_.rpartition("#")[0] == resource]
         return [
-            Outcome(iteration, f"{self.state(id_)}", reasons[id_], *self.windows.get(id_, (None, None)))
-            for iteration, id_ in sorted(of_resource)
+            Outcome(number, f"{self.state(run_id)}", reason, *self.windows.get(run_id, (None, None)))
+            for number, reason in sorted(_iterations(resource, reasons).items())
+            for run_id in [f"{resource}#{number}"]
         ]
 
     def measured(self, resource: str) -> dict[int, Seen]:
         """Iteration -> observations of it, for a resource."""
-        of_resource = [(run, seen) for run, seen in self.seen.items() if seen and run.rpartition("#")[0] == resource]
-        return dict(sorted((int(run.rpartition("#")[2]), seen) for run, seen in of_resource))
+        seen = _iterations(resource, self.seen)
+        return {number: seen[number] for number in sorted(seen) if seen[number]}
+
+
+def _iterations(resource: str, values: Mapping[str, _Value]) -> dict[int, _Value]:
+    """Iteration -> value, for the runs of a resource, from run id -> value."""
+    named = ((run_id.rpartition("#"), value) for run_id, value in values.items())
+    return {int(number): value for (name, _, number), value in named if name == resource}

@@ -16,11 +16,12 @@ from typing import Final
 
 from citus_analysis.defaults import UNTIL_TIME_IS_UP
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.drivers.driver import Driver, Work
+from citus_analysis.runner.drivers.driver import Driver, Work, launch_here
 from citus_analysis.runner.execution.driver_hosts import DriverHosts
 from citus_analysis.runner.execution.own_tables import make_own_tables
 from citus_analysis.runner.experiment_file.experiment import Experiment
-from citus_analysis.runner.hosts.processes import Launched, LaunchedHere, Processes
+from citus_analysis.runner.experiment_file.own_workloads import CommandWorkload
+from citus_analysis.runner.hosts.processes import Launched, Processes
 from citus_analysis.runner.observe.perf_recording import Perf
 from citus_analysis.runner.observe.plans import record_plans
 from citus_analysis.runner.observe.reached_nodes import Reached
@@ -29,7 +30,7 @@ from citus_analysis.runner.observe.samplers import Sampled, start_samplers
 from citus_analysis.runner.planning.keys import KeyRange, partition, share_threads
 from citus_analysis.runner.planning.plan import PlannedRun, keeps_table
 from citus_analysis.runner.records.artefacts import client_log, inside
-from citus_analysis.runner.records.left_files import Leaving, collect_left
+from citus_analysis.runner.records.left_files import collect_left
 from citus_analysis.runner.records.run_results import read_rates
 from citus_analysis.runner.systems.system import LogMark
 from citus_analysis.runner.systems.target import Target
@@ -86,8 +87,8 @@ class Measurement:
     processes: Processes
     watch: Callable[[float | None], None]
     kept_tables: Path
-    entering: Callable[[str], None] = lambda _phase: None
-    hosts: DriverHosts = field(default_factory=DriverHosts)
+    entering: Callable[[str], None]
+    hosts: DriverHosts
 
     def load(self, run: PlannedRun, folder: Path, known_ops_s: float | None = None) -> float | None:
         """Warm up, then fill the table.
@@ -135,24 +136,21 @@ class Measurement:
         samplers, skipped = start_samplers(self.experiment.samplers, {**shells, **self.hosts.shells()}, folder)
         unreached = self.driver.remarks(self.target.clients_connect(), run.configuration.drivers)
         measured.notes += [*skipped, *self.target.remarks(), *unreached]
-        perf = Perf.start(self.processes, folder, shells) if self.experiment.samplers.perf else None
+        wanted = self.experiment.samplers.perf
+        perf = Perf.start(self.processes, folder, shells) if wanted else Perf((), self.processes, folder)
         recording = ServerRecording.start(self.experiment.samplers, self.target, folder)
+        clients: list[Launched] = []
+        monitor: Launched | None = None
         try:
             clients, monitor = self._start_clients(run, folder, pace_ops_s)
-        except RunnerError:
-            self._stop_beside(None, samplers, perf)
-            recording.stop()
-            raise
-        self.entering("measuring")
-        try:
+            self.entering("measuring")
             measured.window = datetime.now(UTC), self._wait(clients, measured)
         finally:
             self.entering("collecting")
             measured.notes += self._stop_beside(monitor, samplers, perf)
             recording.stop()
             self.processes.stop(*clients)
-        if perf:
-            measured.notes += perf.collect(run, measured.files)
+        measured.notes += perf.collect(run, measured.files)
         self._collect_clients(run, clients, monitor, measured)
         resource, iteration = run.configuration.resource, run.iteration
         taken = recording.snapshots()
@@ -184,7 +182,7 @@ class Measurement:
             except (RunnerError, OSError) as error:
                 measured.problems.append(f"server log of node {node} was not collected: {error}")
 
-    def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf | None) -> list[str]:
+    def _stop_beside(self, monitor: Launched | None, samplers: Sequence[Sampled], perf: Perf) -> list[str]:
         """End the monitor, samplers and perf at the same moment, because later samples do not belong to the load.
 
         Returns:
@@ -192,8 +190,7 @@ class Measurement:
         """
         if monitor:  # first, because its statements without the load must not be sampled
             self.driver.finish(self.processes, monitor, is_timed=self.experiment.limits.duration_s is not None)
-        if perf:
-            perf.stop()
+        perf.stop()
         problems = [(sampled, sampled.sampling.stop()) for sampled in samplers]
         return [f"{one.sampler} of node {one.node} is not complete: {why}" for one, why in problems if why]
 
@@ -205,18 +202,12 @@ class Measurement:
         # A run with a time limit must not run out of keys; some commands determine their end themselves.
         most = UNTIL_TIME_IS_UP if self.experiment.limits.duration_s else configuration.operations or UNTIL_TIME_IS_UP
         own_inserts = partition(0 if is_load else configuration.records + UNTIL_TIME_IS_UP, most, parts=parts)
-        threads = share_threads(configuration.threads, parts=parts)
+        own_threads = share_threads(configuration.threads, parts=parts)
+        shares = enumerate(zip(own_threads, own_inserts, strict=True))
+        limit_s = self.experiment.limits.duration_s
         return [
-            Work(
-                run=run,
-                part=part,
-                threads=threads[part],
-                operations=inserts.count,
-                records=configuration.records,
-                inserts=inserts,
-                duration_s=self.experiment.limits.duration_s,
-            )
-            for part, inserts in enumerate(own_inserts)
+            Work(run, part, threads, inserts.count, configuration.records, inserts, limit_s)
+            for part, (threads, inserts) in shares
         ]
 
     def monitor_work(self, run: PlannedRun, pace_ops_s: float | None) -> Work:
@@ -229,33 +220,21 @@ class Measurement:
         # The monitor's own range of record numbers comes after all numbers that a main client may insert.
         is_whole_load = configuration.phase == "load" and not self.experiment.limits.duration_s
         first = configuration.records + (0 if is_whole_load else 2 * UNTIL_TIME_IS_UP)
-        return Work(
-            run=run,
-            part=0,
-            threads=threads,
-            operations=operations,
-            records=configuration.records,
-            inserts=KeyRange(first, operations),
-            duration_s=self.experiment.limits.duration_s,
-            rate_ops_s=rate,
-            monitor=True,
-        )
+        inserts, limit_s = KeyRange(first, operations), self.experiment.limits.duration_s
+        return Work(run, 0, threads, operations, configuration.records, inserts, limit_s, rate, monitor=True)
 
     def _monitor_operations(self, run: PlannedRun, *, is_paced: bool) -> int:
         """Operations of the monitor. A paced monitor is ended with the main clients; that of a load has its records."""
         if run.configuration.phase == "load":
             return self._monitor_rows(run)
-        return (
-            UNTIL_TIME_IS_UP
-            if is_paced
-            else max(1, round(run.configuration.operations * self.experiment.monitor.share))
-        )
+        return UNTIL_TIME_IS_UP if is_paced else self._share_of(run.configuration.operations)
 
     def _monitor_rows(self, run: PlannedRun) -> int:
         """Records that a load's monitor inserts in addition to the main clients."""
-        if self.experiment.limits.duration_s:
-            return UNTIL_TIME_IS_UP
-        return max(1, round(run.configuration.records * self.experiment.monitor.share))
+        return UNTIL_TIME_IS_UP if self.experiment.limits.duration_s else self._share_of(run.configuration.records)
+
+    def _share_of(self, number: int) -> int:
+        return max(1, round(number * self.experiment.monitor.share))
 
     def _is_filled(self, run: PlannedRun) -> bool:
         """Whether the table contains the records that a reading workload needs, and at most a monitor's in addition."""
@@ -268,15 +247,9 @@ class Measurement:
     def _warm_up(self, run: PlannedRun, folder: Path, seconds: int, *, until_steady: bool) -> float | None:
         """Load for `seconds`, or longer until the throughput rises no more; return the throughput at the end."""
         configuration = run.configuration
-        work = Work(
-            run=run,
-            part=0,
-            threads=configuration.threads,
-            operations=UNTIL_TIME_IS_UP,
-            records=configuration.records,
-            inserts=KeyRange(_WARMUP_INSERTS, UNTIL_TIME_IS_UP),
-            duration_s=max(seconds, _LONGEST_PROBE_S) if until_steady else seconds,
-        )
+        inserts = KeyRange(_WARMUP_INSERTS, UNTIL_TIME_IS_UP)
+        limit_s = max(seconds, _LONGEST_PROBE_S) if until_steady else seconds
+        work = Work(run, 0, configuration.threads, inserts.count, configuration.records, inserts, limit_s)
         client, output = self._launch("warm-up", work, folder), folder / "warm-up.log"
         self.hosts.release()
         least = time.monotonic() + seconds
@@ -306,15 +279,7 @@ class Measurement:
         output = folder / f"{name}.log"
         if command.host is not None:
             return self.hosts.launch(name, command, output)
-        launched = self.processes.launch(
-            name,
-            command.arguments,
-            output=output,
-            environment=command.environment,
-            folder=command.folder,
-            heading=command.heading,
-        )
-        return replace(launched, private=private, leaves=command.leaves)
+        return launch_here(self.processes, name, command, output)
 
     def _wait(self, clients: Sequence[Launched], measured: Measured) -> datetime | None:
         """Watch the main clients until all have ended.
@@ -332,7 +297,7 @@ class Measurement:
                 measured.problems.append(f"stopped after limits.timeout_s = {self.experiment.limits.timeout_s} s")
                 return ended
             if time.monotonic() - reported_s >= _PROGRESS_S:
-                rates = [self.driver.current_ops_s(client.output) for client in clients if client.output]
+                rates = [self.driver.current_ops_s(client.output) for client in clients]
                 known = [rate for rate in rates if rate is not None]
                 self.watch(sum(known) if known else None)
                 reported_s = time.monotonic()
@@ -342,18 +307,18 @@ class Measurement:
     def _collect_clients(
         self, run: PlannedRun, clients: Sequence[Launched], monitor: Launched | None, measured: Measured
     ) -> None:
+        own = self.experiment.own_workload(run.configuration.workload)
         for part, client in enumerate(clients):
-            if client.output:
-                measured.files[client_log(run, part=part)] = client.output
-                measured.client_outputs.append(client.output)
+            measured.files[client_log(run, part=part)] = client.output
+            measured.client_outputs.append(client.output)
             if client.exit_code:
                 measured.ended_badly = True
                 how = f"signal {-client.exit_code}" if client.exit_code < 0 else f"exit code {client.exit_code}"
                 measured.problems.append(f"load generator {part} ended with {how}")
-            if isinstance(client, LaunchedHere) and client.private and client.leaves:
-                leaving = Leaving(part, client.private, client.leaves)
-                measured.problems += collect_left(run, leaving, measured.files)
-        if monitor and monitor.output:
+            if isinstance(own, CommandWorkload):
+                private = client.output.with_suffix(".files")
+                measured.problems += collect_left(run, part, private, own.files, measured.files)
+        if monitor:
             measured.files[client_log(run, part=0, monitor=True)] = monitor.output
             measured.monitor_output = monitor.output
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.drivers.driver import SetUp
+from citus_analysis.runner.drivers.driver import SetUp, launch_here
 from citus_analysis.runner.hosts.processes import Processes
 from citus_analysis.runner.records.run_results import client_words, last_words
 
@@ -28,19 +28,15 @@ def make_own_tables(set_up: SetUp, processes: Processes, folder: Path, kept: Pat
     kept.unlink(missing_ok=True)
     for number, command in enumerate(set_up.commands, start=1):
         output = folder / f"set-up-{number}.log"
-        step = processes.launch(
-            f"set-up {number}", command.arguments, output=output, environment=command.environment, folder=command.folder
-        )
+        step = launch_here(processes, f"set-up {number}", command, output)
         ended = processes.wait(step, timeout_s=timeout_s)
         processes.stop(step)
         if not ended or step.exit_code:
             name = Path(command.arguments[0]).name
             how = f"ended with exit code {step.exit_code}" if ended else f"took longer than {timeout_s} s"
-            output_line = client_words(output) or last_words(output)
-            raise RunnerError(
-                f"step {number} of the set-up ({name}) {how}" + (f": {output_line}" if output_line else ""),
-                way_out="correct set_up in driver.workloads, and resume",
-            )
+            said = client_words(output) or last_words(output)
+            problem = f"step {number} of the set-up ({name}) {how}" + (f": {said}" if said else "")
+            raise RunnerError(problem, way_out="correct set_up in driver.workloads, and resume")
     if set_up.key is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(set_up.key, encoding="ascii")

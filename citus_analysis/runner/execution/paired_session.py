@@ -17,9 +17,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Literal
 
+from pydantic import TypeAdapter
+
 from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import InputError, RunnerError, UnknownNameError, UsageError
-from citus_analysis.runner.execution.course import RunnerEvent
+from citus_analysis.runner.execution.course import RunnerEvent, Watch
 from citus_analysis.runner.execution.execute import run_experiment
 from citus_analysis.runner.execution.resumption import JOURNAL, PRIVATE, begin
 from citus_analysis.runner.experiment_file.driver_fields import PgbenchDriver, YcsbDriver
@@ -36,7 +38,6 @@ from citus_analysis.stats.compare.paired_looks import PairsResult, judge_pairs
 Side = Literal["base", "change"]
 
 _PAIRS: Final = "pairs.csv"
-_RATES: Final = ("first_ops_s", "second_ops_s")
 #: Pairs of base and change between two pairs of the base with itself.
 _BETWEEN: Final = 3
 
@@ -69,6 +70,9 @@ class Pair:
         return self.first_ops_s if self.first == side else self.second_ops_s
 
 
+_LIST: Final = TypeAdapter(list[Pair])
+
+
 def measure_pairs(
     base: Experiment,
     change: Experiment,
@@ -79,7 +83,7 @@ def measure_pairs(
     margin: float = MARGIN,
     level: float = LEVEL,
     replace_table: bool = False,
-    watch: Callable[[RunnerEvent], None] = lambda _event: None,
+    watch: Watch = lambda _event: None,
     each: Callable[[PairsResult], None] = lambda _result: None,
     seed: int | None = None,
 ) -> PairsResult:
@@ -190,9 +194,7 @@ def _has_fixed_rate(experiment: Experiment) -> bool:
     return any(own[name].rate_ops_s is not None for name in experiment.matrix.workloads if name in own)
 
 
-def _run(
-    experiment: Experiment, resource: str, tree: Path, watch: Callable[[RunnerEvent], None], *, replace_table: bool
-) -> float:
+def _run(experiment: Experiment, resource: str, tree: Path, watch: Watch, *, replace_table: bool) -> float:
     """Throughput of one more run of a configuration."""
     ended: list[RunnerEvent] = []
 
@@ -221,15 +223,6 @@ def _read(file: Path) -> list[Pair]:
         return []
     try:
         with file.open(newline="", encoding="utf-8") as lines:
-            return [
-                Pair(row["cell"], _side(row["first"]), _side(row["second"]), *(float(row[name]) for name in _RATES))
-                for row in csv.DictReader(lines)
-            ]
-    except (KeyError, TypeError, ValueError) as error:
+            return _LIST.validate_python(list(csv.DictReader(lines)))
+    except ValueError as error:
         raise InputError("is no list of pairs", path=file, way_out="name another --out") from error
-
-
-def _side(text: str) -> Side:
-    if text not in ("base", "change"):
-        raise ValueError(text)
-    return "change" if text == "change" else "base"

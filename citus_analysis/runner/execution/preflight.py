@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, LiteralString
+
+from psycopg.rows import TupleRow
 
 from citus_analysis.errors import CitusAnalysisError, NotReadyError, RunnerError
 from citus_analysis.runner.drivers.ycsb_driver import missing_classes
@@ -21,7 +23,7 @@ from citus_analysis.runner.experiment_file.driver_fields import YcsbDriver
 from citus_analysis.runner.experiment_file.experiment import Experiment
 from citus_analysis.runner.experiment_file.own_workloads import CommandDriver
 from citus_analysis.runner.experiment_file.target_fields import LOG_LINE_PREFIX, ClusterTarget, FilesTarget, NodeAddress
-from citus_analysis.runner.hosts.shells import SshShell, open_ssh
+from citus_analysis.runner.hosts.shells import open_shell
 from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.state.joining import unlisted_workers
@@ -208,24 +210,25 @@ def _worker_count(experiment: Experiment, target: ClusterTarget, nodes: Sequence
     return Check("workers", "ok" if fits else "failed", found, f"ask for 0 to {available}, or add nodes")
 
 
+def _asked(target: ClusterTarget, node: Node, text: LiteralString, *values: object) -> list[TupleRow]:
+    """The rows of a query on one node."""
+    with sql.connect(node, database=target.database, user=target.user) as connection:
+        return sql.query(connection, text, *values)
+
+
 def _privileges(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
-    with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
-        superuser, roles, creates = sql.query(
-            connection,
-            "SELECT rolsuper, rolsuper OR rolcreaterole, has_schema_privilege('public', 'CREATE') "
-            "FROM pg_roles WHERE rolname = current_user",
-        )[0]
+    text = (
+        "SELECT rolsuper, rolsuper OR rolcreaterole, has_schema_privilege('public', 'CREATE') "
+        "FROM pg_roles WHERE rolname = current_user"
+    )
+    superuser, roles, creates = _asked(target, nodes[0], text)[0]
     name = f"privileges of {target.user}"
     if not creates:
         yield Check(name, "failed", "may not create a table in schema public", "GRANT CREATE ON SCHEMA public TO it")
     if experiment.matrix.settings and target.reload_with != "alter_system":
+        found = "the matrix varies server settings, but the runner may not change those of this target"
         way_out = "set target.reload_with: alter_system, or vary them between experiments"
-        yield Check(
-            "server settings",
-            "failed",
-            "the matrix varies server settings, but the runner may not change those of this target",
-            way_out,
-        )
+        yield Check("server settings", "failed", found, way_out)
     elif experiment.matrix.settings and not superuser:
         yield Check(name, "warning", "ALTER SYSTEM needs a superuser or a grant", "GRANT ALTER SYSTEM ON PARAMETER")
     if any(experiment.matrix.monitored) and not roles:
@@ -237,10 +240,8 @@ def _privileges(experiment: Experiment, target: ClusterTarget, nodes: Sequence[N
 def _table(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
     if all(experiment.own_workload(workload) for workload in experiment.matrix.workloads):
         return  # which has tables of its own
-    with sql.connect(nodes[0], database=target.database, user=target.user) as connection:
-        there = sql.query(
-            connection, "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass(%s)", f"public.{TABLE}"
-        )
+    text = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass(%s)"
+    there = _asked(target, nodes[0], text, f"public.{TABLE}")
     if not there:
         yield Check("table", "ok", f"{TABLE} does not exist and will be created")
         return
@@ -253,15 +254,11 @@ def _prefix(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]
     if not any(experiment.matrix.monitored):
         return
     for node in nodes:
-        with sql.connect(node, database=target.database, user=target.user) as connection:
-            prefix = str(sql.query(connection, "SHOW log_line_prefix")[0][0])
+        prefix = str(_asked(target, node, "SHOW log_line_prefix")[0][0])
         missing = [name for name, escapes in _PREFIX_NEEDS.items() if not any(one in prefix for one in escapes)]
+        way_out = f"statements cannot be paired without {', '.join(missing)}; set it to '{LOG_LINE_PREFIX}'"
         found = f"node {node.name} writes {prefix!r}"
-        if missing:
-            way_out = f"statements cannot be paired without {', '.join(missing)}; set it to '{LOG_LINE_PREFIX}'"
-            yield Check("log_line_prefix", "warning", found, way_out)
-        else:
-            yield Check("log_line_prefix", "ok", found)
+        yield Check("log_line_prefix", "warning" if missing else "ok", found, way_out if missing else "")
 
 
 def _log_level(experiment: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
@@ -287,8 +284,8 @@ def _auto_explain(_: Experiment, target: ClusterTarget, nodes: Sequence[Node]) -
         return
     for node in nodes:
         with sql.connect(node, database=target.database, user=target.user) as connection:
-            loaded = [str(sql.query(connection, f"SHOW {name}")[0][0]) for name in _PRELOADED]
-        if any("auto_explain" in libraries for libraries in loaded):
+            loaded = sql.read_settings(connection, _PRELOADED)
+        if any("auto_explain" in libraries for libraries in loaded.values()):
             found = f"node {node.name} loads it: statements may fail, and servers of distributed transactions may crash"
             yield Check("auto_explain", "warning", found, "take it out of the preloaded libraries of Citus nodes")
 
@@ -301,8 +298,8 @@ def _clocks(target: ClusterTarget, nodes: Sequence[Node]) -> Iterator[Check]:
             after_s = time.time()
         apart_s = there_s - (before_s + after_s) / 2
         found = f"node {node.name} is {apart_s:+.3f} s from this machine, known to {(after_s - before_s) / 2:.3f} s"
-        verdict: Literal["ok", "warning"] = "warning" if abs(apart_s) > _CLOCKS_APART_S else "ok"
-        yield Check("clock", verdict, found, "synchronise both with NTP or chrony")
+        is_apart = abs(apart_s) > _CLOCKS_APART_S
+        yield Check("clock", "warning" if is_apart else "ok", found, "synchronise both with NTP or chrony")
 
 
 def _log_disks(target: ClusterTarget) -> Iterator[Check]:
@@ -323,7 +320,7 @@ def _log_disks(target: ClusterTarget) -> Iterator[Check]:
 def _free_bytes(address: NodeAddress, folder: str) -> int:
     if address.shell == "local":
         return shutil.disk_usage(folder).free
-    with closing(SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)) as shell:
+    with closing(open_shell(address)) as shell:
         code, output = shell.ask(["df", "-Pk", folder])
     if code:
         raise RunnerError(" ".join(output.split()))

@@ -6,9 +6,7 @@ accounts and ways to reach a node, folders of programs, the description, and lim
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeGuard, cast
 
@@ -79,55 +77,42 @@ def begun_experiment(journal: Journal, tree: Path) -> Experiment:
         return Experiment.model_validate(begun.detail["document"])
     except ValidationError as error:
         way_out = "use the version of citus-analysis that began the experiment"
-        raise InputError(
-            f"the journal's experiment cannot be read: {error.errors()[0]['msg']}", path=journal.path, way_out=way_out
-        ) from error
+        problem = f"the journal's experiment cannot be read: {error.errors()[0]['msg']}"
+        raise InputError(problem, path=journal.path, way_out=way_out) from error
 
 
-@dataclass(frozen=True)
-class Carried:
-    """The effect of a choice on an experiment in its present state.
+def carry_on(
+    experiment: Experiment, ledger: Ledger, choice: Choice, journal: Journal | None = None
+) -> list[PlannedRun]:
+    """Open chosen runs that failed again, and add iterations, if the choice asks for it.
 
-    Attributes:
-        chosen: the chosen runs of the plan, including those that have ended.
-        reopened: ids of the failed runs among them that are to be run again.
-        more: resource -> number of added iterations.
-    """
+    Args:
+        experiment: the experiment.
+        ledger: its present state, which is changed.
+        choice: the chosen runs.
+        journal: records the changes, so that later calls continue with them; None: nothing is recorded.
 
-    chosen: tuple[PlannedRun, ...]
-    reopened: tuple[str, ...]
-    more: Mapping[str, int]
-
-    def apply(self, ledger: Ledger) -> None:
-        """Apply the choice to the ledger, as reading the journal will do later."""
-        for run_id in self.reopened:
-            ledger.reopen(run_id)
-        ledger.more.update(self.more)
-
-    def record(self, journal: Journal) -> None:
-        """Record the choice in the journal, so that later calls continue with it."""
-        for run_id in self.reopened:
-            journal.append(run_id, "reopened")
-        if self.more:
-            journal.append("plan", "extended", more=self.more)
-
-
-def carry_on(experiment: Experiment, ledger: Ledger, choice: Choice) -> Carried:
-    """The effect of a choice on an experiment, including failed runs and added iterations.
+    Returns:
+        the chosen runs of the plan, including those that have ended.
 
     Raises:
         UnknownNameError: the choice names no run of the plan.
     """
     named = choice.of(make_plan(experiment, ledger.more))
-    more = {run.configuration.resource: choice.more for run in named} if choice.more else {}
     known = {run.run_id for run in named}
-    plan = make_plan(experiment, ledger.more + Counter(more))
+    more = {run.configuration.resource: choice.more for run in named} if choice.more else {}
     before = {resource: last_iteration(experiment) + ledger.more[resource] for resource in more}
-    added = {run.run_id for run in plan if run.iteration > before.get(run.configuration.resource, run.iteration)}
-    chosen = tuple(run for run in plan if run.run_id in known | added)
     unfit = known & (ledger.failed.keys() | ledger.degraded.keys())
-    reopened = tuple(unfit) if choice.retry_failed else ()
-    return Carried(chosen, tuple(sorted(reopened)), more)
+    for run_id in sorted(unfit) if choice.retry_failed else ():
+        ledger.reopen(run_id)
+        if journal:
+            journal.append(run_id, "reopened")
+    ledger.more.update(more)
+    if more and journal:
+        journal.append("plan", "extended", more=more)
+    plan = make_plan(experiment, ledger.more)
+    added = {run.run_id for run in plan if run.iteration > before.get(run.configuration.resource, run.iteration)}
+    return [run for run in plan if run.run_id in known | added]
 
 
 def _without_secrets(experiment: Experiment) -> dict[str, object]:

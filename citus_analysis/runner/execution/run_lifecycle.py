@@ -49,40 +49,37 @@ class RunLifecycle:
         shutil.rmtree(self.attempts, ignore_errors=True)
         folder = self.attempts / run.run_id
         folder.mkdir(parents=True)
-        self.journal.append(run.run_id, "begun")
+        self._step(run, "begun")
         self.measurement.target.prepare(run.configuration)
         description = self._describe(run)
-        self.journal.append(run.run_id, "prepared")
-        earlier = self.ledger.throughputs().get(run.configuration.resource)
+        self._step(run, "prepared")
+        earlier = self.ledger.throughputs(run.configuration.resource)
         pace_ops_s = self.measurement.load(run, folder, fmean(earlier) if earlier else None)
-        self.journal.append(run.run_id, "loaded", pace_ops_s=pace_ops_s)
+        self._step(run, "loaded", pace_ops_s=pace_ops_s)
         if run.configuration.own_tables:
             description = self._describe(run)  # again, because its tables exist only now
-        self.journal.append(run.run_id, "monitored")
+        self._step(run, "monitored")
         measured = self.measurement.measure(run, folder, pace_ops_s)
-        self.ledger.windows[run.run_id] = measured.window
-        self.ledger.seen[run.run_id] = _seen(measured)
-        self.journal.append(
-            run.run_id,
-            "measured",
-            problems=measured.problems,
-            notes=measured.notes,
-            window=[time.isoformat() if time else None for time in measured.window],
-            seen=self.ledger.seen[run.run_id],
-        )
+        window = [time.isoformat() if time else None for time in measured.window]
+        seen = _seen(measured)
+        self._step(run, "measured", problems=measured.problems, notes=measured.notes, window=window, seen=seen)
         self._write_description(run, description)
         result = judge_run(run, measured.client_outputs, measured.monitor_output, measured.server_logs)
         complaint = _complaint(measured)  # before the files are moved
-        self.journal.append(run.run_id, "publishing", files=[str(place) for place in measured.files])
+        self._step(run, "publishing", files=[str(place) for place in measured.files])
         publish(measured.files, self.tree)
-        self.journal.append(run.run_id, "collected")
+        self._step(run, "collected")
         pace_ops_s = pace_ops_s if run.configuration.phase == "run" else None  # a load's monitor counts records
         monitor = self.measurement.experiment.monitor
         # A monitor with a rate of its own has no share to check.
         if monitor.rate_ops_s is None and (remark := share_remark(result, monitor.share, pace_ops_s)):
-            measured.notes.append(f"{run.run_id}: {remark}")
+            self.ledger.notes.add(f"{run.run_id}: {remark}")
         self._verify(run, measured, result, complaint)
         shutil.rmtree(folder, ignore_errors=True)
+
+    def _step(self, run: PlannedRun, state: str, **detail: object) -> None:
+        """Record that a run reached a state."""
+        self.ledger.take(self.journal.append(run.run_id, state, **detail))
 
     def _undo(self, run: PlannedRun) -> None:
         """Remove files that an interrupted attempt may have published."""
@@ -118,19 +115,9 @@ class RunLifecycle:
         one_sided = measured.reached.problem(threads=run.configuration.threads)
         status = worst_status(result.status, *(["failed"] if problems else []), *(["degraded"] if one_sided else []))
         reasons = [*problems, *(reason for reason in (result.reason, one_sided) if reason), *complaint]
-        reason = redact("; ".join(reasons))
-        self.ledger.notes.update(measured.notes)
-        outcome = OUTCOME_OF[status]
-        facts: dict[str, float | str | None] = {
-            "throughput_ops_s": result.throughput_ops_s,
-            "connected_threads": result.connected_threads,
-        }
-        if status == "ok":
-            self.ledger.verified[run.run_id] = result.throughput_ops_s
-        else:
-            getattr(self.ledger, outcome)[run.run_id] = reason
-            facts = {"reason": reason, **facts}
-        self.journal.append(run.run_id, outcome, **facts, monitor_share=result.monitor_share)
+        known = {name: getattr(result, name) for name in ("throughput_ops_s", "connected_threads", "monitor_share")}
+        why = {} if status == "ok" else {"reason": redact("; ".join(reasons))}
+        self._step(run, OUTCOME_OF[status], **why, **known)
         resource = run.configuration.resource
         write_outcomes(self.tree / resource, self.ledger.outcomes(resource))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -62,16 +63,13 @@ def placeholders(text: str) -> list[str]:
     return _PLACEHOLDER.findall(text)
 
 
-def _checked_pattern(pattern: str) -> str:
-    if problem := pattern_problem(pattern):
-        raise ValueError(problem)
-    return pattern
+def _pattern_with(*groups: str) -> AfterValidator:
+    def checked(pattern: str) -> str:
+        if problem := pattern_problem(pattern, groups):
+            raise ValueError(problem)
+        return pattern
 
-
-def _checked_interval(pattern: str) -> str:
-    if problem := pattern_problem(pattern, ("elapsed_s", "throughput_ops_s")):
-        raise ValueError(problem)
-    return pattern
+    return AfterValidator(checked)
 
 
 def _free_names(variables: dict[str, Value]) -> dict[str, Value]:
@@ -113,7 +111,7 @@ def _known_in_environment(environment: dict[str, str]) -> dict[str, str]:
     return environment
 
 
-Pattern = Annotated[str, AfterValidator(_checked_pattern)]
+Pattern = Annotated[str, _pattern_with()]
 
 
 class OwnWorkload(Part):
@@ -181,7 +179,7 @@ class CommandWorkload(OwnWorkload):
         description="summary that the tool prints at the end: name -> regular expression with one group; without it, "
         "the output has a format that `ingest` recognises",
     )
-    interval: Annotated[str, AfterValidator(_checked_interval)] | None = Field(
+    interval: Annotated[str, _pattern_with("elapsed_s", "throughput_ops_s")] | None = Field(
         None, description="its status line: a regular expression with groups `elapsed_s` and `throughput_ops_s`"
     )
     metrics: list[Metric] = Field(default_factory=list, description="further numbers of the output")
@@ -243,12 +241,21 @@ def used_names(workload: OwnWorkload) -> set[str]:
     """
     names = {name for text in _arguments(workload) for name in placeholders(text)}
     for path in _files(workload):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot be read: {error}", path=path, way_out="correct the experiment file") from error
+        text = read_file(path, way_out="correct the experiment file")
         names |= {*placeholders(text), *_SQL_VARIABLE.findall(text)}
     return names
+
+
+def read_file(path: Path, *, way_out: str) -> str:
+    """The text of a file of the experiment.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path, way_out=way_out) from error
 
 
 def _arguments(workload: OwnWorkload) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 No shell is involved: arguments are passed to the program as a list. A register on disk lists the started processes, so
 that a resume after `kill -9` ends the processes that the killed runner left, and no others: a process is identified by
-its pid *and* its start time.
+its pid *and* its start time. Programs on other machines are ended by their connection instead.
 """
 
 from __future__ import annotations
@@ -11,61 +11,36 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import psutil
 
 from citus_analysis.runner.journal import Journal
 
+if TYPE_CHECKING:
+    import paramiko
+
 _GRACE_S: Final = 10.0
 _POLL_S: Final = 0.05
-
-
-class Launched(Protocol):
-    """A program that was started, on this or another machine, and the local file of its output."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-
-    @property
-    def output(self) -> Path | None:
-        """The file of its output; None: the output is discarded."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended yet."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """Its exit code; negative: the signal that ended it; None while it runs."""
-
-    def send(self, what: signal.Signals) -> None:
-        """Send a signal to it and its children without waiting for them."""
-
-    def reap(self) -> None:
-        """Wait for the end of a program to which SIGKILL was sent."""
+_JOIN_TIMEOUT_S: Final = 10
+_LOST: Final = 255
+_SIGNAL_BASE: Final = 128  # sh adds it to the number of the signal that ended a program
+_END_OF_PRIVATE: Final = "."
+CHUNK_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True)
 class LaunchedHere:
-    """A process of this machine.
-
-    Attributes:
-        private: its private folder; None if it has none.
-        leaves: files that it leaves there: pattern -> format.
-    """
+    """A process of this machine, and the file of its output."""
 
     name: str
     process: subprocess.Popen[bytes]
-    output: Path | None
-    private: Path | None = None
-    leaves: Mapping[str, str | None] = field(default_factory=dict)
+    output: Path
 
     @property
     def running(self) -> bool:
@@ -78,14 +53,93 @@ class LaunchedHere:
         return self.process.poll()
 
     def send(self, what: signal.Signals) -> None:
-        """Send a signal to it and its children."""
+        """Send a signal to it and its children without waiting for them."""
         # The process leads its session, hence its group: children of a driver end with it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, what)
 
     def reap(self) -> None:
-        """Wait for its end."""
+        """Wait for the end of a process to which SIGKILL was sent."""
         self.process.wait()
+
+
+@dataclass
+class RemoteProgram:
+    """A program on another machine that ends with the connection; a thread copies its output into a local file.
+
+    Attributes:
+        host: name of the machine, for messages.
+        private: whole lines for its standard input, which :meth:`go` sends.
+        problem: reason why the file is not complete; None if there is no problem.
+    """
+
+    name: str
+    output: Path
+    channel: paramiko.Channel
+    host: str
+    private: str = ""
+    problem: str | None = None
+
+    def __post_init__(self) -> None:
+        self._copier = threading.Thread(target=self._copy, daemon=True)
+        self._copier.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended, or some of its output is still on the way."""
+        return self._copier.is_alive() or not self.channel.exit_status_ready()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, negative for a signal; that of `ssh` (255) if the connection was lost."""
+        if self.running:
+            return None
+        code = self.channel.exit_status
+        if code < 0 or self.problem:
+            return _LOST
+        return _SIGNAL_BASE - code if _SIGNAL_BASE < code < _LOST else code
+
+    def go(self) -> None:
+        """Send the private lines, and let the program begin."""
+        self.channel.sendall(f"{self.private}{_END_OF_PRIVATE}\n".encode())
+
+    def send(self, what: signal.Signals) -> None:
+        """End the program: for SIGKILL the channel is closed, for other signals its input (the guard sends SIGTERM)."""
+        with contextlib.suppress(OSError):
+            if what is signal.SIGKILL:
+                self.channel.close()
+            else:
+                self.channel.shutdown_write()
+
+    def reap(self) -> None:
+        """Wait for the last of its output."""
+        self._copier.join(_JOIN_TIMEOUT_S)
+        if self._copier.is_alive():
+            self.problem = f"{self.name} on {self.host}: its output did not end within {_JOIN_TIMEOUT_S} s"
+
+    def hang_up(self) -> str | None:
+        """Close its terminal, which ends it; return the reason why its output is not complete, if it is not."""
+        lost = self.channel.closed and self.problem is None
+        self.channel.close()
+        self.reap()
+        return "it ended before the load" if lost else self.problem
+
+    def _copy(self) -> None:
+        try:
+            with self.output.open("wb") as file:
+                while piece := self.channel.recv(CHUNK_BYTES):
+                    # A terminal ends lines with CR LF.
+                    file.write(piece.replace(b"\r\n", b"\n"))
+                    file.flush()
+        except OSError as error:
+            what = f"{self.name} on {self.host}"
+            self.problem = f"{what}: its output was not copied to the end into {self.output.name}: {error}"
+            # A program whose output is not read would block forever.
+            self.channel.close()
+
+
+#: A program that was started, on this or another machine, and the local file of its output.
+Launched = LaunchedHere | RemoteProgram
 
 
 class Processes:
@@ -99,9 +153,7 @@ class Processes:
         self.end_leftovers()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop(*self._launched)
 
     def launch(
@@ -109,10 +161,9 @@ class Processes:
         name: str,
         arguments: Sequence[str | os.PathLike[str]],
         *,
-        output: Path | None = None,
+        output: Path = Path(os.devnull),
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
-        user: str | None = None,
         heading: bytes = b"",
     ) -> LaunchedHere:
         """Start a program.
@@ -120,10 +171,9 @@ class Processes:
         Args:
             name: name of the process, for messages.
             arguments: program and arguments; no shell reads them.
-            output: file for standard output and standard error; None discards both.
+            output: file for standard output and standard error.
             environment: variables besides the runner's own.
             folder: working folder.
-            user: account to run as (needs root).
             heading: text written to the output before the program's own.
 
         Raises:
@@ -132,10 +182,8 @@ class Processes:
         stated = os.environ.get("PGPASSFILE")
         # Absolute, so that it is valid in any working folder.
         login = {"PGPASSFILE": os.path.abspath(stated)} if stated else {}  # noqa: PTH100 - links are kept
-        with contextlib.ExitStack() as stack:
-            if output:
-                output.write_bytes(heading)
-            sink = stack.enter_context(output.open("ab")) if output else subprocess.DEVNULL
+        output.write_bytes(heading)
+        with output.open("ab") as sink:
             process = subprocess.Popen(
                 [os.fspath(argument) for argument in arguments],
                 stdin=subprocess.DEVNULL,
@@ -143,7 +191,6 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **login, **(environment or {})},
                 cwd=folder,
-                user=user,
                 start_new_session=True,
             )
         launched = LaunchedHere(name, process, output)

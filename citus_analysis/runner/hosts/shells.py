@@ -7,28 +7,25 @@ Host keys must be known, and keys come from the agent or `~/.ssh`: the runner do
 from __future__ import annotations
 
 import shlex
-import signal
-import threading
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from citus_analysis.core.extras import required
 from citus_analysis.errors import RunnerError
-from citus_analysis.runner.hosts.processes import Launched, Processes
+from citus_analysis.runner.experiment_file.driver_fields import DriverHost
+from citus_analysis.runner.experiment_file.target_fields import NodeAddress
+from citus_analysis.runner.hosts.processes import CHUNK_BYTES, Processes, RemoteProgram
 
 if TYPE_CHECKING:
     import paramiko
 
 _CONNECT_TIMEOUT_S: Final = 15
-_JOIN_TIMEOUT_S: Final = 10
-_CHUNK_BYTES: Final = 65_536
 _KEEPALIVE_S: Final = 15
-_LOST: Final = 255
-_SIGNAL_BASE: Final = 128  # sh adds it to the number of the signal that ended a program
-_END_OF_PRIVATE: Final = "."
 
 #: The remote script passes the private lines to the program through a pipe, and ends the program when its own input
 #: ends: when the runner closes it, dies, or loses the connection. The text is fixed: values are arguments.
@@ -60,34 +57,15 @@ exit $code
 """
 
 
-class Sampling(Protocol):
-    """A running sampler."""
-
-    def stop(self) -> str | None:
-        """End the sampler. Its output file is then complete, or the returned sentence gives the reason why not."""
-
-
-class Shell(Protocol):
-    """A place where a program can be started."""
-
-    def has(self, program: str) -> bool:
-        """Whether the program is installed there."""
-
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
-        """Start a program whose output is written to a local file."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
 @dataclass(frozen=True)
-class _LocalSampling:
-    processes: Processes
-    launched: Launched
+class Sampling:
+    """A running sampler.
 
-    def stop(self) -> str | None:
-        self.processes.stop(self.launched)
-        return None
+    Attributes:
+        stop: ends the sampler. Its output file is then complete, or the returned sentence gives the reason why not.
+    """
+
+    stop: Callable[[], str | None]
 
 
 @dataclass(frozen=True)
@@ -98,104 +76,15 @@ class LocalShell:
 
     def has(self, program: str) -> bool:
         """Whether PATH contains it."""
-        from shutil import which
-
-        return which(program) is not None
+        return shutil.which(program) is not None
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
         """Start a process in a session of its own."""
         launched = self.processes.launch(arguments[0], arguments, output=output, environment=environment)
-        return _LocalSampling(self.processes, launched)
+        return Sampling(partial(self.processes.stop, launched))
 
     def close(self) -> None:
         """Do nothing, because there is no connection."""
-
-
-class _Copier:
-    """A thread that copies the output of a remote program into a local file.
-
-    Attributes:
-        problem: reason why the file is not complete; None if there is no problem.
-    """
-
-    def __init__(self, channel: paramiko.Channel, output: Path, what: str) -> None:
-        self._channel, self._output, self._what = channel, output, what
-        self.problem: str | None = None
-        self.thread = threading.Thread(target=self._copy, daemon=True)
-        self.thread.start()
-
-    def join(self) -> None:
-        """Wait until all output is in the file."""
-        self.thread.join(_JOIN_TIMEOUT_S)
-        if self.thread.is_alive():
-            self.problem = f"{self._what}: its output did not end within {_JOIN_TIMEOUT_S} s"
-
-    def _copy(self) -> None:
-        try:
-            with self._output.open("wb") as file:
-                while piece := self._channel.recv(_CHUNK_BYTES):
-                    # A terminal ends lines with CR LF.
-                    file.write(piece.replace(b"\r\n", b"\n"))
-                    file.flush()
-        except OSError as error:
-            self.problem = f"{self._what}: its output was not copied to the end into {self._output.name}: {error}"
-            # A program whose output is not read would block forever.
-            self._channel.close()
-
-
-@dataclass
-class _SshSampling:
-    channel: paramiko.Channel
-    copier: _Copier
-
-    def stop(self) -> str | None:
-        # Closing the terminal hangs up the remote program.
-        lost = self.channel.closed and self.copier.problem is None
-        self.channel.close()
-        self.copier.join()
-        return "it ended before the load" if lost else self.copier.problem
-
-
-@dataclass
-class RemoteProgram:
-    """A program on another machine that ends with the connection; it waits for :meth:`go`."""
-
-    name: str
-    output: Path
-    channel: paramiko.Channel
-    private: str
-    copier: _Copier
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended, or some of its output is still on the way."""
-        return self.copier.thread.is_alive() or not self.channel.exit_status_ready()
-
-    @property
-    def exit_code(self) -> int | None:
-        """Its exit code, negative for a signal; that of `ssh` (255) if the connection was lost."""
-        if self.running:
-            return None
-        code = self.channel.exit_status
-        if code < 0 or self.copier.problem:
-            return _LOST
-        return _SIGNAL_BASE - code if _SIGNAL_BASE < code < _LOST else code
-
-    def go(self) -> None:
-        """Send the private lines, and let the program begin."""
-        self.channel.sendall(f"{self.private}{_END_OF_PRIVATE}\n".encode())
-
-    def send(self, what: signal.Signals) -> None:
-        """End the program: for SIGKILL the channel is closed, for other signals its input (the guard sends SIGTERM)."""
-        with suppress(OSError):
-            if what is signal.SIGKILL:
-                self.channel.close()
-            else:
-                self.channel.shutdown_write()
-
-    def reap(self) -> None:
-        """Wait for the last of its output."""
-        self.copier.join()
 
 
 @dataclass
@@ -204,7 +93,6 @@ class SshShell:
 
     client: paramiko.SSHClient
     host: str
-    _open: list[paramiko.Channel] = field(default_factory=list)
 
     @property
     def connected(self) -> bool:
@@ -214,18 +102,12 @@ class SshShell:
 
     def has(self, program: str) -> bool:
         """Whether the remote PATH contains it."""
-        channel = self._channel()
-        channel.exec_command(shlex.join(["command", "-v", program]))
-        return channel.recv_exit_status() == 0
+        return self._execute(["command", "-v", program]).recv_exit_status() == 0
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], output: Path) -> Sampling:
-        """Start a remote program; a thread copies its output."""
-        channel = self._channel()
-        channel.get_pty(width=1000)
-        channel.set_combine_stderr(True)
-        words = ["env", *(f"{name}={value}" for name, value in environment.items()), *arguments]
-        channel.exec_command(shlex.join(words))
-        return _SshSampling(channel, _Copier(channel, output, f"{arguments[0]} on {self.host}"))
+        """Start a remote program, which ends when its terminal is closed."""
+        channel = self._execute(["env", *_assigned(environment), *arguments], terminal=True)
+        return Sampling(RemoteProgram(arguments[0], output, channel, self.host).hang_up)
 
     def launch(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str], output: Path, private: str = ""
@@ -239,20 +121,15 @@ class SshShell:
             output: local file for its output.
             private: whole lines for its standard input, which appear in no command line and no file.
         """
-        channel = self._channel()
-        channel.set_combine_stderr(True)
-        words = [f"{variable}={value}" for variable, value in environment.items()]
-        channel.exec_command(shlex.join(["/bin/sh", "-c", _GUARD, "guard", "env", *words, *arguments]))
-        return RemoteProgram(name, output, channel, private, _Copier(channel, output, f"{name} on {self.host}"))
+        words = ["/bin/sh", "-c", _GUARD, "guard", "env", *_assigned(environment), *arguments]
+        return RemoteProgram(name, output, self._execute(words), self.host, private)
 
     def ask(self, arguments: Sequence[str]) -> tuple[int, str]:
         """Exit code and output of a program that ends by itself."""
-        channel = self._channel()
+        channel = self._execute(arguments)
         channel.settimeout(_CONNECT_TIMEOUT_S)
-        channel.set_combine_stderr(True)
-        channel.exec_command(shlex.join(arguments))
         try:
-            said = b"".join(iter(lambda: channel.recv(_CHUNK_BYTES), b""))
+            said = b"".join(iter(lambda: channel.recv(CHUNK_BYTES), b""))
         except OSError as error:
             raise RunnerError(f"ssh to {self.host}: {arguments[0]} failed: {error}") from error
         return channel.recv_exit_status(), said.decode(errors="replace")
@@ -262,16 +139,30 @@ class SshShell:
         with suppress(OSError):
             self.client.close()
 
-    def _channel(self) -> paramiko.Channel:
+    def _execute(self, words: Sequence[str], *, terminal: bool = False) -> paramiko.Channel:
+        """Start a program whose standard output and standard error are read together."""
         from paramiko import SSHException
 
         transport = self.client.get_transport()
         if transport is None:
             raise RunnerError(f"ssh to {self.host}: the connection is closed", way_out="check the connection")
         try:
-            return transport.open_session(timeout=_CONNECT_TIMEOUT_S)
+            channel = transport.open_session(timeout=_CONNECT_TIMEOUT_S)
         except (SSHException, OSError) as error:
             raise RunnerError(f"ssh to {self.host}: {error}", way_out="check the connection") from error
+        if terminal:
+            channel.get_pty(width=1000)
+        channel.set_combine_stderr(True)
+        channel.exec_command(shlex.join(words))
+        return channel
+
+
+def _assigned(environment: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in environment.items()]
+
+
+#: A place where a program can be started.
+Shell = LocalShell | SshShell
 
 
 def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
@@ -295,3 +186,12 @@ def open_ssh(host: str, user: str | None, port: int) -> paramiko.SSHClient:
     if transport := client.get_transport():
         transport.set_keepalive(_KEEPALIVE_S)  # to detect a lost machine
     return client
+
+
+def open_shell(address: DriverHost | NodeAddress) -> SshShell:
+    """A shell on a known host.
+
+    Raises:
+        RunnerError, UsageError: as `open_ssh`.
+    """
+    return SshShell(open_ssh(address.host, address.ssh_user, address.ssh_port), address.host)

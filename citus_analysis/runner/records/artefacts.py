@@ -39,16 +39,7 @@ that names it)
 def client_log(run: PlannedRun, *, part: int, monitor: bool = False) -> PurePosixPath:
     """Output of one load generator."""
     configuration = run.configuration
-    return ClientName(
-        role="monitor" if monitor else "main",
-        phase=configuration.phase,
-        workload=configuration.workload,
-        threads=configuration.threads,
-        records=configuration.records,
-        operations=configuration.operations if configuration.phase == "run" else None,
-        iteration=run.iteration,
-        workers=configuration.workers,
-        resource=configuration.resource,
-        drivers=configuration.drivers,
-        part=part,
-    ).path
+    names = ("phase", "workload", "threads", "records", "workers", "resource", "drivers")
+    facts = {name: getattr(configuration, name) for name in names} | {"iteration": run.iteration, "part": part}
+    operations = configuration.operations if configuration.phase == "run" else None
+    return ClientName(role="monitor" if monitor else "main", operations=operations, **facts).path

@@ -103,10 +103,8 @@ was '2 cores', is '4 cores' (restore it, or start again with another --out)
         if before.get(name) != now.get(name)
     ]
     if changed:
-        raise EnvironmentChangedError(
-            f"the environment changed since the experiment began: {'; '.join(changed)}",
-            way_out="restore it, or start again with another --out",
-        )
+        problem = f"the environment changed since the experiment began: {'; '.join(changed)}"
+        raise EnvironmentChangedError(problem, way_out="restore it, or start again with another --out")
 
 
 def _node(node: Node) -> dict[str, object]:

@@ -7,7 +7,6 @@ Files with a stated format are stored in `RESOURCE/left/ITERATION/PART/`, where 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -18,42 +17,31 @@ from citus_analysis.runner.planning.plan import PlannedRun
 _IDENTITY: Final = 'files:\n  - pattern: "{iteration}/{part}/**"\n    meta: {role: main}\n'
 
 
-@dataclass(frozen=True)
-class Leaving:
-    """A process that leaves files.
-
-    Attributes:
-        part: number of the load generator.
-        folder: its working folder.
-        patterns: pattern -> format; None: `ingest` does not read these files.
-    """
-
-    part: int
-    folder: Path
-    patterns: Mapping[str, str | None]
-
-
-def collect_left(run: PlannedRun, leaving: Leaving, files: dict[PurePosixPath, Path]) -> list[str]:
+def collect_left(
+    run: PlannedRun, part: int, folder: Path, patterns: Mapping[str, str | None], files: dict[PurePosixPath, Path]
+) -> list[str]:
     """Add the files that a process left to the run's files; return a sentence for each problem.
 
     Args:
         run: the measured run.
-        leaving: the process.
+        part: number of the load generator.
+        folder: its working folder.
+        patterns: pattern -> format; None: `ingest` does not read these files.
         files: place in the tree -> present path of a file.
     """
     problems: list[str] = []
-    for pattern, name in leaving.patterns.items():
-        found = sorted(path for path in leaving.folder.glob(pattern) if path.is_file() and not path.is_symlink())
+    for pattern, name in patterns.items():
+        found = sorted(path for path in folder.glob(pattern) if path.is_file() and not path.is_symlink())
         if not found:
-            problems.append(f"load generator {leaving.part} left no file {pattern}")
+            problems.append(f"load generator {part} left no file {pattern}")
         for path in found:
             if name and (problem := _format_problem(path, name)):
-                problems.append(f"load generator {leaving.part} left {path.name}, {problem}")
+                problems.append(f"load generator {part} left {path.name}, {problem}")
                 continue
             below = PurePosixPath(run.configuration.resource, "left" if name else ".left")
-            files[below / str(run.iteration) / str(leaving.part) / path.relative_to(leaving.folder).as_posix()] = path
+            files[below / str(run.iteration) / str(part) / path.relative_to(folder).as_posix()] = path
             if name:
-                identity = leaving.folder.with_name(f"{leaving.folder.name}.yml")
+                identity = folder.with_name(f"{folder.name}.yml")
                 identity.write_text(_IDENTITY, encoding="ascii")
                 files[below / "identity.yml"] = identity
     return problems

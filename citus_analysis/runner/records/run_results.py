@@ -124,18 +124,14 @@ def judge_run(
     clients = [_client(run, output, "main", part) for part, output in enumerate(outputs)]
     if monitor:
         clients.append(_client(run, monitor, "monitor", 0))
-    facts = {"run_id": run.run_id, "resource": run.configuration.resource, "iteration": run.iteration}
-    known = TABLES["runs"].conform(pl.DataFrame([facts | facts_of(run.configuration)])).select(_IDENTITY)
+    facts = _identity(run) | facts_of(run.configuration)
+    known = TABLES["runs"].conform(pl.DataFrame([facts])).select(_IDENTITY)
     judged = derive_runs(pl.concat([TABLES["clients"].empty(), *clients]), known).row(0, named=True)
     lacking = _sample_problems(monitor, judged["monitor_operations"], logs)
-    return RunResult(
-        worst_status(judged["status"], *("degraded" for _ in lacking)),
-        "; ".join([*([judged["status_reason"]] if judged["status_reason"] else []), *lacking]) or None,
-        judged["throughput_ops_s"] or 0.0,
-        judged["operations_done"] or 0,
-        judged["connected_threads"],
-        judged["monitor_operations"],
-    )
+    status = worst_status(judged["status"], *("degraded" for _ in lacking))
+    reason = "; ".join(filter(None, [judged["status_reason"], *lacking])) or None
+    rate_ops_s, done = judged["throughput_ops_s"] or 0.0, judged["operations_done"] or 0
+    return RunResult(status, reason, rate_ops_s, done, judged["connected_threads"], judged["monitor_operations"])
 
 
 def _sample_problems(monitor: Path | None, operations: int | None, logs: Sequence[Path]) -> list[str]:
@@ -156,16 +152,13 @@ def _holds_durations(log: Path) -> bool:
         return content.find(_DURATION) >= 0
 
 
+def _identity(run: PlannedRun) -> dict[str, str | int]:
+    return {"run_id": run.run_id, "resource": run.configuration.resource, "iteration": run.iteration}
+
+
 def _client(run: PlannedRun, output: Path, role: str, part: int) -> pl.DataFrame:
     """The row of `clients` with the identity that `ingest` assigns."""
-    identity = {
-        "source_id": output.name,
-        "resource": run.configuration.resource,
-        "run_id": run.run_id,
-        "iteration": run.iteration,
-        "role": role,
-        "part": part,
-    }
+    identity = _identity(run) | {"source_id": output.name, "role": role, "part": part}
     frame = read_client(output).with_columns(pl.lit(value).alias(name) for name, value in identity.items())
     return TABLES["clients"].conform(frame)
 
@@ -180,26 +173,27 @@ def client_words(output: Path) -> str | None:
         >>> client_words(output)
         'pgbench: error: client 3 aborted: FATAL: too many clients'
     """
-    try:
-        with output.open("rb") as file:
-            beginning = file.read(_WORDS_WITHIN_BYTES)
-            file.seek(max(len(beginning), output.stat().st_size - _WORDS_WITHIN_BYTES))
-            found = _COMPLAINT.search(beginning) or _COMPLAINT.search(file.read())
-    except OSError:
-        return None
-    if found is None:
-        return None
-    words = " ".join(found[0].decode(errors="replace").split())
-    return redact(words)[:_WORDS_LENGTH]
+    beginning, end = _ends(output)
+    found = _COMPLAINT.search(beginning) or _COMPLAINT.search(end)
+    return _one_line(found[0].decode(errors="replace")) if found else None
 
 
 def last_words(output: Path) -> str | None:
     """The last non-blank line of an output, without secrets; None if there is none."""
+    lines = _ends(output)[1].decode(errors="replace").splitlines()
+    return next((_one_line(line) for line in reversed(lines) if line.strip()), None)
+
+
+def _ends(output: Path) -> tuple[bytes, bytes]:
+    """The beginning and the end of an output; empty if it cannot be read."""
     try:
         with output.open("rb") as file:
+            beginning = file.read(_WORDS_WITHIN_BYTES)
             file.seek(max(0, output.stat().st_size - _WORDS_WITHIN_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+            return beginning, file.read()
     except OSError:
-        return None
-    last_line = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), None)
-    return redact(last_line)[:_WORDS_LENGTH] if last_line else None
+        return b"", b""
+
+
+def _one_line(words: str) -> str:
+    return redact(" ".join(words.split()))[:_WORDS_LENGTH]

@@ -12,16 +12,15 @@ from citus_analysis.runner.experiment_file.fields import setting_text
 from citus_analysis.runner.experiment_file.measuring import Monitor
 from citus_analysis.runner.experiment_file.target_fields import ClusterTarget
 from citus_analysis.runner.hosts.processes import Processes
-from citus_analysis.runner.hosts.shells import Shell
+from citus_analysis.runner.hosts.shells import LocalShell, Shell, open_shell
 from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.planning.plan import Configuration
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.cluster_logs import ClusterLogs
-from citus_analysis.runner.systems.cluster_nodes import NodeShells, discover_nodes
+from citus_analysis.runner.systems.cluster_nodes import address_of, discover_nodes
 from citus_analysis.runner.systems.state.emptying import empty_table
 from citus_analysis.runner.systems.state.found import FILE_NAME, Found, restore_under
-from citus_analysis.runner.systems.state.growth import GrowthLog
 from citus_analysis.runner.systems.state.ownership import ClusterInUseError, ClusterLock, claim_table
 from citus_analysis.runner.systems.state.passwords import monitor_password, password_in_use
 from citus_analysis.runner.systems.state.server_settings import (
@@ -67,8 +66,8 @@ class Cluster(Target):
         self._asked: dict[str, str] = {}
         self._relation: str | None = TABLE
         self._passwords: dict[str, str | None] = {}
-        self._shells = NodeShells(target)
-        self._spread = TableSpread(target, self._found, GrowthLog(Journal(private / "growths.jsonl")))
+        self._shells: dict[tuple[str, str], tuple[str, Shell]] = {}
+        self._spread = TableSpread(target, self._found, Journal(private / "growths.jsonl"))
         self._emptied: str | None = None
         self._monitored = False
         self._task_level: TaskLevel | None = None
@@ -129,12 +128,15 @@ class Cluster(Target):
             is_probed = self._monitored and self.system == "citus"
             self._task_level = probe_task_level(connection, self._relation) if is_probed else None
         by_node = read_by_node(self._all, self._asked, self.connect)
-        facts: dict[str, object] = {"system": self.system, "postgres_version": version}
-        if citus:
-            facts["citus_version"] = str(citus[0][0])
-        stated = {"hardware": self._target.hardware, "cpu_per_node": self._target.cpu_per_node}
+        facts = {
+            "system": self.system,
+            "postgres_version": version,
+            "citus_version": str(citus[0][0]) if citus else None,
+            "hardware": self._target.hardware,
+            "cpu_per_node": self._target.cpu_per_node,
+        }
         return Description(
-            {**facts, **{name: value for name, value in stated.items() if value is not None}},
+            {name: value for name, value in facts.items() if value is not None},
             {**settings, **common_settings(by_node)},
             (*(f"{self.system} has no {phrase}" for phrase in self._can.missing()), *self._logs.skipped()),
             settings_by_node=by_node,
@@ -164,7 +166,12 @@ class Cluster(Target):
 
     def shells(self, processes: Processes) -> Mapping[str, Shell]:
         """This machine for nodes with `shell: local`, an ssh connection for those with `shell: ssh`; one per host."""
-        return self._shells.of(self.nodes(), processes)
+        for node in self.nodes():
+            address = address_of(node, self._target)
+            if address and address.shell != "none" and (address.host, address.shell) not in self._shells:
+                shell = LocalShell(processes) if address.shell == "local" else open_shell(address)
+                self._shells[address.host, address.shell] = node.name, shell
+        return dict(self._shells.values())
 
     def mark_logs(self) -> dict[str, LogMark]:
         """Node name -> current end of its server log, for readable logs."""
@@ -177,7 +184,8 @@ class Cluster(Target):
     def stop(self) -> list[str]:
         """Restore the former settings and nodes, one node after the other."""
         self._logs.close()
-        self._shells.close()
+        for _, shell in self._shells.values():
+            shell.close()
         if self._found.is_empty:
             self._lock.release()
             return []
@@ -188,14 +196,7 @@ class Cluster(Target):
 
     def _password(self, role: str, nodes: Sequence[Node]) -> str | None:
         if role not in self._passwords:
-            is_monitor = role == self._monitor.role
-            self._passwords[role] = password_in_use(
-                nodes,
-                database=self._target.database,
-                user=role,
-                password=monitor_password(self._monitor) if is_monitor else None,
-                way_out="monitor.login_env or monitor.login_file" if is_monitor else "PGPASSWORD or PGPASSFILE",
-            )
+            self._passwords[role] = password_in_use(nodes, self._target, self._monitor, role)
         return self._passwords[role]
 
     def _workers(self) -> list[Node]:
@@ -214,10 +215,9 @@ class Cluster(Target):
 
     def _check_settings(self, settings: Mapping[str, object]) -> None:
         if settings and (self._target.reload_with != "alter_system" or not self._can.settings):
-            raise RunnerError(
-                "the matrix varies server settings, but the runner may not change those of this target",
-                way_out="set target.reload_with: alter_system, or vary them between experiments",
-            )
+            problem = "the matrix varies server settings, but the runner may not change those of this target"
+            way_out = "set target.reload_with: alter_system, or vary them between experiments"
+            raise RunnerError(problem, way_out=way_out)
         for node in self._all if settings else ():
             with self.connect(node) as connection:
                 check_settable(connection, node, settings)

@@ -6,7 +6,7 @@ formatting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, LiteralString
 
@@ -177,25 +177,18 @@ def fill_table(connection: Connection, records: int, *, maintain: bool = True) -
     """
     table = sql.Identifier(TABLE)
     columns = sql.SQL(", ").join(sql.Identifier(column) for column in ("ycsb_key", *FIELDS))
-    value = "x" * FIELD_LENGTH
+    fields = "\t".join(["x" * FIELD_LENGTH] * len(FIELDS))
     for start in range(0, records, _ROWS_AT_ONCE):
         stop = min(start + _ROWS_AT_ONCE, records)
         with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, columns)) as copy:
-            fields = "\t".join([value] * len(FIELDS))
             copy.write("".join(f"{key}\t{fields}\n" for key in key_names(start, stop)))
     if records and maintain:
-        query(connection, sql.SQL("VACUUM ANALYZE {}").format(table))
+        vacuum(connection)
 
 
-def settle(connect: Callable[[Node], Connecting], nodes: Sequence[Node], steps: Sequence[str]) -> None:
-    """Run `vacuum`, on the benchmark's table from the first node, and `checkpoint`, on every node."""
-    for step in steps:
-        for node in nodes if step == "checkpoint" else nodes[:1]:
-            with connect(node) as connection:
-                if step == "vacuum":
-                    query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)))
-                else:
-                    query(connection, "CHECKPOINT")
+def vacuum(connection: Connection) -> None:
+    """Free the space of removed rows, and renew the statistics of the table."""
+    query(connection, sql.SQL("VACUUM ANALYZE {}").format(sql.Identifier(TABLE)))
 
 
 def count_rows(connection: Connection) -> int:

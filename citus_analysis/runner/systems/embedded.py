@@ -25,6 +25,7 @@ from citus_analysis.runner.hosts.shells import LocalShell, Shell
 from citus_analysis.runner.planning.core_workloads import TABLE
 from citus_analysis.runner.planning.plan import Configuration
 from citus_analysis.runner.systems import connections as sql
+from citus_analysis.runner.systems.log_readers import FolderLogs
 from citus_analysis.runner.systems.programs import (
     ServerPrograms,
     copy_for_account,
@@ -80,11 +81,10 @@ class Embedded(Target):
         of_citus = _CITUS_SETTINGS if configuration.workers else {}
         settings = {**of_citus, **self._target.settings, **dict(configuration.settings)}
         if configuration.workers and not self.programs.has_extension("citus"):
-            raise RunnerError(
-                f"{configuration.workers} workers need the citus extension, which PostgreSQL {self.programs.version} "
-                f"in {self.programs.folder} does not have",
-                way_out="use workers: [0], or name a PostgreSQL that has it with target.postgres",
-            )
+            here = f"PostgreSQL {self.programs.version} in {self.programs.folder}"
+            problem = f"{configuration.workers} workers need the citus extension, which {here} does not have"
+            way_out = "use workers: [0], or name a PostgreSQL that has it with target.postgres"
+            raise RunnerError(problem, way_out=way_out)
         self._asked = tuple(name for name, _ in configuration.settings)
         if self._prepared != (configuration.workers, settings) or not self._answer():
             self._serve(configuration.workers, settings)
@@ -99,17 +99,11 @@ class Embedded(Target):
 
     def nodes(self) -> list[Node]:
         """The coordinator (or the only server) as `0`, then the workers."""
-        cluster = len(self._servers) > 1
+        if len(self._servers) == 1:
+            return [Node("0", LOOPBACK, self._servers[0].port, "coordinator")]
+        # citus_set_coordinator_host is called first, so node ids begin at 1 in this order.
         return [
-            Node(
-                name=str(number),
-                host=LOOPBACK,
-                port=server.port,
-                role="coordinator" if number == 0 else "worker",
-                # citus_set_coordinator_host is called first, so node ids begin at 1 in this order.
-                nodeid=number + 1 if cluster else None,
-                groupid=number if cluster else None,
-            )
+            Node(str(number), LOOPBACK, server.port, "worker" if number else "coordinator", number + 1, number)
             for number, server in enumerate(self._servers)
         ]
 
@@ -160,24 +154,16 @@ class Embedded(Target):
         return {self.nodes()[0].name: LocalShell(processes)}
 
     def mark_logs(self) -> dict[str, LogMark]:
-        """Sizes of the servers' logs."""
-        return {
-            str(number): LogMark(str(server.log), server.log.stat().st_size)
-            for number, server in enumerate(self._servers)
-        }
+        """Server -> current end of its log."""
+        return {str(number): FolderLogs(server.folder).mark() for number, server in enumerate(self._servers)}
 
     def copy_log(self, node: str, mark: LogMark, destination: Path) -> None:
         """Copy the part of the log after the mark."""
-        with self._servers[int(node)].log.open("rb") as source, destination.open("wb") as target:
-            source.seek(mark.size)
-            shutil.copyfileobj(source, target)
+        FolderLogs(self._servers[int(node)].folder).copy_since(mark, destination)
 
     def stop(self) -> list[str]:
         """Stop the servers and remove their folders; there is nothing to restore."""
-        for server in reversed(self._servers):
-            server.remove()
-        self._servers = []
-        self._prepared = None
+        self._servers, self._prepared = [], None
         _remove_servers(self.programs, self._home)
         return []
 

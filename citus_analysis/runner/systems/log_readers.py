@@ -7,7 +7,6 @@ rotation may reuse a name: such a file is recognised by its first bytes.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -57,22 +56,21 @@ class SqlLogs(LogReader):
         self._node, self._database, self._user = node, database, user
 
     def mark(self) -> LogMark:
-        """The current log file and its size."""
+        """The current log file, and the sizes of all."""
         with self._connection() as connection:
-            rows = sql.query(
-                connection, "SELECT file, (pg_stat_file(file)).size FROM pg_current_logfile() AS file WHERE file <> ''"
-            )
+            rows = sql.query(connection, "SELECT file FROM pg_current_logfile() AS file WHERE file <> ''")
             if not rows:
                 way_out = "set logging_collector = on, or give its logs as files"
                 raise RunnerError(f"node {self._node.name} writes no log file", way_out=way_out)
             current = str(rows[0][0])
-            return LogMark(current, int(rows[0][1]), self._files(connection, PurePosixPath(current)))
+            return LogMark(current, self._files(connection, PurePosixPath(current)))
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
         """Copy in chunks, so that a large log does not have to fit into memory on either side."""
         with self._connection() as connection, naming(destination), destination.open("wb") as target:
             for file, offset in _since(mark, self._files(connection, PurePosixPath(mark.file))):
-                while chunk := self._read(connection, file, offset):
+                part = "SELECT pg_read_binary_file(%s, %s, %s)"
+                while chunk := bytes(sql.query(connection, part, file, offset, _CHUNK_BYTES)[0][0]):
                     target.write(chunk)
                     offset += len(chunk)
 
@@ -95,30 +93,19 @@ class SqlLogs(LogReader):
     def _connection(self) -> sql.Connecting:
         return sql.connect(self._node, database=self._database, user=self._user)
 
-    def _read(self, connection: sql.Connection, file: str, offset: int) -> bytes:
-        rows = sql.query(connection, "SELECT pg_read_binary_file(%s, %s, %s)", file, offset, _CHUNK_BYTES)
-        return bytes(rows[0][0])
 
+class FolderLogs(LogReader):
+    """Reads from a folder of this machine."""
 
-class _FileLogs(LogReader, ABC):
-    """Reads from a folder of log files."""
-
-    _folder: Path | PurePosixPath
-
-    @abstractmethod
-    def _open(self, name: str) -> BinaryIO | paramiko.SFTPFile: ...
-
-    @abstractmethod
-    def _listed(self) -> Iterator[tuple[str, int, float]]:
-        """Name, size and time of change of each log file."""
+    def __init__(self, folder: Path | PurePosixPath) -> None:
+        self._folder = folder
 
     def mark(self) -> LogMark:
-        """The newest file, which is the one being written, and its size."""
+        """The newest file, which is the one being written, and the sizes of all."""
         files = self._files()
         if not files:
             raise RunnerError("no server log (*.log)", path=self._folder, way_out="correct log_directory")
-        newest = max(files, key=lambda name: files[name].modified)
-        return LogMark(newest, files[newest].size, files)
+        return LogMark(max(files, key=lambda name: files[name].modified), files)
 
     def copy_since(self, mark: LogMark, destination: Path) -> None:
         """Copy the bytes that were added to the files since the mark."""
@@ -136,27 +123,21 @@ class _FileLogs(LogReader, ABC):
                 files[name] = LogFile(size, modified, file.read(_HEAD_BYTES))
         return files
 
-
-class FolderLogs(_FileLogs):
-    """Reads from a folder of this machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def _open(self, name: str) -> BinaryIO:
+    def _open(self, name: str) -> BinaryIO | paramiko.SFTPFile:
         return Path(name).open("rb")
 
     def _listed(self) -> Iterator[tuple[str, int, float]]:
+        """Name, size and time of change of each log file."""
         found = ((path, path.stat()) for path in Path(self._folder).glob("*.log"))
         return ((str(path), known.st_size, known.st_mtime_ns / 1e9) for path, known in found)
 
 
-class SftpLogs(_FileLogs):
-    """Reads by sftp, so that no remote shell interprets a path."""
+class SftpLogs(FolderLogs):
+    """Reads from a folder of another machine by sftp, so that no remote shell interprets a path."""
 
     def __init__(self, client: paramiko.SSHClient, folder: str) -> None:
+        super().__init__(PurePosixPath(folder))
         self._client = client
-        self._folder = PurePosixPath(folder)
         self._sftp = client.open_sftp()
 
     def _open(self, name: str) -> paramiko.SFTPFile:

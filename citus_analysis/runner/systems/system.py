@@ -68,9 +68,8 @@ class Growth:
     def __str__(self) -> str:
         moved = f"{counted(self.shards_moved, 'shard')} ({self.bytes_moved / 2**20:,.1f} MiB) moved"
         way = f"{self.workers_before} to {counted(self.workers_after, 'worker')}"
-        added = (
-            f", adding {counted(self.nodes_added, 'node')} another {self.adding_s:.2f} s" if self.nodes_added else ""
-        )
+        nodes = counted(self.nodes_added, "node")
+        added = f", adding {nodes} another {self.adding_s:.2f} s" if self.nodes_added else ""
         return f"growing from {way} took {self.duration_s:.2f} s{added}: {moved}"
 
 
@@ -90,21 +89,18 @@ class ConnectionInfo:
 
     def environment(self) -> dict[str, str]:
         """The variables of libpq; with several nodes, every new connection chooses one at random (libpq >= 16)."""
-        variables = {
-            "PGHOST": ",".join(node.host for node in self.nodes),
-            "PGPORT": ",".join(str(node.port) for node in self.nodes),
-            "PGDATABASE": self.database,
-            "PGUSER": self.user,
-        }
+        variables = dict(zip(("PGHOST", "PGPORT", "PGDATABASE", "PGUSER"), self._stated().values(), strict=True))
         if self.password:
             variables["PGPASSWORD"] = self.password
         return {**variables, "PGLOADBALANCEHOSTS": "random"} if len(self.nodes) > 1 else variables
 
     def conninfo(self) -> str:
         """The same as a connection string without the password: it overrides a service that PGSERVICE names."""
-        variables = ConnectionInfo(self.nodes, self.database, self.user).environment()
-        names = {"PGHOST": "host", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
-        return make_conninfo(**{name: variables[variable] for variable, name in names.items()})
+        return make_conninfo(**self._stated())
+
+    def _stated(self) -> dict[str, str]:
+        hosts, ports = ",".join(node.host for node in self.nodes), ",".join(str(node.port) for node in self.nodes)
+        return {"host": hosts, "port": ports, "dbname": self.database, "user": self.user}
 
 
 @dataclass(frozen=True)
@@ -128,13 +124,11 @@ class LogMark:
 
     Attributes:
         file: the file that was being written.
-        size: its size in bytes.
-        files: name -> each log file that existed; empty if only `file` is ever written.
+        files: name -> each log file that existed.
     """
 
     file: str
-    size: int
-    files: Mapping[str, LogFile] = field(default_factory=dict)
+    files: Mapping[str, LogFile]
 
 
 @dataclass(frozen=True)

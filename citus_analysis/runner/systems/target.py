@@ -38,7 +38,14 @@ class Target(Protocol):
 
     def settle(self, steps: Sequence[str]) -> None:
         """Perform steps before a run, in their order: `vacuum` of the table, `checkpoint` of every node in use."""
-        sql.settle(self.connect, self.nodes(), steps)
+        nodes = self.nodes()
+        for step in steps:
+            for node in nodes if step == "checkpoint" else nodes[:1]:
+                with self.connect(node) as connection:
+                    if step == "vacuum":
+                        sql.vacuum(connection)
+                    else:
+                        sql.query(connection, "CHECKPOINT")
 
     def fill(self, records: int) -> None:
         """Fill the table with exactly the records 0..records-1; with 0 it is empty."""

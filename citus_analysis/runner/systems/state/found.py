@@ -168,8 +168,7 @@ def restore_found(private: Path) -> list[str] | None:
         return None
     document = _read(path)
     place = document.coordinator, document.database, document.user
-    lock = ClusterLock(*place)
-    return restore_under(lock, Found(path, *place))
+    return restore_under(ClusterLock(*place), Found(path, *place))
 
 
 def restore_under(lock: ClusterLock, found: Found) -> list[str]:
@@ -194,6 +193,5 @@ def _read(path: Path) -> _Document:
     try:
         return _DOCUMENT.validate_python(json.loads(path.read_bytes()))
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"cannot be read: {error}", path=path, way_out="restore the settings by hand, then delete it"
-        ) from error
+        way_out = "restore the settings by hand, then delete it"
+        raise InputError(f"cannot be read: {error}", path=path, way_out=way_out) from error

@@ -50,18 +50,17 @@ class ClusterLock:
         self.release()
         with ExitStack() as session:
             connection = session.enter_context(sql.connect(self._node, database=self._database, user=self._user))
-            known = sql.query(connection, "SELECT 1 FROM pg_settings WHERE name = 'idle_session_timeout'")
-            if known:
-                sql.query(connection, "SET idle_session_timeout = 0")
+            # Servers before version 14 do not have this setting.
+            unlimited = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+            sql.query(connection, unlimited)
             sql.query(connection, "SELECT set_config('lock_timeout', %s, false)", f"{_PATIENCE_S}s")
             try:
                 sql.query(connection, "SELECT pg_advisory_lock(%s, %s)", *_KEY)
             except psycopg.errors.LockNotAvailable as error:
-                raise ClusterInUseError(
-                    f"another experiment uses database {self._database} on {self._node.host}:{self._node.port}"
-                    f"{_holder(connection)}",
-                    way_out="wait for it, or name another database in target.database",
-                ) from error
+                place = f"{self._node.host}:{self._node.port}{_holder(connection)}"
+                problem = f"another experiment uses database {self._database} on {place}"
+                way_out = "wait for it, or name another database in target.database"
+                raise ClusterInUseError(problem, way_out=way_out) from error
             self._connection, self._session = connection, session.pop_all()
 
     def release(self) -> None:
@@ -89,10 +88,9 @@ def claim_table(connection: sql.Connection, *, replace: bool) -> None:
     if not comments or comments[0][0] == sql.MARK:
         return
     if not replace:
-        raise RunnerError(
-            f"the table {TABLE} was not made by this tool (its comment is not {sql.MARK!r})",
-            way_out="pass --replace-table to have it dropped, or name another database in target.database",
-        )
+        problem = f"the table {TABLE} was not made by this tool (its comment is not {sql.MARK!r})"
+        way_out = "pass --replace-table to have it dropped, or name another database in target.database"
+        raise RunnerError(problem, way_out=way_out)
     sql.drop_table(connection)
 
 

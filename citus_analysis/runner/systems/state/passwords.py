@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.experiment_file.measuring import Monitor
+from citus_analysis.runner.experiment_file.target_fields import ClusterTarget
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import Node
 
@@ -29,9 +30,8 @@ def monitor_password(monitor: Monitor) -> str | None:
             found = monitor.login_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise RunnerError(
-                f"the monitor's password cannot be read: {reason}", path=monitor.login_file, way_out="correct it"
-            ) from error
+            problem = f"the monitor's password cannot be read: {reason}"
+            raise RunnerError(problem, path=monitor.login_file, way_out="correct it") from error
         place = f"the first line of {monitor.login_file}"
     else:
         return None
@@ -40,32 +40,30 @@ def monitor_password(monitor: Monitor) -> str | None:
     return found
 
 
-def password_in_use(
-    nodes: Sequence[Node], *, database: str, user: str, password: str | None, way_out: str
-) -> str | None:
-    """The password with which a role can log in on all nodes, found by libpq's rules if none is given.
+def password_in_use(nodes: Sequence[Node], target: ClusterTarget, monitor: Monitor, role: str) -> str | None:
+    """The password with which a role can log in on all nodes; libpq finds it unless the experiment states it.
 
     Args:
         nodes: the nodes.
-        database: the database.
-        user: the role.
-        password: the password that the experiment states for the role; None: libpq's rules.
-        way_out: names of the places where a password can be stated, for messages.
+        target: the cluster's part of the experiment file.
+        monitor: the monitor's part, which states the password of its role.
+        role: the role.
 
     Raises:
         RunnerError: the role cannot log in on a node, or the nodes require different passwords, which a client with one
             list of nodes cannot use.
     """
+    is_monitor = role == monitor.role
+    password = monitor_password(monitor) if is_monitor else None
+    places = "monitor.login_env or monitor.login_file" if is_monitor else "PGPASSWORD or PGPASSFILE"
     found: set[str] = set()
     for node in nodes:
         try:
-            with sql.connect(node, database=database, user=user, password=password) as connection:
+            with sql.connect(node, database=target.database, user=role, password=password) as connection:
                 found.add(connection.info.password)
         except RunnerError as error:
-            raise RunnerError(error.problem, way_out=f"set {way_out} for role {user}") from error
+            raise RunnerError(error.problem, way_out=f"set {places} for role {role}") from error
     if len(found) > 1:
-        raise RunnerError(
-            f"role {user} has different passwords on the nodes {', '.join(node.name for node in nodes)}",
-            way_out="give it the same password on all of them",
-        )
+        problem = f"role {role} has different passwords on the nodes {', '.join(node.name for node in nodes)}"
+        raise RunnerError(problem, way_out="give it the same password on all of them")
     return next(iter(found), "") or None

@@ -15,15 +15,9 @@ from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.system import Node
 
 #: Settings whose value is a list of quoted names (GUC_LIST_QUOTE), which no catalogue lists; pg_dump has the same list.
-_LISTS_OF_NAMES: Final = frozenset(
-    {
-        "local_preload_libraries",
-        "search_path",
-        "session_preload_libraries",
-        "shared_preload_libraries",
-        "temp_tablespaces",
-        "unix_socket_directories",
-    }
+_LISTS_OF_NAMES: Final = (
+    *("local_preload_libraries", "search_path", "session_preload_libraries", "shared_preload_libraries"),
+    *("temp_tablespaces", "unix_socket_directories"),
 )
 _NAME_IN_LIST: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")|(?P<plain>[^",\s][^",]*))\s*(?:,|$)')
 _RELOAD_TIMEOUT_S: Final = 10.0
@@ -78,10 +72,9 @@ def _altered_by_pg_settings(connection: sql.Connection, names: Collection[str]) 
         _lower(names),
     )
     if any(source == "configuration file" and sourcefile is None for _, _, source, sourcefile in rows):
-        raise RunnerError(
-            "the user may not read the values set by ALTER SYSTEM, so they could not be restored",
-            way_out="GRANT pg_read_all_settings TO the user of target.user, or leave out matrix.settings",
-        )
+        problem = "the user may not read the values set by ALTER SYSTEM, so they could not be restored"
+        way_out = "GRANT pg_read_all_settings TO the user of target.user, or leave out matrix.settings"
+        raise RunnerError(problem, way_out=way_out)
     return [(name, value) for name, value, _, file in rows if str(file).endswith("postgresql.auto.conf")]
 
 
@@ -135,14 +128,11 @@ def check_in_force(connection: sql.Connection, node: Node, names: Collection[str
     )
     for name, source, pending in rows:
         if pending:
-            raise RunnerError(
-                f"node {node.name}: {name} needs a restart of the server", way_out="take it out of matrix.settings"
-            )
+            problem = f"node {node.name}: {name} needs a restart of the server"
+            raise RunnerError(problem, way_out="take it out of matrix.settings")
         if source != "configuration file":
-            raise RunnerError(
-                f"node {node.name}: {name} comes from {source}, which overrides ALTER SYSTEM",
-                way_out="remove that setting of the database, role or command line",
-            )
+            problem = f"node {node.name}: {name} comes from {source}, which overrides ALTER SYSTEM"
+            raise RunnerError(problem, way_out="remove that setting of the database, role or command line")
 
 
 def read_by_node(
@@ -169,11 +159,9 @@ def common_settings(by_node: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     first, *others = [dict(settings) for settings in by_node.values()] or [{}]
     for node, settings in zip(list(by_node)[1:], others, strict=True):
         if settings != first:
-            raise RunnerError(
-                f"settings of the matrix differ between nodes: {first} on node {next(iter(by_node))}, "
-                f"{settings} on node {node}",
-                way_out="check the settings of the database and the role on that node",
-            )
+            found = f"{first} on node {next(iter(by_node))}, {settings} on node {node}"
+            problem = f"settings of the matrix differ between nodes: {found}"
+            raise RunnerError(problem, way_out="check the settings of the database and the role on that node")
     return first
 
 

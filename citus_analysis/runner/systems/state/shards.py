@@ -22,14 +22,8 @@ from citus_analysis.runner.systems.system import Placement
 
 #: Header of `pg_dist_shard.csv`, in the order of :class:`Placement`.
 PLACEMENT_COLUMNS: Final = (
-    "logicalrelid",
-    "shardid",
-    "placementid",
-    "groupid",
-    "nodename",
-    "nodeport",
-    "shardminvalue",
-    "shardmaxvalue",
+    *("logicalrelid", "shardid", "placementid", "groupid", "nodename", "nodeport"),
+    *("shardminvalue", "shardmaxvalue"),
 )
 
 

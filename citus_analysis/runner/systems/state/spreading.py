@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from citus_analysis.errors import RunnerError
 from citus_analysis.runner.experiment_file.target_fields import ClusterTarget
+from citus_analysis.runner.journal import Journal
 from citus_analysis.runner.systems import connections as sql
 from citus_analysis.runner.systems.state.found import Found
-from citus_analysis.runner.systems.state.growth import GrowthLog, can_grow, rebalance
+from citus_analysis.runner.systems.state.growth import can_grow, rebalance
 from citus_analysis.runner.systems.state.joining import unlisted_workers
 from citus_analysis.runner.systems.state.shards import (
     default_shard_count,
@@ -21,6 +25,10 @@ from citus_analysis.runner.systems.state.shards import (
 )
 from citus_analysis.runner.systems.system import Growth, Node
 
+#: Subject of the lines of the growths.
+_TABLE: Final = "table"
+_GROWTH: Final = TypeAdapter(Growth)
+
 
 class TableSpread:
     """Places the shards of the benchmark's table on the workers of a run.
@@ -28,10 +36,10 @@ class TableSpread:
     Args:
         target: the cluster's part of the experiment file.
         found: records the cluster's former state, to be restored.
-        growths: the table's growth, kept on disk.
+        growths: the table's growth, kept on disk, because later runs on the same workers state it, too.
     """
 
-    def __init__(self, target: ClusterTarget, found: Found, growths: GrowthLog) -> None:
+    def __init__(self, target: ClusterTarget, found: Found, growths: Journal) -> None:
         self._target, self._found, self._growths = target, found, growths
         self._adding_s: list[float] = []  # one time for each worker added for the run in preparation
 
@@ -49,7 +57,8 @@ class TableSpread:
 
     def growth(self) -> Growth | None:
         """The growth that gave the table its present placements; None unless `target.growth` is `rebalance`."""
-        return self._growths.last() if self._target.growth == "rebalance" else None
+        entry = self._growths.last(_TABLE) if self._target.growth == "rebalance" else None
+        return _GROWTH.validate_python(entry.detail["growth"]) if entry and entry.state == "grown" else None
 
     def spread_table(self, connection: sql.Connection, nodes: Sequence[Node], workers: int) -> None:
         """Place the table's shards on the first workers only; without workers, on the coordinator.
@@ -61,10 +70,10 @@ class TableSpread:
         shard_count = self._shard_count(connection, len(groups))
         placed = read_placements(connection)
         if self._target.growth == "rebalance" and can_grow(placed, shard_count=shard_count, groups=groups):
-            grown = rebalance(connection)
-            self._growths.grown(replace(grown, nodes_added=len(self._adding_s), adding_s=sum(self._adding_s)))
-        if make_distributed_table(connection, shard_count=shard_count, groups=groups):
-            self._growths.made_anew()
+            grown = replace(rebalance(connection), nodes_added=len(self._adding_s), adding_s=sum(self._adding_s))
+            self._growths.append(_TABLE, "grown", growth=asdict(grown))
+        if make_distributed_table(connection, shard_count=shard_count, groups=groups) and self.growth():
+            self._growths.append(_TABLE, "made")  # its placements result from no growth
 
     def let_workers_have_shards(self, connection: sql.Connection, nodes: Sequence[Node], workers: int) -> list[int]:
         """Let the first workers, and no other node, have shards of new tables.
@@ -77,10 +86,9 @@ class TableSpread:
         """
         available = [node for node in nodes if node.role == "worker"]
         if workers > len(available):
-            raise RunnerError(
-                f"the experiment needs {workers} workers, but the cluster has {len(available)}",
-                way_out="correct matrix.workers, or list further nodes and set target.add_nodes: true",
-            )
+            problem = f"the experiment needs {workers} workers, but the cluster has {len(available)}"
+            way_out = "correct matrix.workers, or list further nodes and set target.add_nodes: true"
+            raise RunnerError(problem, way_out=way_out)
         carriers = available[:workers] or nodes[:1]
         groups = [node.groupid for node in carriers if node.groupid is not None]
         # Nodes that gain shards come first: Citus requires at least one such node at any time.

@@ -38,10 +38,9 @@ def probe_task_level(connection: sql.Connection, relation: str | None = TABLE) -
         "WHERE partmethod = 'h' AND coalesce(logicalrelid = to_regclass(%s), true) ORDER BY 1, 2 LIMIT 1",
         relation and f"public.{relation}",
     )
-    read = _READ.format(composing.Identifier(*found[0])) if found else None
-    if read is None:
+    if not found:
         return None
-
+    read = _READ.format(composing.Identifier(*found[0]))
     with sql.notices(connection) as heard:
         try:
             for level in _LEVELS:
