@@ -151,15 +151,10 @@ class ThroughputAccount:
 
     def to_dict(self) -> dict[str, object]:
         """As plain values, for JSON."""
-        sides = ("base", "other")
-        return {
-            "base_ops_s": self.base_ops_s,
-            "other_ops_s": self.other_ops_s,
-            "difference_ops_s": self.difference_ops_s,
-            "threads": dict(zip(sides, self.threads, strict=True)),
-            "in_system": dict(zip(sides, self.in_system, strict=True)),
-            "parts": [part.to_dict() for part in self.parts],
-        }
+        means = {name: getattr(self, name) for name in ("base_ops_s", "other_ops_s", "difference_ops_s")}
+        pairs = {"threads": self.threads, "in_system": self.in_system}
+        of_sides = {name: dict(zip(("base", "other"), pair, strict=True)) for name, pair in pairs.items()}
+        return {**means, **of_sides, "parts": [part.to_dict() for part in self.parts]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,9 +250,7 @@ class Explanation(Shown):
         """The same as plain values, for JSON."""
         ratio = self.comparison.ratio
         return {
-            "base": self.base,
-            "other": self.other,
-            "measured": self.measured,
+            **{name: getattr(self, name) for name in ("base", "other", "measured")},
             "verdict": self.comparison.verdict,
             **ratio.record("ratio"),
             "level": ratio.level,

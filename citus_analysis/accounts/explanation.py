@@ -94,7 +94,7 @@ def explain(
     """The account of what was observed, perf's stacks beside it, and if asked for, what else moved; see :func:`why`."""
     account = _Account(sides)
     terms = account.terms()
-    groups = _Groups(terms, account.spread(), level)
+    groups = _Groups(terms, account.spread_of(account.values), level)
     causes = tuple(replace(one, carriers=carriers(sides, one)) for one in groups.causes())
     loops, notes = closed_loops(sides)
     found = mechanisms(sides, level=level) if with_mechanisms else ()
@@ -124,14 +124,10 @@ def explain(
 
 
 def _throughput_account(account: _Account, loops: tuple[ClosedLoop, ClosedLoop], groups: _Groups) -> ThroughputAccount:
-    base, other = loops
-    return ThroughputAccount(
-        float(base.throughput_ops_s.mean()),
-        float(other.throughput_ops_s.mean()),
-        (float(base.threads.mean()), float(other.threads.mean())),
-        (base.in_system, other.in_system),
-        groups.throughput_parts(*account.throughput(loops)),
-    )
+    means = [(float(loop.throughput_ops_s.mean()), float(loop.threads.mean()), loop.in_system) for loop in loops]
+    (base, *of_base), (other, *of_other) = means
+    threads, in_system = zip(of_base, of_other, strict=True)
+    return ThroughputAccount(base, other, threads, in_system, groups.throughput_parts(*account.throughput(loops)))
 
 
 class _Account:
@@ -177,14 +173,14 @@ class _Account:
         rests = np.subtract(of_rests[1], of_rests[0])
         return np.concatenate([effects.mix, effects.place, effects.times[:, self._used].ravel(), rests])
 
-    def _values(self, base: Floats, other: Floats) -> Floats:
+    def values(self, base: Floats, other: Floats) -> Floats:
         """All values, those of one label summed."""
         values = self._all_values(base, other)
         return np.bincount(self._places, weights=values, minlength=self._labels.height).astype(np.float64)
 
     def terms(self) -> pl.DataFrame:
         """One row per effect, kind of statement, segment and node."""
-        return self._labels.with_columns(pl.Series("estimate_us", self._values(*self._even())))
+        return self._labels.with_columns(pl.Series("estimate_us", self.values(*self._even())))
 
     def of_statements(self, level: float) -> pl.DataFrame:
         """One row per kind of statement: its terms together, with an interval, and its place with the largest."""
@@ -197,31 +193,28 @@ class _Account:
             found = self._all_values(base, other)[: kinds.size]
             return np.bincount(kinds, weights=found, minlength=sums.size).astype(np.float64)
 
-        half, _, _ = self._spread_of(values).intervals(sums, level, sums.size)
+        half, _, _ = self.spread_of(values).intervals(sums, level, sums.size)
         times = own.filter(effect="time").group_by("kind", "segment", "node").agg(pl.col("estimate_us").sum())
         largest = times.sort(pl.col("estimate_us").abs(), descending=True).unique("kind", keep="first").sort("kind")
         return largest.select("segment", "node", part_us=sums, low_us=sums - half, high_us=sums + half).select(
             "part_us", "low_us", "high_us", "segment", "node"
         )
 
-    def spread(self) -> Spread:
-        """The terms without each run."""
-        return self._spread_of(self._values)
-
     def throughput(self, loops: tuple[ClosedLoop, ClosedLoop]) -> tuple[Floats, Spread]:
         """The terms of throughput, in the order of `terms` and then of OWN_TERMS, and these without each run."""
 
         def values(base: Floats, other: Floats) -> Floats:
-            return throughput_terms(loops, base, other, self._values(base, other))
+            return throughput_terms(loops, base, other, self.values(base, other))
 
-        return values(*self._even()), self._spread_of(values)
+        return values(*self._even()), self.spread_of(values)
 
     def _even(self) -> tuple[Floats, Floats]:
         """Equal weights of the runs."""
         base, other = self._sides.both
         return np.full(base.runs, 1 / base.runs), np.full(other.runs, 1 / other.runs)
 
-    def _spread_of(self, values: Callable[[Floats, Floats], Floats]) -> Spread:
+    def spread_of(self, values: Callable[[Floats, Floats], Floats]) -> Spread:
+        """Values of the weights of the runs, without each run."""
         base, other = self._sides.both
         return spread_of(values, (base.runs, other.runs), paired=self._sides.paired)
 

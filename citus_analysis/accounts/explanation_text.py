@@ -133,8 +133,7 @@ def carriers_text(cause: Cause) -> str:
 
 def _time(us: float, *, sign: bool = False) -> str:
     """A time as a person says it."""
-    size = abs(us)
-    mark = "-" if sign and us < 0 else ""
+    size, mark = abs(us), "-" if sign and us < 0 else ""
     if size < _US_BELOW_MS * US_PER_MS:
         return f"{mark}{rounded(size)} µs"
     if size < 1000 * US_PER_MS:
@@ -193,7 +192,7 @@ def _throughput(found: Explanation, account: ThroughputAccount, verdict: Verdict
     """The difference of throughput, the check of Little's law, and the parts that are sure of both."""
     busy, threads = (list(dict.fromkeys(map(rounded, pair))) for pair in (account.in_system, account.threads))
     used = f"{' and '.join(busy)} of {' and '.join(threads)} threads"
-    change = f"Throughput went from {_rate(account.base_ops_s)} to {_rate(account.other_ops_s)} operations/s"
+    change = f"Throughput went from {rounded(account.base_ops_s, 3)} to {rounded(account.other_ops_s, 3)} operations/s"
     change += _NO_CHANGE.get(verdict, "")
     law = f"by Little's law ({used} in an operation on average)"
     sure = [one for one in account.parts if one.decided]
@@ -212,10 +211,6 @@ def _ops(part: ThroughputPart) -> str:
 
 def _signed(ops_s: float) -> str:
     return f"{'+' if ops_s > 0 else ''}{rounded(ops_s)}"
-
-
-def _rate(ops_s: float) -> str:
-    return f"{float(f'{ops_s:.3g}'):,.10g}"
 
 
 def _verb(cause: Cause) -> str:
@@ -264,12 +259,11 @@ def _statements(found: Explanation) -> str:
 def _statement(one: StatementChange, found: Explanation) -> str:
     unit = "s" if found.unit != "run" else "operation"
     words = []
-    if one.time is not None and one.time.verdict in ("faster", "slower"):
-        means = f"{_time(one.time.mean_b.estimate)} to {_time(one.time.mean_a.estimate)}"
-        words.append(f"takes {interval_words(one.time.ratio.estimate, *one.time.ratio.ends)} times as long ({means})")
-    if one.rate is not None and one.rate.verdict in ("faster", "slower"):
-        means = f"{readable(one.rate.mean_b.estimate)} to {readable(one.rate.mean_a.estimate)} per {unit}"
-        words.append(f"comes {interval_words(one.rate.ratio.estimate, *one.rate.ratio.ends)} times as often ({means})")
+    compared = (one.time, "takes", "long", _time, ""), (one.rate, "comes", "often", readable, f" per {unit}")
+    for test, verb, how, shown, per in compared:
+        if test is not None and test.verdict in ("faster", "slower"):
+            times = f"{verb} {interval_words(test.ratio.estimate, *test.ratio.ends)} times as {how}"
+            words.append(f"{times} ({shown(test.mean_b.estimate)} to {shown(test.mean_a.estimate)}{per})")
     if one.presence != "both" and max(one.base_n, one.other_n) >= _ENOUGH_TO_NAME:
         words.append(f"comes only in {found.other if one.presence == 'other' else found.base}")
     return f"{_named_statement(one)} {' and '.join(words)}" if words else ""

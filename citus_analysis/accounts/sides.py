@@ -91,7 +91,7 @@ def chosen_runs(runs: pl.DataFrame, text: str) -> pl.DataFrame:
         ('b', 'a')
     """
     if "=" in text and "/" not in text.partition("=")[0]:
-        return _with_values(runs, dict(_pair(part) for part in text.split(",")))
+        return _with_values(runs, dict([side.strip() for side in part.partition("=")[::2]] for part in text.split(",")))
     if matching(runs, text).height:
         return matching(runs, text)
     for column in [name for name in NAMING if name in runs.columns]:
@@ -102,11 +102,6 @@ def chosen_runs(runs: pl.DataFrame, text: str) -> pl.DataFrame:
         runs[name].drop_nulls().cast(pl.String).unique() for name in ("resource", "set_up") if name in runs.columns
     ]
     raise UnknownNameError("side", text, sorted({str(value) for values in known for value in values if value}))
-
-
-def _pair(text: str) -> tuple[str, str]:
-    column, _, value = text.partition("=")
-    return column.strip(), value.strip()
 
 
 def _with_values(runs: pl.DataFrame, wanted: Mapping[str, str]) -> pl.DataFrame:

@@ -27,6 +27,7 @@ from citus_analysis.published.reconciling.single_runs import read_runs
 from citus_analysis.schema import TABLES
 
 _FINDINGS: Final = TABLES["findings"]
+_OF_RUNS: Final = ("runs", "clients", "operation_latencies", "client_series", "client_metrics")
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +104,7 @@ def audit(tables: Audited | Sequence[Audited] | None = None, runs: Audited | Non
     given = _listed(tables)
     documents = [Path(one) for one in given if isinstance(one, str | PathLike) and is_of_collection(Path(one))]
     judged, numbers_of_results = judge_collections(documents)
-    tabled = _numbers([one for one in given if not _is_among(one, documents)])
+    tabled = _numbers([one for one in given if not isinstance(one, str | PathLike) or Path(one) not in documents])
     numbers = published() if tables is None else pl.concat([tabled, numbers_of_results])
     parts = result_tables(numbers)
     reconciled = reconcile(parts, read_runs(runs)) if runs is not None else ()
@@ -146,15 +147,9 @@ def audit_runs(
         >>> audit_runs(runs).findings.select("severity", "check", "expected", "stated").row(0)
         ('red', 'throughput_identity', '90,000 operations', '4,000 operations/s × 15 s = 60,000')
     """
-    given = {
-        "runs": runs,
-        "clients": clients,
-        "operation_latencies": operation_latencies,
-        "client_series": client_series,
-        "client_metrics": client_metrics,
-    }
+    given = zip(_OF_RUNS, (runs, clients, operation_latencies, client_series, client_metrics), strict=True)
     doubtful = DOUBTFUL_SCHEMA.to_frame() if doubtful_samples is None else as_polars(doubtful_samples)
-    tables = RunTables(**{name: _table(name, frame) for name, frame in given.items()}, doubtful_samples=doubtful)
+    tables = RunTables(**{name: _table(name, frame) for name, frame in given}, doubtful_samples=doubtful)
     found = [(name, *one) for name, run_check in RUN_CHECKS.items() for one in run_check(tables)]
     details = _as_frame([one._replace(check=name) for name, one, _ in found])
     worst_first = details.with_columns(weight=pl.Series([weight for *_, weight in found], dtype=pl.Float64)).sort(
@@ -193,10 +188,6 @@ def _listed(tables: Audited | Sequence[Audited] | None) -> Sequence[Audited]:
     if tables is None:
         return ()
     return tables if isinstance(tables, list | tuple) else [cast("Audited", tables)]
-
-
-def _is_among(one: Audited, documents: Sequence[Path]) -> bool:
-    return isinstance(one, str | PathLike) and Path(one) in documents
 
 
 def _numbers(given: Sequence[Audited]) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypedDict, cast
 
 import polars as pl
 
@@ -14,10 +14,25 @@ from citus_analysis.published._numbers import APPROXIMATE, Range, column_resolut
 from citus_analysis.texts.metric_names import COUNTS, Metric, metric_of, percentile_of
 from citus_analysis.texts.number_text import readable
 
-#: One line of ``schema.TABLES["published"]``, with `step`: that of the last printed digit of its number.
-Cells: TypeAlias = dict[str, Any]
-#: What the numbers of one row share.
-_SUBJECT: Final = ("source", "table", "row", "system", "workload")
+
+class Cells(TypedDict):
+    """One line of ``schema.TABLES["published"]``, with `step`: that of the last printed digit of its number."""
+
+    source: str
+    table: str
+    row: str
+    system: str | None
+    workload: str | None
+    metric: str
+    unit: str | None
+    value: float
+    stated: str
+    note: str | None
+    seed: int | None
+    n: int | None
+    step: float
+
+
 #: The suffix that distinguishes lines with the same words.
 _LINE: Final = re.compile(r" \(line \d+\)$")
 _NUMERALS: Final = re.compile(r"[-+\d.,eE~\s]")
@@ -32,7 +47,7 @@ _UNITS: Final = {
     ("data_rate", 1e6): "MB/s",
 }
 #: Stems of means that a sigma or an interval may belong to, in order of preference.
-_MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
+MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ class Row:
 
     def get(self, stem: str) -> Number | None:
         """The number of that stem with the most digits, or None."""
-        return min(self.numbers.get(stem, ()), key=lambda number: number.range.high - number.range.low, default=None)
+        return self[stem] if self.states(stem) else None
 
     def __getitem__(self, stem: str) -> Number:
         """The number of that stem with the most digits.
@@ -91,10 +106,7 @@ class Row:
         Raises:
             KeyError: the row states none.
         """
-        number = self.get(stem)
-        if number is None:
-            raise KeyError(stem)
-        return number
+        return min(self.numbers[stem], key=lambda number: number.range.high - number.range.low)
 
     def states(self, *stems: str) -> bool:
         """Whether the row states a number for each of the stems."""
@@ -114,7 +126,7 @@ class Row:
 
     def mean_for(self, spread: Number) -> Number | None:
         """The mean that a sigma or an interval's end belongs to: the one of the same dimension."""
-        present = [self[stem] for stem in _MEANS if self.states(stem)]
+        present = [self[stem] for stem in MEANS if self.states(stem)]
         same = [number for number in present if number.metric.dimension == spread.metric.dimension]
         candidates = same or ([] if spread.metric.dimension else present)
         return candidates[0] if candidates else None
@@ -153,17 +165,15 @@ class ResultTable:
 
 def result_tables(frame: pl.DataFrame) -> list[ResultTable]:
     """Group a frame of ``schema.TABLES["published"]`` into tables and rows, in the order of the frame."""
-    numbers = [
-        cells | {"stated": cells["stated"] or f"{cells['value']:.15g}"}
-        for cells in frame.iter_rows(named=True)
-        if cells["value"] is not None
-    ]
+    known = frame.drop_nulls("value").iter_rows(named=True)
+    numbers = cast("list[Cells]", [row | {"stated": row["stated"] or f"{row['value']:.15g}"} for row in known])
     _add_steps(numbers)
     tables: dict[tuple[str, str], ResultTable] = {}
-    grouped: dict[tuple[str, ...], list[Cells]] = defaultdict(list)
+    grouped: dict[tuple[str | None, ...], list[Cells]] = defaultdict(list)
     for cells in numbers:
-        grouped[tuple(cells[name] for name in _SUBJECT)].append(cells)
-    for (source, name, *_), members in grouped.items():
+        grouped[cells["source"], cells["table"], cells["row"], cells["system"], cells["workload"]].append(cells)
+    for members in grouped.values():
+        source, name = members[0]["source"], members[0]["table"]
         tables.setdefault((source, name), ResultTable(source, name)).rows.append(_row(members))
     return list(tables.values())
 

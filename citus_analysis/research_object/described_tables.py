@@ -42,9 +42,6 @@ def _field(table: Table, column: Column) -> dict[str, object]:
         "source": column.source if column.source != table.source else None,
         "partition": column.name == PARTITION_KEY,
     }
+    kind = _TYPES.get(column.type, "datetime" if column.type.is_time else "string")
     known = {name: fact for name, fact in facts.items() if fact}
-    return {"name": column.name, "type": _type(column), "description": column.meaning, **known}
-
-
-def _type(column: Column) -> str:
-    return _TYPES.get(column.type, "datetime" if column.type.is_time else "string")
+    return {"name": column.name, "type": kind, "description": column.meaning, **known}

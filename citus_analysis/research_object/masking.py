@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -163,15 +164,13 @@ def masked_text(text: str, *, document: bool = False) -> str:
 
 def _masked_document(text: str) -> str | None:
     """A document of YAML or JSON without secrets, in its own form if it has none; None for another text."""
-    is_json = True
+    value, is_json = None, True
     try:
         value = json.loads(text)
     except ValueError:
         is_json = False
-        try:
+        with suppress(yaml.YAMLError, ValueError):
             value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError):
-            return None
     if not isinstance(value, dict | list):
         return None
     clean = redact_values(value)

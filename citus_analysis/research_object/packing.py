@@ -303,11 +303,9 @@ def _make_portable(folder: Path) -> None:
     """Leave the places of this machine out of the dataset: its sources are in `raw/`, beside it."""
     dataset = folder / "dataset"
     manifest = Manifest.load(dataset)
-    states = [
-        replace(state, location=state.location.removeprefix(f"{folder}/")) if isinstance(state, SourceState) else state
-        for state in manifest.states()
-    ]
-    manifest.sources = {state.source_id: state for state in states if isinstance(state, SourceState)}
+    states = [state for state in manifest.states() if isinstance(state, SourceState)]
+    portable = [replace(state, location=state.location.removeprefix(f"{folder}/")) for state in states]
+    manifest.sources = {state.source_id: state for state in portable}
     entries = sorted(manifest.entries(), key=lambda entry: json.dumps(entry, sort_keys=True))
     manifest.path.write_text(one_commit(entries), encoding="ascii")
     # Second names of the same files, and what an ingest needs while it writes.

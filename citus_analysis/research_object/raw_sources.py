@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,7 +84,8 @@ def raw_files(place: Path, moved_to: Path | None = None) -> list[RawFile]:
         found[path] = (root, known)
         if state.stated is not None:
             stated[path] = state.stated
-        for folder in _up_to(root, path.parent):
+        above = (folder for folder in path.parent.parents if folder.is_relative_to(root))
+        for folder in (path.parent, *above):
             found |= {folder / name: (root, True) for name in _DESCRIBING if (folder / name).is_file()}
     if lost:
         named = f"{len(lost)} of {len(states)} raw files are missing, the first of them {min(lost)}"
@@ -129,12 +130,6 @@ def _root(state: SourceState) -> Path | None:
         raise UsageError(problem, path=state.path, way_out="load its files down, and pass --raw FOLDER")
     ending = f"/{state.path}"
     return Path(state.location.removesuffix(ending)) if state.location.endswith(ending) else None
-
-
-def _up_to(root: Path, folder: Path) -> Iterator[Path]:
-    """A folder and those above it, up to the root."""
-    yield folder
-    yield from (above for above in folder.parents if above == root or root in above.parents)
 
 
 def _placed(files: Iterable[tuple[Path, Path, bool]]) -> list[RawFile]:

@@ -220,14 +220,11 @@ def _compared_nodes(nodes: pl.DataFrame, level: float) -> pl.DataFrame:
     """Nodes of both sides by statement and path, with the difference of their times over runs."""
     keys = ["statement", "path", "node", "depth"]
     first = nodes.with_columns(pl.col("statement", "depth").first().over("fingerprint", "path"))
-    values = [
-        pl.len().cast(pl.Int64).alias("plans"),
-        *(pl.col(name).mean() for name in ("rows", "expected_rows", "self_ms")),
-    ]
-    means = first.group_by("side", "fingerprint", *keys, maintain_order=True).agg(values)
-    columns = ["plans", "rows", "expected_rows", "self_ms"]
+    columns = ["rows", "expected_rows", "self_ms"]
+    grouped = first.group_by("side", "fingerprint", *keys, maintain_order=True)
+    means = grouped.agg(pl.len().cast(pl.Int64).alias("plans"), pl.col(columns).mean())
     base, other = (
-        means.filter(side=i).drop("side").rename({one: f"{name}_{one}" for one in columns})
+        means.filter(side=i).drop("side").rename({one: f"{name}_{one}" for one in ("plans", *columns)})
         for i, name in enumerate(_BOTH)
     )
     table = base.join(other, on=["fingerprint", *keys], how="full", coalesce=True, nulls_equal=True)

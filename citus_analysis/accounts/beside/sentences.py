@@ -23,13 +23,14 @@ def stack_sentences(found: StackChanges) -> list[str]:
     notes = [f"{note[0].upper()}{note[1:]}." for note in found.notes]
     if found.functions.is_empty():
         return [" ".join(notes)] if notes else []
+    what = "CPU time per operation" if found.unit == "µs" else "of the samples"
     runs = f"{counted(found.recordings[0], 'recording')} of perf against {found.recordings[1]}, {found.event}"
     sure = found.functions.filter("decided")
     if max(found.recordings) == 1:
         beyond = found.functions.filter((pl.col("low") > 0) | (pl.col("high") < 0))
         words = _functions(beyond, found.unit) or "no function differs by more than its number of samples explains"
     else:
-        words = _functions(sure, found.unit) or f"no function surely takes more or less {_what(found.unit)}"
+        words = _functions(sure, found.unit) or f"no function surely takes more or less {what}"
     ending = f" {_ASSOCIATION}" if sure.height else ""
     return [" ".join([f"By perf's samples ({runs}), {words}.{ending}", *notes])]
 
@@ -46,18 +47,14 @@ def gone_rows(found: StackChanges, most: int = 25) -> pl.DataFrame:
     return found.gone.head(most).select(function="frame", called_by=above, base="base")
 
 
-def rounded(value: float) -> str:
+def rounded(value: float, digits: int = 2) -> str:
     """A number as a person says it, with two digits.
 
     Example:
         >>> rounded(1234.5), rounded(0.0123)
         ('1,200', '0.012')
     """
-    return f"{float(f'{value:.2g}'):,.10g}"
-
-
-def _what(unit: str) -> str:
-    return "CPU time per operation" if unit == "µs" else "of the samples"
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
 def _functions(rows: pl.DataFrame, unit: str) -> str:

@@ -12,7 +12,6 @@ is 0 for an even spread; values of the runs of both sides are compared.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -32,17 +31,13 @@ _DRAWS: Final = 400
 _SEED: Final = 47
 _OVER: Final = {"shards": "shard_id", "nodes": "executed_on"}
 _OF: Final = {"executions": pl.lit(1.0), "time": pl.col("total_us")}
+_OF_SIDE: Final = {
+    **dict.fromkeys(("places", "executions"), pl.Int64()),
+    **dict.fromkeys(("busiest_percent", "busiest_if_even_percent", "cv_percent", "even_p"), pl.Float64()),
+}
 _ROW: Final = {
     **dict.fromkeys(("of", "over"), pl.String()),
-    **{
-        f"{side}_{name}": kind
-        for side in ("base", "other")
-        for name, kind in {
-            "places": pl.Int64(),
-            "executions": pl.Int64(),
-            **dict.fromkeys(("busiest_percent", "busiest_if_even_percent", "cv_percent", "even_p"), pl.Float64()),
-        }.items()
-    },
+    **{f"{side}_{name}": kind for side in ("base", "other") for name, kind in _OF_SIDE.items()},
     **dict.fromkeys(("p", "effect_size"), pl.Float64()),
     "decided": pl.Boolean(),
 }
@@ -79,10 +74,8 @@ def shard_skew(sides: Observed, *, level: float) -> pl.DataFrame:
                 stated = {f"{side}_{name}": value for side, (_, one) in named for name, value in one.items()}
                 rows.append({"of": of, "over": over, **stated})
                 tests.append(test)
-    adjusted = holm([one.p for one in tests])
-    sure = [replace(one, p=float(p)) for one, p in zip(tests, adjusted, strict=True)]
-    for row, one in zip(rows, sure, strict=True):
-        row |= {"p": one.p, "effect_size": one.effect_size, "decided": one.p < 1 - level}
+    for row, one, p in zip(rows, tests, holm([one.p for one in tests]), strict=True):
+        row |= {"p": float(p), "effect_size": one.effect_size, "decided": float(p) < 1 - level}
     return pl.DataFrame(rows, schema=_ROW)
 
 

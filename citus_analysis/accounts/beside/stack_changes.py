@@ -13,7 +13,7 @@ recording on each side, nobody knows how runs differ: intervals are those of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -65,12 +65,12 @@ class StackChanges:
         notes: what the numbers cannot say.
     """
 
-    unit: str
-    event: str
-    recordings: tuple[int, int]
-    functions: pl.DataFrame
-    tree: pl.DataFrame
-    gone: pl.DataFrame
+    unit: str = ""
+    event: str = ""
+    recordings: tuple[int, int] = (0, 0)
+    functions: pl.DataFrame = field(default_factory=pl.DataFrame)
+    tree: pl.DataFrame = field(default_factory=pl.DataFrame)
+    gone: pl.DataFrame = field(default_factory=pl.DataFrame)
     notes: tuple[str, ...] = ()
 
 
@@ -91,10 +91,10 @@ def stack_changes(sides: Observed, *, level: float) -> StackChanges | None:
     if not events:
         missing = [name for name, one in zip(names, found, strict=True) if one.is_empty()]
         words = f"perf recorded no stacks of {missing[0]}" if missing else "perf sampled other events on each side"
-        return _not_compared([f"{words}: stacks are not compared"])
+        return StackChanges(notes=(f"{words}: stacks are not compared",))
     chosen, notes = _same_nodes([one.filter(event=events[0]) for one in found], names)
     if any(one.is_empty() for one in chosen):
-        return _not_compared(notes)
+        return StackChanges(notes=tuple(notes))
     per_operation = events[0] in _CLOCKS and all(bool(one["us_per_operation"].is_not_null().all()) for one in chosen)
     unit = "µs" if per_operation else "%"
     stacks = [_valued(one, "us_per_operation" if per_operation else "share") for one in chosen]
@@ -108,11 +108,6 @@ def stack_changes(sides: Observed, *, level: float) -> StackChanges | None:
         notes.append("one recording of perf on each side: its intervals do not contain how runs of a set-up differ")
     functions = _functions(stacks, level=level, with_total=per_operation)
     return StackChanges(unit, events[0], recordings, functions, *_trees(stacks), tuple(notes))
-
-
-def _not_compared(notes: Sequence[str]) -> StackChanges:
-    empty = pl.DataFrame()
-    return StackChanges("", "", (0, 0), empty, empty, empty, tuple(notes))
 
 
 def _same_nodes(stacks: Sequence[pl.DataFrame], names: Sequence[str]) -> tuple[list[pl.DataFrame], list[str]]:
@@ -188,11 +183,9 @@ def _functions(stacks: Sequence[pl.DataFrame], *, level: float, with_total: bool
     )
     if with_total:
         everything = {"function": ALL_FUNCTIONS, "module": ""}
-        whole = [one.group_by("run").agg(pl.col("value", "samples").sum()) for one in stacks]
-        names = places[0].columns
-        for i, one in enumerate(whole):
-            total = one.with_columns(pl.lit(value).alias(name) for name, value in everything.items())
-            places[i] = pl.concat([places[i], total.select(names)])
+        named = [pl.lit(value).alias(name) for name, value in everything.items()]
+        whole = [one.group_by(*named, "run").agg(pl.col("value", "samples").sum()) for one in stacks]
+        places = [pl.concat(both) for both in zip(places, whole, strict=True)]
         tested = pl.concat([pl.DataFrame(everything), tested])
     values, counts = zip(*(_by_run(one, tested) for one in places), strict=True)
     found = changed_rates(values, counts, level)
@@ -209,12 +202,10 @@ def _by_run(places: pl.DataFrame, tested: pl.DataFrame) -> tuple[Floats, Floats]
     """Values and numbers of samples: one row per function, one column per run."""
     runs = places["run"].n_unique()
     rows = places.join(tested.with_row_index("row"), on=["function", "module"])
-    arrays = []
-    for name in ("value", "samples"):
-        array = np.zeros((tested.height, runs))
-        array[rows["row"].to_numpy(), rows["run"].to_numpy()] = rows[name].to_numpy()
-        arrays.append(array)
-    return arrays[0], arrays[1]
+    values, counts = np.zeros((2, tested.height, runs))
+    at = rows["row"].to_numpy(), rows["run"].to_numpy()
+    values[at], counts[at] = rows["value"].to_numpy(), rows["samples"].to_numpy()
+    return values, counts
 
 
 def changed_rates(values: Sequence[Floats], counts: Sequence[Floats], level: float) -> dict[str, Floats | Bools]:
@@ -294,15 +285,8 @@ def _trees(stacks: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
         other_self="own",
     )
     roots = shown.filter(depth=0)
-    rare = {
-        "frame_id": shown.height,
-        "depth": 0,
-        "frame": _RARE,
-        "base": wholes[0] - float(roots["base"].sum()),
-        "other": wholes[1] - float(roots["other"].sum()),
-        "base_self": 0.0,
-        "other_self": 0.0,
-    }
+    rest = {side: whole - float(roots[side].sum()) for side, whole in zip(("base", "other"), wholes, strict=True)}
+    rare = {"frame_id": shown.height, "depth": 0, "frame": _RARE, **rest, "base_self": 0.0, "other_self": 0.0}
     tree = pl.concat([shown, pl.DataFrame([rare], schema=shown.schema)])
     lost = base.join(other, on="path", how="anti").filter(pl.col("value") >= least)
     caller = pl.col("path").str.extract(r"^(.*);[^;]*$")

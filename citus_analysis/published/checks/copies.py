@@ -29,16 +29,10 @@ def copied_sigma(tables: Sequence[ResultTable]) -> Iterator[Finding]:
         copy, origin = (one, other) if _misfits(one) >= _misfits(other) else (other, one)
         rows = "; ".join(row.label for row in copy.rows if row.states("sigma") and _digits(row["sigma"]) in shared)
         own = "its own intervals need other values" if _misfits(copy) else "one of the two is a copy"
-        yield Finding(
-            "red",
-            "",
-            copy.source,
-            copy.name,
-            rows,
-            f"values of its own, not those of {_named(origin, copy)}",
-            ", ".join(shared),
-            f"{len(shared)} standard deviations agree digit by digit with {_named(origin, copy)}; {own}",
-        )
+        theirs = _named(origin, copy)
+        text = f"{len(shared)} standard deviations agree digit by digit with {theirs}; {own}"
+        expected = f"values of its own, not those of {theirs}"
+        yield Finding("red", "", copy.source, copy.name, rows, expected, ", ".join(shared), text)
 
 
 @check("stated_twice", "Does a number that is stated more than once stay the same?", rows_of)

@@ -105,7 +105,5 @@ def possible_values(tables: RunTables) -> Iterator[Weighted]:
         others = "" if row["samples"] == 1 else f", and {counted(row['samples'] - 1, 'more sample')}"
         cells = {"resource": row["resource"], "run_id": row["run_id"] or row["path"]}
         stated = f"{row['stated']} ({row['table']}; {where}{others})"
-        yield about(cells, row["expected"], stated, amber=_LEFT_OUT, weight=row["samples"])
-
-
-_LEFT_OUT: Final = "these values cannot be, and enter no mean"
+        amber = "these values cannot be, and enter no mean"
+        yield about(cells, row["expected"], stated, amber=amber, weight=row["samples"])

@@ -16,7 +16,6 @@ from citus_analysis.texts.number_text import percent, readable
 _CLOSE: Final = 0.02
 #: Largest such difference; numbers further apart are not of the same run.
 _APART: Final = 0.10
-_HUNDRED: Final = 100.0
 
 
 @check("throughput_identity", "Is throughput × run time the number of operations?", rows_of)
@@ -66,7 +65,7 @@ def spread_identity(row: Row) -> Iterator[Finding]:
     if sigma and mean and row.states("variation") and mean.range.low > 0:
         share = sigma.range / mean.range
         percent = row["variation"].metric.dimension == "percent" or row["variation"].stated.endswith("%")
-        yield compare(row, "variation", share.scaled(_HUNDRED) if percent else share)
+        yield compare(row, "variation", share.scaled(100.0) if percent else share)
 
 
 #: A number this many times away from every other of its column probably has another unit.

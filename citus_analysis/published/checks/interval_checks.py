@@ -22,8 +22,7 @@ _DEFAULT_LEVEL: Final = 0.95
 _LEAST_LEVEL: Final = 0.01
 #: Half-widths above this share of the mean hide the differences that papers discuss.
 _COARSE: Final = 0.10
-_METHODS: Final[tuple[MeanMethod, ...]] = ("normal", "t")
-_NAMES: Final = {"normal": "normal quantile", "t": "Student's t"}
+_NAMES: Final[dict[MeanMethod, str]] = {"normal": "normal quantile", "t": "Student's t"}
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def interval_n(table: ResultTable) -> Iterator[Finding]:
     implied: list[list[int]] = []
     for interval in _intervals([table]):
         if interval.row.states("sigma"):
-            fits = {method: implied_n(interval, method) for method in _METHODS}
+            fits = {method: implied_n(interval, method) for method in _NAMES}
             if interval.row.n is None:
                 implied.append(fits["normal"] or fits["t"])
             yield _judge_n(interval, fits)

@@ -76,8 +76,8 @@ def whole_numbers(row: Row) -> Iterator[Finding]:
     """Counts are whole in each run, so that only some means and deviations are possible for a stated n."""
     for counts in means_of_counts(row):
         if row.n is not None:
-            judged = judge_counts(row.n, counts)
-            yield Finding(judged.severity, "", *row.place, *judged[1:])
+            severity, *texts = judge_counts(row.n, counts)
+            yield Finding(severity, "", *row.place, *texts)
 
 
 @check("run_length", "Did the run last long enough for its sampling rate?", rows_of)

@@ -31,14 +31,10 @@ def percentile_label(tables: RunTables) -> Iterator[Weighted]:
     old = (pl.col("unit") == "ms") & (pl.col("measurement_type").fill_null("hdrhistogram") == "hdrhistogram")
     for cells in of_ycsb.with_columns(old=old).iter_rows(named=True):
         text = "YCSB 0.2 and 0.3 print the 90th percentile under this name (YCSB issue 440); read it as p90"
-        yield about(
-            part_of_run(cells, cells["section"]),
-            "the 95th percentile",
-            f"{_LABEL}({cells['unit']}) {readable(cells['value'])}",
-            "the name is right",
-            amber=text if cells["old"] else "",
-            weight=float(cells["old"] or 0.0),
-        )
+        row = part_of_run(cells, cells["section"])
+        stated = f"{_LABEL}({cells['unit']}) {readable(cells['value'])}"
+        amber, weight = (text, 1.0) if cells["old"] else ("", 0.0)
+        yield about(row, "the 95th percentile", stated, "the name is right", amber=amber, weight=weight)
 
 
 def measurement_interval(tables: RunTables) -> Iterator[Weighted]:

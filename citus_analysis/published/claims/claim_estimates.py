@@ -12,30 +12,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from citus_analysis.core.array_types import Floats
 from citus_analysis.defaults import ASSURANCE, POWER
 from citus_analysis.errors import InsufficientDataError
 from citus_analysis.stats.compare.evidence import Evidence
 from citus_analysis.stats.estimate._student import chi2_quantile, smallest, t_quantile
-from citus_analysis.stats.estimate.intervals import log_ratio_interval, moments, welch_error
+from citus_analysis.stats.estimate.intervals import log_ratio_interval, welch_error
 
 _MOST_RUNS: Final = 100_000
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """One side: its mean and, where they are known, standard deviation and n."""
 
     mean: float
     sd: float = math.nan
     n: int = 1
-
-    @classmethod
-    def of(cls, values: Floats) -> Side:
-        """The side of some runs."""
-        return cls(*moments(values))
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,7 @@ class Estimate:
         """
         if min(a.mean, b.mean) <= 0:
             raise InsufficientDataError("a ratio needs positive means")
-        return cls.of_ratio(Evidence.of_summaries((a.mean, a.sd, a.n), (b.mean, b.sd, b.n)))
+        return cls.of_ratio(Evidence.of_summaries(a, b))
 
     @classmethod
     def of_mean(cls, side: Side) -> Estimate:

@@ -20,6 +20,7 @@ from citus_analysis.runs.setups import CONFIGURATION, setting_text, stratum_text
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.compare.questions import Question
 from citus_analysis.stats.compare.run_tables import ask, check_columns
+from citus_analysis.stats.estimate.intervals import moments
 from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, strata_of, values_of
 from citus_analysis.stats.series.blocks import layout_of
 
@@ -105,7 +106,7 @@ def _means(frame: pl.DataFrame, form: Form) -> Iterator[Selected]:
     runs, notes = measured_runs(_having(frame, form.side(0)), form.metric, ())
     varying = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
     for stratum, part in strata_of(runs, varying):
-        side = Side.of(values_of(part, form.metric))
+        side = Side(*moments(values_of(part, form.metric)))
         yield Selected(stratum_text(stratum), Estimate.of_mean(side), warnings=notes)
 
 
@@ -139,8 +140,8 @@ def _difference(part: pl.DataFrame, metric: str) -> Estimate:
     a, b = (part.filter(pl.col(_SIDE) == name) for name in (_FIRST, _SECOND))
     layout = layout_of(a, b, metric)
     if layout.paired:
-        return Estimate.of_difference(Side.of(layout.a - layout.b))
-    return Estimate.of_difference(Side.of(layout.a), Side.of(layout.b))
+        return Estimate.of_difference(Side(*moments(layout.a - layout.b)))
+    return Estimate.of_difference(Side(*moments(layout.a)), Side(*moments(layout.b)))
 
 
 def selected_printed(source: str, form: Form) -> Selected:

@@ -65,21 +65,14 @@ class Bound:
             >>> Bound("about", (1.0, 25.0)).ends("ratio"), Bound("higher").ends("difference")
             ((0.8, 1.25), (0.0, inf))
         """
-        neutral = 1.0 if quantity == "ratio" else 0.0
+        first, *rest = *self.numbers, 1.0 if quantity == "ratio" else 0.0
         match self.kind:
-            case "at least":
-                return self.numbers[0], math.inf
-            case "at most":
-                return -math.inf, self.numbers[0]
             case "between":
-                return self.numbers[0], self.numbers[1]
+                return first, rest[0]
             case "about":
-                centre, factor = self.numbers[0], 1 + self.numbers[1] / 100
-                return centre / factor, centre * factor
-            case "higher":
-                return neutral, math.inf
-            case _:
-                return -math.inf, neutral
+                factor = 1 + rest[0] / 100
+                return first / factor, first * factor
+        return (first, math.inf) if self.kind in ("at least", "higher") else (-math.inf, first)
 
     @property
     def low(self) -> float:
@@ -126,7 +119,8 @@ def parse_form(text: str) -> Form:
         FormatError: the text has no form; the message names the part that is wrong.
     """
     parts = [part.strip() for part in _PART.findall(text)]
-    if text.count('"') % 2 or not parts or len(parts) != _commas(text) + 1:
+    commas = re.sub(r'"[^"]*"', "", text).count(",")
+    if text.count('"') % 2 or not parts or len(parts) != commas + 1:
         raise FormatError(f"{text!r} has an empty part or an open quotation", way_out=_WAY_OUT)
     head = _HEAD.fullmatch(parts[0])
     if head is None:
@@ -137,10 +131,6 @@ def parse_form(text: str) -> Form:
     quantity, bound = head[1], _bound(parts[-1])
     _check(quantity, axes, bound)
     return Form(quantity, head[2], axes, conditions, bound)
-
-
-def _commas(text: str) -> int:
-    return re.sub(r'"[^"]*"', "", text).count(",")
 
 
 def _selection(parts: list[str]) -> tuple[tuple[tuple[str, str, str], ...], tuple[tuple[str, str], ...]]:

@@ -70,7 +70,8 @@ def published_gaps(results: Sequence[PublishedResult]) -> Iterator[Finding]:
         if not has_gaps:
             yield _alone(members, "green" if any(several) else "amber")
             continue
-        found = [(pair, phase, _gap(*pair, phase)) for phase in _phases(members) for pair in _pairs(members, phase)]
+        phases = ("",) if members[0].times is None else _PHASES
+        found = [(pair, phase, _gap(*pair, phase)) for phase in phases for pair in _pairs(members, phase)]
         yield from (_incomparable(*pair, phase) for pair, phase, gap in found if gap is None)
         gaps = [gap for *_, gap in found if gap is not None]
         decided = compare_many([gap.comparison for gap in gaps])
@@ -96,10 +97,6 @@ def _alone(members: Sequence[PublishedResult], severity: Severity) -> Finding:
 def hot_times(times: Floats) -> Floats:
     """The time that ClickBench calls hot: the smaller of the two warm ones; nan if one of them failed."""
     return np.minimum(times[:, 1], times[:, 2])
-
-
-def _phases(members: Sequence[PublishedResult]) -> tuple[str, ...]:
-    return ("",) if members[0].times is None else _PHASES
 
 
 def _seconds(one: PublishedResult, phase: str) -> Floats:

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from citus_analysis.published._numbers import APPROXIMATE
 from citus_analysis.published._rows import Number, Row
@@ -44,11 +44,6 @@ _ROLES: Final = {
 _EACH_RUN: Final = re.compile(r"\bper[ _]?(?:run|iteration|repetition|repeat|trial)\b")
 
 
-class _Named(NamedTuple):
-    quantity: str
-    role: str
-
-
 @dataclass(frozen=True)
 class CountMean:
     """A mean of whole numbers in a row, with the numbers that belong to it.
@@ -68,12 +63,12 @@ class CountMean:
     high: Number | None = None
 
 
-def counted_quantity(name: str, unit: str = "") -> _Named | None:
+def counted_quantity(name: str, unit: str = "") -> tuple[str, str] | None:
     """The counted quantity of a name, and whether the name means its mean, deviation, smallest or largest value.
 
     Example:
         >>> counted_quantity("mean failed operations"), counted_quantity("errors_sd")
-        (_Named(quantity='failed operations', role='mean'), _Named(quantity='errors', role='sigma'))
+        (('failed operations', 'mean'), ('errors', 'sigma'))
         >>> counted_quantity("mean transactions"), counted_quantity("errors/s")
         (None, None)
     """
@@ -90,7 +85,7 @@ def counted_quantity(name: str, unit: str = "") -> _Named | None:
     if len(roles) > 1 or not (known or unit.lower() in ("count", "counts")):
         return None
     role = roles[0] if roles else "mean" if _EACH_RUN.search(name.lower()) else ""
-    return _Named(" ".join(thing) or "count", role)
+    return " ".join(thing) or "count", role
 
 
 def means_of_counts(row: Row) -> Iterator[CountMean]:
@@ -99,7 +94,8 @@ def means_of_counts(row: Row) -> Iterator[CountMean]:
     for number in (one for numbers in row.numbers.values() for one in numbers[:1] if not one.metric.dimension):
         named = counted_quantity(number.name, number.unit)
         if named is not None:
-            found[named.quantity].setdefault(named.role, number)
+            quantity, role = named
+            found[quantity].setdefault(role, number)
     bare = row.get("sigma")
     for quantity, numbers in found.items():
         mean, sigma = numbers.get("mean"), numbers.get("sigma")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import floor
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, TypeAlias
 
 from citus_analysis.published._printed import Printed
 from citus_analysis.published._rows import Number
@@ -29,13 +29,8 @@ _REASONS: Final = {
 _SHOWN: Final = 12
 
 
-class Judged(NamedTuple):
-    """The parts of a finding about a mean of counts."""
-
-    severity: Literal["green", "amber", "red"]
-    expected: str
-    stated: str
-    explanation: str
+#: Severity, expected, stated and explanation of a finding about a mean of counts.
+Judged: TypeAlias = tuple[Literal["green", "amber", "red"], str, str, str]
 
 
 def judge_counts(n: int, counts: CountMean, unit: Fraction = Fraction(1)) -> Judged:
@@ -59,14 +54,14 @@ def judge_counts(n: int, counts: CountMean, unit: Fraction = Fraction(1)) -> Jud
             break
     if verdict.failed:
         why = _why(verdict, n, low, high)
-        return Judged("red", _expected(n, counts, verdict, unit), _stated(n, counts), why)
+        return "red", _expected(n, counts, verdict, unit), _stated(n, counts), why
     wanted = f"{n} whole numbers"
     if not verdict.is_complete:
         text = "neither found nor excluded: the search for whole numbers was bounded"
-        return Judged("amber", wanted, _stated(n, counts), text)
+        return "amber", wanted, _stated(n, counts), text
     shown = listed([f"{one:,}" for one in verdict.example], _SHOWN)
     parts = ["whole numbers have these", *([f"such as {shown}"] if verdict.example else []), *([way] if way else [])]
-    return Judged("amber" if way else "green", wanted, _stated(n, counts), ", ".join(parts))
+    return "amber" if way else "green", wanted, _stated(n, counts), ", ".join(parts)
 
 
 def _ends(number: Number | None, mean: Number, unit: Fraction, *, is_cut: bool) -> Ends | None:

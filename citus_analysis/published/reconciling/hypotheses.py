@@ -110,17 +110,13 @@ def hypotheses(runs: Sequence[Fraction], stated: Statement) -> list[Hypothesis]:
 
     Nothing else is tried where all runs reproduce every number.
     """
-    scale = _scale(runs)
+    # What a mean or a deviation may be.
+    scale = math.sqrt(float(variance_of(runs))) or abs(float(runs[0])) * 1e-3 or 1.0
     whole = _weighed("all", tuple(range(len(runs))), runs, stated, scale, 1)
     if set(whole.matched) == set(stated.stated):
         return [whole]
     found = [whole, *_subsets(runs, stated, scale), *_one_differs(runs, stated, scale)]
     return sorted(found, key=lambda one: (-one.bits, one.kind != "all", len(runs) - len(one.used)))
-
-
-def _scale(runs: Sequence[Fraction]) -> float:
-    """The spread of the runs: what a mean or a deviation may be."""
-    return math.sqrt(float(variance_of(runs))) or abs(float(runs[0])) * 1e-3 or 1.0
 
 
 def variance_of(runs: Sequence[Fraction]) -> Fraction:

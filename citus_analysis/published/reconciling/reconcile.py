@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Final
 
 from citus_analysis.published._printed import Printed, unit_of
-from citus_analysis.published._rows import ResultTable, Row
+from citus_analysis.published._rows import MEANS, ResultTable, Row
 from citus_analysis.published.checks._registry import Finding, Severity, finding
 from citus_analysis.published.checks.interval_checks import stated_interval
 from citus_analysis.published.counts.counted_means import CountMean, means_of_counts
@@ -23,7 +23,7 @@ from citus_analysis.published.reconciling.hypotheses import (
     hypotheses,
     variance_of,
 )
-from citus_analysis.published.reconciling.single_runs import MEANS, Run, RunTable
+from citus_analysis.published.reconciling.single_runs import Run, RunTable
 from citus_analysis.stats.estimate._student import normal_quantile
 from citus_analysis.texts.counted_words import counted, listed, noun_for
 
@@ -83,9 +83,9 @@ def _of_row(row: Row, stem: str, metric: str, chosen: Sequence[Run], runs: RunTa
     if metric in runs.whole and stem == metric and row.n:
         sigma = row.get("sigma")
         counts = CountMean(metric, row[stem], sigma if sigma and row.mean_for(sigma) is row[stem] else None)
-        judged = judge_counts(row.n, counts, runs.whole[metric])
-        if judged.severity != "green":
-            yield Finding("amber", "whole_numbers", *row.place, *judged[1:])
+        severity, *texts = judge_counts(row.n, counts, runs.whole[metric])
+        if severity != "green":
+            yield Finding("amber", "whole_numbers", *row.place, *texts)
 
 
 def _unused(runs: RunTable) -> Iterator[Finding]:
@@ -181,9 +181,9 @@ def _instead(missing: Sequence[str], best: Hypothesis, runs: Sequence[Run]) -> s
 
 def _certainty(best: Hypothesis, whole: Hypothesis) -> str:
     once_in = 2.0 ** (best.bits - whole.bits)
-    what = "subset" if best.kind == "subset" else "run"
+    tried = counted(best.tried, "subset" if best.kind == "subset" else "run")
     chance = "less than once in a million" if once_in > 1e6 else f"about once in {once_in:,.0f}"
-    return f"of {counted(best.tried, what)} tried, {chance} by chance"
+    return f"of {tried} tried, {chance} by chance"
 
 
 def _nearest(tried: Sequence[Hypothesis], stated: Statement, runs: Sequence[Run]) -> str:

@@ -17,14 +17,12 @@ import polars as pl
 from citus_analysis.core.frames import Frame, as_polars
 from citus_analysis.errors import PublishedDataError
 from citus_analysis.published._printed import decimal_of, unit_of
-from citus_analysis.published._rows import Row
+from citus_analysis.published._rows import MEANS, Row
 from citus_analysis.published._shapes import MISSING
 from citus_analysis.published.counts.counted_means import counted_quantity
 from citus_analysis.texts.metric_names import COUNTS, metric_of
 
 _NUMBERING: Final = frozenset({"run", "iteration", "repeat", "repetition", "rep", "trial", "round"})
-#: Stems of means that a row may state of its runs, in order of preference.
-MEANS: Final = ("throughput", "nopm", "latency", "client_latency", "server_latency", "mean")
 _PART: Final = re.compile(r"(?:driver|client|generator|part|node)[_ ]?\d+[_ ]?|[_ ]\d+(?=[_ ]|$)", re.IGNORECASE)
 
 
@@ -106,14 +104,11 @@ def read_runs(runs: str | PathLike[str] | Frame) -> RunTable:
     Raises:
         PublishedDataError: no column has measured values.
     """
-    # The header of a file is in its first line.
-    first = 2 if isinstance(runs, str | PathLike) else 1
     if isinstance(runs, str | PathLike):
-        name = Path(runs).name
-        table = pl.read_csv(Path(runs), infer_schema=False)
+        # The header of a file is in its first line.
+        name, first, table = Path(runs).name, 2, pl.read_csv(Path(runs), infer_schema=False)
     else:
-        name, table = "runs", as_polars(runs)
-        table = table.select(pl.all().cast(pl.String, strict=False))
+        name, first, table = "runs", 1, as_polars(runs).select(pl.all().cast(pl.String, strict=False))
     absent = pl.all().str.strip_chars().str.to_lowercase().is_in(list(MISSING))
     table = table.select(pl.when(~absent).then(pl.all()))
     keys, measured, numbering = _columns(table)
@@ -152,16 +147,13 @@ def _empty_cells(
     table: pl.DataFrame, keys: Mapping[str, str], measured: Mapping[str, Sequence[str]], first: int
 ) -> dict[str, tuple[int, ...]]:
     """Columns of settings and of measured values with empty cells, and the lines in which they are."""
-    columns = [*keys.values(), *(one for stem, names in measured.items() if _has_rows(stem) for one in names)]
+    # Rows of a table state means of such values.
+    of_rows = [names for stem, names in measured.items() if stem in MEANS or counted_quantity(stem) is not None]
+    columns = [*keys.values(), *(one for names in of_rows for one in names)]
     blank = pl.all_horizontal(pl.col(table.columns).is_null())
     numbered = table.with_row_index("_line", offset=first).remove(blank)
     lines = {name: tuple(numbered.filter(pl.col(name).is_null())["_line"]) for name in columns}
     return {name: found for name, found in lines.items() if found}
-
-
-def _has_rows(stem: str) -> bool:
-    """Whether rows of a table state means of such values."""
-    return stem in MEANS or counted_quantity(stem) is not None
 
 
 def _columns(table: pl.DataFrame) -> tuple[dict[str, str], dict[str, list[str]], str | None]:
@@ -177,7 +169,7 @@ def _columns(table: pl.DataFrame) -> tuple[dict[str, str], dict[str, list[str]],
         if metric.stem in COUNTS:
             keys[metric.stem] = name
         elif counted := counted_quantity(_PART.sub("", name)):
-            measured[counted.quantity].append(name)
+            measured[counted[0]].append(name)
         elif whole.dimension in ("rate", "time", "data_rate"):
             measured[whole.stem].append(name)
     return keys, dict(measured), numbering
