@@ -274,8 +274,7 @@ class Explanation(Shown):
             "plan_nodes": self.plans.nodes.to_dicts() if self.plans else [],
             "skew": self.skew.to_dicts(),
             "examples": self.examples.to_dicts(),
-            "sentences": list(self.sentences),
-            "warnings": list(self.warnings),
+            **{name: list(getattr(self, name)) for name in ("sentences", "warnings")},
         }
 
 

@@ -239,11 +239,9 @@ def _traced(table: pl.DataFrame, timed: pl.DataFrame, label: str) -> pl.DataFram
     """The runs of which statements were traced."""
     kept = table.join(timed.select(RUN).unique(), on=RUN, how="semi", maintain_order="left")
     if kept.height < 2:
-        raise InsufficientDataError(
-            f"{counted(kept.height, 'run')} of {label} with traced statements: an account needs two or more on each "
-            "side",
-            way_out="measure more runs with a sampled client (docs/experiments.md)",
-        )
+        runs = f"{counted(kept.height, 'run')} of {label} with traced statements"
+        way_out = "measure more runs with a sampled client (docs/experiments.md)"
+        raise InsufficientDataError(f"{runs}: an account needs two or more on each side", way_out=way_out)
     return kept
 
 

@@ -70,11 +70,8 @@ class StatementChange:
         """As plain values, with the ratios of rates and times."""
         names = ("statement_kind", "statement", "statement_fingerprint", "base_n", "other_n", "presence", "segment")
         parts = ("node", "part_us", "part_low_us", "part_high_us")
-        return {
-            **{name: getattr(self, name) for name in (*names, *parts)},
-            **_record("rate", self.rate),
-            **_record("time_us", self.time),
-        }
+        plain = {name: getattr(self, name) for name in (*names, *parts)}
+        return plain | _record("rate", self.rate) | _record("time_us", self.time)
 
 
 def _record(name: str, one: Comparison | None) -> dict[str, object]:

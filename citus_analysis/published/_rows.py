@@ -128,8 +128,7 @@ class Row:
         """The mean that a sigma or an interval's end belongs to: the one of the same dimension."""
         present = [self[stem] for stem in MEANS if self.states(stem)]
         same = [number for number in present if number.metric.dimension == spread.metric.dimension]
-        candidates = same or ([] if spread.metric.dimension else present)
-        return candidates[0] if candidates else None
+        return next(iter(same or ([] if spread.metric.dimension else present)), None)
 
     @property
     def sigma_and_mean(self) -> tuple[Number | None, Number | None]:

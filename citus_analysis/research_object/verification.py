@@ -48,9 +48,7 @@ class Verified:
         return {
             "folder": str(self.folder),
             "reproduced": not self.problems,
-            "checked": list(self.checked),
-            "problems": list(self.problems),
-            "versions": list(self.versions),
+            **{name: list(getattr(self, name)) for name in ("checked", "problems", "versions")},
             "seconds": round(self.seconds, 1),
         }
 

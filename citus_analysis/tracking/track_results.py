@@ -170,8 +170,7 @@ class Track(Shown):
     def to_dict(self) -> dict[str, object]:
         """The same as plain values, for JSON."""
         return {
-            "datasets": list(self.datasets),
-            "metrics": list(self.metrics),
+            **{name: list(getattr(self, name)) for name in ("datasets", "metrics")},
             "alpha": self.alpha,
             "series": [
                 {

@@ -137,16 +137,12 @@ def _tracked(
 ) -> TrackedSeries:
     kept = runs.with_columns(value=pl.col(metric).cast(pl.Float64)).with_row_index("place")
     shown = kept.select("place", *(name for name in _RUN if name in kept.columns), "value", *MEASURES)
-    found = find_changes(shown["value"].to_numpy(), alpha)
-    levels = [
-        float(shown["value"].slice(first, end - first).to_numpy().mean())
-        for first, end in found.segments()
-        for _ in range(first, end)
-    ]
+    values = shown["value"].to_numpy()
+    found = find_changes(values, alpha)
+    levels = [float(values[slice(*part)].mean()) for part in found.segments() for _ in range(*part)]
     shown = shown.with_columns(pl.Series("level", levels, dtype=pl.Float64))
     changes = tuple(_changes(metric, shown, settings, found, alpha, better))
-    since = found.segments()[-1][0]
-    newest = newest_shift(shown["value"].to_numpy()[since:])
+    newest = newest_shift(values[found.segments()[-1][0] :])
     return TrackedSeries(metric, stratum, shown, found, changes, newest)
 
 

@@ -50,14 +50,10 @@ def _without_check(table: ResultTable) -> dict[str, list[Number]]:
     for row in table.rows:
         for numbers in row.numbers.values():
             for number in numbers:
-                unsaid = number.name.endswith(UNSAID_SPREAD)
-                if not number.transcribed and (unsaid or not _is_understood(number)):
+                known = is_understood(number.metric) or counted_quantity(number.name, number.unit) is not None
+                if not number.transcribed and (number.name.endswith(UNSAID_SPREAD) or not known):
                     found[number.name].append(number)
     return found
-
-
-def _is_understood(number: Number) -> bool:
-    return is_understood(number.metric) or counted_quantity(number.name, number.unit) is not None
 
 
 def _about(source: str, table: str, metric: str, expected: str, texts: Sequence[str], explanation: str) -> Finding:
