@@ -87,10 +87,8 @@ def plot_waits(
     for number, name in enumerate(shown):
         part = means.filter(series=name)
         colour = style_of(number)[0] if number < _MOST_WAITS else GREY
-        resources = [text(resource) for resource in part["resource"]]
-        add_bars(
-            figure, part["sessions"].to_numpy(), resources, text(name), colour, "%{x:.2f} sessions", orientation="h"
-        )
+        x, y = part["sessions"].to_numpy(), [text(resource) for resource in part["resource"]]
+        add_bars(figure, x, y, text(name), colour, "%{x:.2f} sessions", orientation="h")
     if matrix is not None:
         _add_logged(figure, means, with_columns_of(matrix, "matrix", "resource", "metric", "value"))
     figure.update_xaxes(title_text="active sessions").update_yaxes(automargin=True)
@@ -99,13 +97,9 @@ def plot_waits(
 
 def _mean_waits(waits: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Mean sessions per resource and series, and the series, the largest first; small ones are combined at the end."""
-    labelled = waits.with_columns(
-        series=pl.format(
-            "{}: {}",
-            "role",
-            pl.when(pl.col("doing") == "waits for workers").then(pl.lit("waits for workers")).otherwise("event"),
-        )
-    )
+    workers = "waits for workers"
+    what = pl.when(pl.col("doing") == workers).then(pl.lit(workers)).otherwise("event")
+    labelled = waits.with_columns(series=pl.format("{}: {}", "role", what))
     # In their order, because sums in another order differ in the last digit.
     sums = labelled.group_by("resource", "run_id", "series", maintain_order=True).agg(pl.col("average_sessions").sum())
     means = (
@@ -115,11 +109,10 @@ def _mean_waits(waits: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         .with_columns(sessions=pl.col("average_sessions") / pl.col("runs"))
         .sort("sessions", "resource", "series", descending=[True, False, False])
     )
-    largest = (
-        means.group_by("series").agg(pl.col("sessions").sum()).sort("sessions", "series", descending=[True, False])
-    )
+    totals = means.group_by("series").agg(pl.col("sessions").sum())
+    largest = totals.sort("sessions", "series", descending=[True, False])
     kept = largest["series"].head(_MOST_WAITS).to_list()
-    rest = f"{counted(largest.height - len(kept), 'other wait')}"
+    rest = counted(largest.height - len(kept), "other wait")
     named = means.with_columns(series=pl.when(pl.col("series").is_in(kept)).then("series").otherwise(pl.lit(rest)))
     means = named.group_by("resource", "series", maintain_order=True).agg(pl.col("sessions").sum())
     return means, [*kept, *([rest] if rest in means["series"] else [])]
@@ -133,22 +126,13 @@ def _add_logged(figure: go.Figure, means: pl.DataFrame, matrix: pl.DataFrame) ->
         said=pl.format("{} {}", pl.col("value").round(0).cast(pl.Int64), words)
     )
     bars = means.group_by("resource", maintain_order=True).agg(pl.col("sessions").sum())
-    ends = bars.join(
-        said.group_by("resource").agg(pl.col("said").str.join("<br>")), on="resource", maintain_order="left"
-    )
+    lines = said.group_by("resource").agg(pl.col("said").str.join("<br>"))
+    ends = bars.join(lines, on="resource", maintain_order="left")
     if ends.is_empty():
         return
-    figure.add_scatter(
-        x=ends["sessions"].to_numpy(),
-        y=[text(resource) for resource in ends["resource"]],
-        mode="text",
-        text=[f" log: {one}" for one in ends["said"]],
-        textfont={"size": 10},
-        textposition="middle right",
-        name="log",
-        showlegend=False,
-        hoverinfo="skip",
-    )
+    x, y = ends["sessions"].to_numpy(), [text(resource) for resource in ends["resource"]]
+    looks = {"textfont": {"size": 10}, "textposition": "middle right", "showlegend": False, "hoverinfo": "skip"}
+    figure.add_scatter(x=x, y=y, mode="text", text=[f" log: {one}" for one in ends["said"]], name="log", **looks)
     figure.update_xaxes(range=[0, _ROOM * float(bars["sessions"].to_numpy().max())])
 
 
@@ -160,9 +144,8 @@ def plot_variance(variance: Frame, *, title: str = "Terms of Var(T)") -> go.Figu
         title: title of the figure.
     """
     frame = with_columns_of(variance, "variance", "resource", "statement_kind", "term", "share")
-    named = frame.with_columns(
-        row=pl.format("{} {}", "resource", pl.col("statement_kind").cast(pl.String).str.to_uppercase())
-    )
+    kind = pl.col("statement_kind").cast(pl.String).str.to_uppercase()
+    named = frame.with_columns(row=pl.format("{} {}", "resource", kind))
     figure = new_figure(title, height=160 + _ROW * named["row"].n_unique())
     for number, (term, part) in enumerate(groups(named, "term")):
         shares, rows = (part["share"] * 100).to_numpy(), [text(row) for row in part["row"]]

@@ -44,7 +44,9 @@ def plot_nodes(
         window: first and last second to draw; None: all.
         title: title of the figure.
     """
-    frame = _within(with_columns_of(samples, "samples", "elapsed_s", series, metric), window).drop_nulls(metric)
+    frame = with_columns_of(samples, "samples", "elapsed_s", series, metric).drop_nulls(metric)
+    if window is not None:
+        frame = frame.filter(pl.col("elapsed_s").is_between(*window))
     figure = new_figure(title or f"{label(metric)} over time", x="elapsed_s", y=metric, height=340)
     marks = None if checkpoints is None else with_columns_of(checkpoints, "checkpoints", "start_s", "end_s")
     if marks is not None and marks["end_s"].count():
@@ -57,10 +59,6 @@ def plot_nodes(
         _add_range(figure, ordered, series, metric)
     # Figures of busy time are shown side by side, so all of them have the same axis.
     return figure.update_yaxes(range=[0, 103] if metric == "busy_percent" else None, rangemode="tozero")
-
-
-def _within(frame: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
-    return frame if window is None else frame.filter(pl.col("elapsed_s").is_between(*window))
 
 
 def _thinned(frame: pl.DataFrame, series: str, metric: str) -> pl.DataFrame:
@@ -77,8 +75,7 @@ def _stretches(frame: pl.DataFrame, series: str, metric: str, at_most: int = _MO
     Nodes are not sampled at the same moments, so shorter stretches would lack some of them.
     """
     most = min(at_most, max(1, frame.height // frame[series].n_unique()))
-    begin, end = frame["elapsed_s"].min(), frame["elapsed_s"].max()
-    first, last = float(str(begin)), float(str(end))
+    first, last = (float(str(end)) for end in (frame["elapsed_s"].min(), frame["elapsed_s"].max()))
     width = (last - first) / most or 1.0
     stretch = ((pl.col("elapsed_s") - first) / width).floor().clip(0, most - 1)
     return (

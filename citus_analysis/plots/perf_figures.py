@@ -58,12 +58,8 @@ def plot_symbols(symbols: Frame, *, most: int = 15, title: str = "Functions by s
     for name, part in groups(rows, "module"):
         mean = part["mean_percent"]
         several = part["recordings"].max() != 1
-        whiskers = {
-            "array": (part["highest_percent"] - mean).to_list(),
-            "arrayminus": (mean - part["lowest_percent"]).to_list(),
-            "thickness": 1,
-            "width": 3,
-        }
+        above, below = (part["highest_percent"] - mean).to_list(), (mean - part["lowest_percent"]).to_list()
+        whiskers = {"array": above, "arrayminus": below, "thickness": 1, "width": 3}
         colour, said = _MODULES.get(name, GREY), "%{hovertext}<br>%{x:.2f} %"
         shown = {"error_x": whiskers if several else None, "hovertext": [text(symbol) for symbol in part["symbol"]]}
         add_bars(figure, mean.to_list(), part["row"].to_list(), name, colour, said, orientation="h", **shown)
@@ -138,10 +134,7 @@ def plot_stack_changes(
             "cmin": -furthest,
             "cmax": furthest,
             "showscale": True,
-            "colorbar": {
-                "title": {"text": f"change of a frame's own time [{of}]", "side": "top"},
-                **_COLOUR_BAR,
-            },
+            "colorbar": {"title": {"text": f"change of a frame's own time [{of}]", "side": "top"}, **_COLOUR_BAR},
             "line": {"width": 0.5, "color": "#9aa3ad"},
         },
         textfont={"color": ["#1f2933", *("#1f2933" if one else "white" for one in pale)]},
@@ -161,9 +154,8 @@ def _add_frames(figure: go.Figure, frame: pl.DataFrame, whole: str, **looks: obj
     """Add frames as an icicle from the bottom up, each as wide as its `width`."""
     if frame.is_empty():
         return figure
-    below = frame.group_by(pl.col("caller_id").cast(frame.schema["frame_id"]).alias("frame_id")).agg(
-        callees=pl.col("width").sum()
-    )
+    caller = pl.col("caller_id").cast(frame.schema["frame_id"])
+    below = frame.group_by(frame_id=caller).agg(callees=pl.col("width").sum())
     rest = (pl.col("width") - pl.col("callees").fill_null(0.0)).clip(lower_bound=0.0).round(4).alias("rest")
     frame = frame.join(below, on="frame_id", how="left", maintain_order="left").with_columns(rest)
     figure.add_icicle(
@@ -180,11 +172,8 @@ def _add_frames(figure: go.Figure, frame: pl.DataFrame, whole: str, **looks: obj
         sort=False,
         **looks,
     )
-    return (
-        figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"})
-        .update_xaxes(visible=False)
-        .update_yaxes(visible=False)
-    )
+    figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"})
+    return figure.update_xaxes(visible=False).update_yaxes(visible=False)
 
 
 def _add_legend(figure: go.Figure, modules: list[str]) -> None:

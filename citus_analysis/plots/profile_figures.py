@@ -91,9 +91,8 @@ def plot_distribution(times: Frame, *, title: str = "") -> go.Figure:
     # The label 99 would overlap with 95, so the upper line has none.
     ticks = [0, 25, 50, 75, 95]
     figure.update_yaxes(title_text="share of statements [%]", tickvals=ticks, range=[0, 101])
-    return figure.update_xaxes(
-        title_text="time [ms]", type="log", dtick=1, exponentformat="none", separatethousands=True
-    )
+    figure.update_xaxes(exponentformat="none", separatethousands=True)
+    return figure.update_xaxes(title_text="time [ms]", type="log", dtick=1)
 
 
 def plot_histograms(histograms: Frame, *, series: str = "series", title: str = "") -> go.Figure:
@@ -169,40 +168,27 @@ def _add_tree(figure: go.Figure, frame: pl.DataFrame) -> None:
     shown = [(_shortened(name, _TREE_PX - indent), name, indent) for name, indent in names]
     left = 24 + max((indent + _CHARACTER_PX * len(name) for name, _, indent in shown), default=0)
     for place, (name, whole, indent) in enumerate(shown):
-        figure.add_annotation(
-            text=text(name),
-            hovertext=text(whole),
-            x=0,
-            xref="paper",
-            xanchor="left",
-            xshift=indent - left + 12,
-            y=place,
-            yref="y",
-            showarrow=False,
-            font={"size": 12},
-        )
+        at = {"x": 0, "xref": "paper", "xanchor": "left", "xshift": indent - left + 12, "y": place, "yref": "y"}
+        figure.add_annotation(text=text(name), hovertext=text(whole), showarrow=False, font={"size": 12}, **at)
     figure.update_yaxes(range=[len(rows) - 0.5, -0.5], showticklabels=False, showgrid=False, ticks="")
     figure.update_layout(height=170 + 24 * len(rows), margin={"l": left})
 
 
 def _add_rows(figure: go.Figure, frame: pl.DataFrame) -> None:
-    for column, words, colour, symbol in (
-        ("expected_rows", "rows expected", COLOURS[5], "diamond-open"),
-        ("given_rows", "rows given", COLOURS[0], "circle"),
-    ):
-        x, y = frame[column].clip(lower_bound=0.5).to_list(), list(range(frame.height))
-        shown = {"customdata": frame[column].to_list(), "marker": {"color": colour, "symbol": symbol, "size": 9}}
-        add_points(figure, x, y, words, "markers", "%{customdata:,.0f}", row=1, col=1, **shown)
+    rows = list(range(frame.height))
+    looks = (("rows expected", COLOURS[5], "diamond-open"), ("rows given", COLOURS[0], "circle"))
+    for column, (words, colour, symbol) in zip(("expected_rows", "given_rows"), looks, strict=True):
+        x, marker = frame[column].clip(lower_bound=0.5).to_list(), {"color": colour, "symbol": symbol, "size": 9}
+        shown = {"customdata": frame[column].to_list(), "marker": marker}
+        add_points(figure, x, rows, words, "markers", "%{customdata:,.0f}", row=1, col=1, **shown)
 
 
 def _add_times(figure: go.Figure, frame: pl.DataFrame) -> None:
-    above = (frame["time_ms"] - frame["self_ms"].fill_null(0)).to_list()
-    for values, words, colour in (
-        (frame["self_ms"].to_list(), "time of the node", COLOURS[1]),
-        (above, "of the nodes below", "#d5dae0"),
-    ):
-        rows = list(range(frame.height))
-        add_bars(figure, values, rows, words, colour, "%{x:,.3~r} ms", row=1, col=2, orientation="h")
+    below = frame["time_ms"] - frame["self_ms"].fill_null(0)
+    parts = (("time of the node", frame["self_ms"], COLOURS[1]), ("of the nodes below", below, "#d5dae0"))
+    for words, times, colour in parts:
+        x, y = times.to_list(), list(range(frame.height))
+        add_bars(figure, x, y, words, colour, "%{x:,.3~r} ms", row=1, col=2, orientation="h")
 
 
 def _label(row: dict[str, object]) -> str:

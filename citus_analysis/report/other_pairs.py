@@ -80,8 +80,8 @@ def _within_experiments(runs: pl.DataFrame, base: str, level: float, margin: flo
 
 def _at_equal_cpu(runs: pl.DataFrame, base: str, level: float, margin: float) -> list[OtherPair]:
     systems = runs.drop_nulls("vcpus").filter(pl.col("vcpus") > 0)
-    usual = systems.group_by("system", "variant").len().sort("len", "variant", descending=[True, False])
-    usual = usual.with_columns(first=pl.col("variant") == base).sort("first", descending=True, maintain_order=True)
+    counts = systems.group_by("system", "variant").len()
+    usual = counts.sort(pl.col("variant") == base, "len", "variant", descending=[True, True, False])
     usual = usual.unique("system", keep="first", maintain_order=True)
     systems = systems.filter(pl.col("variant").is_in(usual["variant"].implode()))
     found = _compared(systems, "variant", base, ("vcpus", *_SAME_LOAD), level, margin)

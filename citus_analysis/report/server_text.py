@@ -135,9 +135,7 @@ def _activity(profile: ServerProfile) -> str:
     }
     some = [f"{counted(counts[what], noun)}{more}" for what, (noun, more) in nouns.items() if counts[what]]
     none = [noun_for(2, noun) for what, (noun, _) in nouns.items() if not counts[what]]
-    logged = f"{listed(some)}" if some else ""
-    absent = f"no {listed(none)}" if none else ""
-    said = ", but ".join(part for part in (logged, absent) if part)
+    said = ", but ".join([*([listed(some)] if some else []), *([f"no {listed(none)}"] if none else [])])
     return f"The servers logged {said}; other events may have occurred that they are not configured to log."
 
 
@@ -176,10 +174,9 @@ def _parts(profile: ServerProfile) -> list[str]:
 
 def coverage_table(profile: ServerProfile) -> pl.DataFrame:
     """Of each log, the shares in % of what was understood; null where there is nothing of the kind."""
-    whole = {"logged": pl.col("logged") - pl.col("unknown"), "durations": pl.col("placed")}
     shares = {
-        "known_kind_percent": ("logged", whole["logged"]),
-        "in_statement_percent": ("durations", whole["durations"]),
+        "known_kind_percent": ("logged", pl.col("logged") - pl.col("unknown")),
+        "in_statement_percent": ("durations", pl.col("placed")),
     }
     shares |= {f"{name}_percent": ("statements", pl.col(name)) for name in ("with_time", "with_user", "with_client")}
     return profile.coverage.select(
@@ -195,8 +192,8 @@ _FIRST: Final = ("text", "statements", "total_s", "share_percent", "mean_ms", "p
 
 def shown_statements(table: pl.DataFrame) -> pl.DataFrame:
     """Statements by fingerprint, the columns for readers first; the fingerprint as hexadecimal text."""
-    known = table["fingerprint"].to_list()
-    names = pl.Series("fingerprint", [None if value is None else f"{value:016x}" for value in known], pl.String)
+    hexadecimal = [None if value is None else f"{value:016x}" for value in table["fingerprint"]]
+    names = pl.Series("fingerprint", hexadecimal, pl.String)
     shown = table.with_columns(names, pl.col(pl.Enum).cast(pl.String))
     first = [name for name in _FIRST if name in shown.columns]
     return shown.select(*first, *(name for name in shown.columns if name not in (*first, "fingerprint")), "fingerprint")

@@ -56,9 +56,7 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
 
 
 def _selection(dataset: TableSource, values: Values) -> Selection:
-    return select_runs(
-        dataset, str(values["resources"]), str(values["phase"]), str(values["workload"]), str(values["allow"])
-    )
+    return select_runs(dataset, *(str(values[name]) for name in ("resources", "phase", "workload", "allow")))
 
 
 def _scalability(dataset: Dataset, values: Values) -> None:
@@ -68,9 +66,7 @@ def _scalability(dataset: Dataset, values: Values) -> None:
 
 
 def _comparison(dataset: Dataset, values: Values) -> None:
-    selection = _selection(dataset, values)
-    if base := str(values["base"]):
-        base_variant(selection, base)
+    base_variant(_selection(dataset, values), str(values["base"]))
 
 
 def _profile(dataset: Dataset, values: Values) -> None:

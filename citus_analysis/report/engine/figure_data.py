@@ -41,10 +41,8 @@ def _narrow(numbers: str) -> dict[str, Json]:
     with np.errstate(over="ignore"):
         short = values.astype("<f4")
     finite = np.isfinite(values)
-    if not finite.any():
-        return {"dtype": "f4", "bdata": b64encode(short.tobytes()).decode()}
-    spread = float(np.ptp(values[finite])) or float(np.abs(values[finite]).max())
-    lost = np.abs(short[finite].astype("f8") - values[finite]).max()
-    if not lost <= _LOSS * spread:
-        return {}
+    if finite.any():
+        spread = float(np.ptp(values[finite])) or float(np.abs(values[finite]).max())
+        if not np.abs(short[finite].astype("f8") - values[finite]).max() <= _LOSS * spread:
+            return {}
     return {"dtype": "f4", "bdata": b64encode(short.tobytes()).decode()}

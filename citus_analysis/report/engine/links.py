@@ -98,8 +98,7 @@ def link_from_above(folder: Path) -> None:
         return
     page = index.read_text(encoding="utf-8")
     renewed = _BLOCK.sub(lambda _: further_pages(folder.parent), page)
-    if renewed == page:
-        return
-    draft = index.with_name(".index.html.new")
-    draft.write_text(renewed, encoding="utf-8")
-    put_in_place(draft, index)
+    if renewed != page:
+        draft = index.with_name(".index.html.new")
+        draft.write_text(renewed, encoding="utf-8")
+        put_in_place(draft, index)

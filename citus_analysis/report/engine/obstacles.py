@@ -35,11 +35,12 @@ def obstacles(dataset: Path | str, given: Mapping[str, Mapping[str, Scalar]], ke
     from citus_analysis.dataset import open_dataset
 
     opened, found = open_dataset(dataset), {}
-    for name in (name for name, values in given.items() if values):
-        from citus_analysis.report.engine.choices import check_choices
+    from citus_analysis.report.engine.choices import check_choices
 
+    for name, values in given.items():
         try:
-            check_choices(name, opened, given[name])
+            if values:
+                check_choices(name, opened, values)
         except InsufficientDataError as error:
             found[name] = error.problem
     return found
