@@ -83,9 +83,8 @@ def log_range(
     lowest = np.min(ends, initial=np.inf, where=np.isfinite(ends) & (ends > 0))
     bottom = min(values.min(), max(lowest, values.min() / _REACH))
     top = max(values.max(), min(_largest(high), _REACH * values.max()))
-    steps = [
-        step for step in (_STEPS if top <= _STEPS[-1] else _DECADES) if bottom / _HEADROOM <= step <= top * _HEADROOM
-    ]
+    ticks = _STEPS if top <= _STEPS[-1] else _DECADES
+    steps = [step for step in ticks if bottom / _HEADROOM <= step <= top * _HEADROOM]
     names = [f"{step:,g}" for step in steps]
     edges = [float(np.log10(bottom / _HEADROOM)), float(np.log10(top * _HEADROOM))]
     return figure.update_yaxes(type="log", range=edges, tickvals=steps, ticktext=names, minor={"ticks": ""})

@@ -13,7 +13,17 @@ from citus_analysis.core.frames import Frame
 from citus_analysis.defaults import MARGIN, METRIC
 from citus_analysis.plots._columns import with_columns_of
 from citus_analysis.plots._intervals import error_bars, from_zero, has_interval, interval_words
-from citus_analysis.plots.theme import COLOURS, GREY, add_bars, add_points, colours_of, name_rows, new_figure, text
+from citus_analysis.plots.theme import (
+    COLOURS,
+    GREY,
+    add_bars,
+    add_points,
+    colours_of,
+    faded,
+    name_rows,
+    new_figure,
+    text,
+)
 from citus_analysis.units import label
 
 _VERDICT_COLOURS = {"faster": COLOURS[2], "slower": COLOURS[1], "equivalent": COLOURS[0], "inconclusive": GREY}
@@ -36,9 +46,7 @@ def plot_ratios(ratios: Frame, *, base: str = "the base", margin: float = MARGIN
     """
     frame = with_columns_of(ratios, "ratios", "name", "ratio", "low", "high", "verdict").with_row_index("row")
     figure = new_figure(title or f"Ratio to {base}", height=150 + _ROW * frame.height)
-    figure.add_vrect(
-        x0=1 / (1 + margin), x1=1 + margin, fillcolor="rgba(107, 114, 128, 0.15)", line_width=0, layer="below"
-    )
+    figure.add_vrect(x0=1 / (1 + margin), x1=1 + margin, fillcolor=faded(GREY), line_width=0, layer="below")
     figure.add_vline(x=1, line={"color": GREY, "width": 1})
     for verdict, colour in _VERDICT_COLOURS.items():
         _add_verdict(figure, frame.filter(pl.col("verdict").cast(pl.String) == verdict), verdict, colour)
@@ -59,18 +67,15 @@ def _add_verdict(figure: go.Figure, rows: pl.DataFrame, verdict: str, colour: st
     # On a logarithmic axis, an error bar that begins at 0 cannot be drawn.
     drawn = rows.with_columns(low=pl.when(pl.col("low") > 0).then("low"))
     known = drawn.select(has_interval()).to_series().to_numpy()
-    add_points(
-        figure,
-        rows["ratio"].to_numpy(),
-        rows["row"].to_numpy(),
-        verdict,
-        "markers",
-        "%{text}<br>%{x:.3f} %{customdata}",
-        marker={"size": 9, "color": np.where(known, colour, "white"), "line": {"color": colour, "width": 1.5}},
-        error_x=error_bars(drawn, "ratio", color=colour, thickness=1.5, width=4),
-        customdata=[interval_words(low, high) for low, high in drawn.select("low", "high").iter_rows()],
-        text=[text(name) for name in rows["name"]],
-    )
+    x, y, said = rows["ratio"].to_numpy(), rows["row"].to_numpy(), "%{text}<br>%{x:.3f} %{customdata}"
+    fill = np.where(known, colour, "white")
+    shown = {
+        "marker": {"size": 9, "color": fill, "line": {"color": colour, "width": 1.5}},
+        "error_x": error_bars(drawn, "ratio", color=colour, thickness=1.5, width=4),
+        "customdata": [interval_words(low, high) for low, high in drawn.select("low", "high").iter_rows()],
+        "text": [text(name) for name in rows["name"]],
+    }
+    add_points(figure, x, y, verdict, "markers", said, **shown)
 
 
 def plot_bars(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import product
 from typing import Final
 
 import plotly.graph_objects as go
@@ -34,17 +35,14 @@ def plot_measure_over_time(
     """
     frame = with_columns_of(intervals, "intervals", "time", "sent_by", *measures).sort("time")
     figure = new_figure(title, y=measures[0], height=340)
-    number = 0
     step = frame["time"].unique().sort().diff().min()
-    for name, measured in groups(frame, "sent_by"):
-        part = _interrupted(measured.select("time", *measures), step)
-        for measure in measures:
-            colour, symbol, dash = style_of(number)
-            named = name if len(measures) == 1 else f"{name}: {label(measure)}"
-            style = {"line": {"color": colour, "dash": dash, "width": 1.5}, "marker": {"size": 4, "symbol": symbol}}
-            x, y, said = part["time"].to_list(), part[measure].to_list(), f"{_TIME}<br>%{{y:,.4~r}}"
-            add_points(figure, x, y, named, "lines+markers", said, **style)
-            number += 1
+    for number, ((name, measured), measure) in enumerate(product(groups(frame, "sent_by"), measures)):
+        part = _interrupted(measured.select("time", measure), step)
+        colour, symbol, dash = style_of(number)
+        named = name if len(measures) == 1 else f"{name}: {label(measure)}"
+        style = {"line": {"color": colour, "dash": dash, "width": 1.5}, "marker": {"size": 4, "symbol": symbol}}
+        x, y, said = part["time"].to_list(), part[measure].to_list(), f"{_TIME}<br>%{{y:,.4~r}}"
+        add_points(figure, x, y, named, "lines+markers", said, **style)
     return figure.update_yaxes(rangemode="tozero").update_xaxes(title_text="time (UTC)", nticks=6)
 
 

@@ -34,14 +34,7 @@ from citus_analysis.units import US_PER_MS
 #: Part of T -> its name in legends and its colour, the same in every figure.
 PARTS: Final = {
     name: (COMPONENT_WORDS[name], PART_COLOURS[part])
-    for name, part in {
-        "parse_us": "parse",
-        "bind_us": "bind",
-        "connect_us": "connect",
-        "parent_execute_us": "parent",
-        "child_us": "child",
-        "latency_us": "between",
-    }.items()
+    for name, part in zip(COMPONENTS, ("parse", "bind", "connect", "parent", "child", "between"), strict=True)
 }
 
 #: Columns of table `statements` that give the parts of T.
@@ -146,18 +139,14 @@ def waterfall_rows(spans: Frame, trace_id: int) -> pl.DataFrame:
 
 
 def _remotes_within_tasks(placed: pl.DataFrame) -> pl.DataFrame:
-    tasks = placed.filter(pl.col("kind") == "task").select(
-        parent_span_id="span_id", middle=(pl.col("begin") + pl.col("end")) / 2
-    )
-    moved = placed.join(tasks, on="parent_span_id", how="left").with_columns(
-        shift=pl.when(pl.col("kind") == "remote").then(pl.col("middle") - (pl.col("begin") + pl.col("end")) / 2)
-    )
+    centre = (pl.col("begin") + pl.col("end")) / 2
+    tasks = placed.filter(pl.col("kind") == "task").select(parent_span_id="span_id", middle=centre)
+    shift = pl.when(pl.col("kind") == "remote").then(pl.col("middle") - centre)
+    moved = placed.join(tasks, on="parent_span_id", how="left").with_columns(shift=shift)
     # The phases of a remote execution move with it.
     owner = moved.filter(pl.col("shift").is_not_null()).select(parent_span_id="span_id", owner_shift="shift")
-    shift = pl.coalesce("shift", "owner_shift").fill_null(0.0)
-    return moved.join(owner, on="parent_span_id", how="left").with_columns(
-        pl.col("begin") + shift, pl.col("end") + shift
-    )
+    together = pl.coalesce("shift", "owner_shift").fill_null(0.0)
+    return moved.join(owner, on="parent_span_id", how="left").with_columns(pl.col("begin", "end") + together)
 
 
 def _in_tree_order(placed: pl.DataFrame) -> pl.DataFrame:

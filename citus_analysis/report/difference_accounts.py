@@ -48,10 +48,9 @@ def accounts_of(
         try:
             sides = observed_runs((dataset, dataset), (base, other), (one.label_b, one.label_a))
             found.append((one, explain(sides, level=level, margin=margin, with_mechanisms=False)))
-        except UsageError as error:
-            unexplained.setdefault(error.problem, []).append(one.label_a)
-        except InsufficientDataError:
-            unexplained.setdefault(_UNTRACED, []).append(one.label_a)
+        except (UsageError, InsufficientDataError) as error:
+            reason = error.problem if isinstance(error, UsageError) else _UNTRACED
+            unexplained.setdefault(reason, []).append(one.label_a)
     return found, [
         f"No account of where the difference of {'; '.join(dict.fromkeys(labels))} comes from: {reason}."
         for reason, labels in unexplained.items()

@@ -281,10 +281,9 @@ def intensity_table(
 def _server(selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int) -> pl.DataFrame:
     empty = {"cell": where.schema["cell"], "server_mean_us": pl.Float64(), "server_p99_us": pl.Float64()}
     try:
-        statements = profiled_statements(selection, dataset)
+        placed = profiled_statements(selection, dataset).join(where, on=["run_id", "resource"])
     except InsufficientDataError:
-        return pl.DataFrame(schema=empty)
-    placed = statements.join(where, on=["run_id", "resource"])
+        placed = pl.DataFrame()
     if placed.is_empty():
         return pl.DataFrame(schema=empty)
     profile = coarse_profile(placed, by=["cell"], quantities=["T"], skip_first=skip_first)

@@ -128,7 +128,7 @@ def _remarks(caption: str, frame: pl.DataFrame, rows: int, same: Sequence[str], 
         f"In all rows: {shared}." if shared else "",
         "The CSV file has more columns." if more_columns else "",
     ]
-    said = " ".join(remark for remark in remarks if remark)
+    said = " ".join(filter(None, remarks))
     return f"{'' if caption.endswith('.') else '.'} {said}" if said else ""
 
 

@@ -95,11 +95,8 @@ def generator_sentence(study: BottleneckStudy) -> str:
     unknown = study.matrix.filter((pl.col("part") == _GENERATOR) & pl.col("not_measured").is_not_null())
     asked = unknown.filter(pl.col("aspect") == "utilisation")["resource"].n_unique()
     if asked:
-        return (
-            f"There is no sign that the load generator is the first limit{among}, but "
-            f"{counted(asked, 'resource')} {'has' if asked == 1 else 'have'} no snapshots of sessions, "
-            "which would decide."
-        )
+        unseen = f"{counted(asked, 'resource')} {'has' if asked == 1 else 'have'} no snapshots of sessions"
+        return f"There is no sign that the load generator is the first limit{among}, but {unseen}, which would decide."
     return f"The load generator is not the first limit{among}."
 
 

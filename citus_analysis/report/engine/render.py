@@ -350,14 +350,8 @@ def _write_index(results: Sequence[ReportResult], left_out: Mapping[str, str], o
 
     notebooks = [load_notebook(result.notebook) for result in results]
     links = [
-        Link(
-            f"{r.name}.html",
-            r.title,
-            r.findings,
-            [path.relative_to(out).as_posix() for path in r.tables],
-            introduction_of(notebook),
-        )
-        for r, notebook in zip(results, notebooks, strict=True)
+        Link(f"{r.name}.html", r.title, r.findings, [f"{r.name}/{path.name}" for path in r.tables], introduction_of(n))
+        for r, n in zip(results, notebooks, strict=True)
     ]
     facts = next((found for notebook in notebooks if (found := facts_of(notebook))), {})
     outdated = list(dict.fromkeys(sentence for notebook in notebooks for sentence in outdated_of(notebook)))
