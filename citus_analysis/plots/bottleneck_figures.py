@@ -53,17 +53,16 @@ def plot_percentages(matrix: Frame, *, title: str = "Shares of capacity and of s
     largest = named.group_by("resource", "metric", maintain_order=True).agg(pl.col("value").max())
     wide = largest.pivot("metric", index="resource", values="value").sort("resource")
     metrics = [name for name in wide.columns if name != "resource"]
-    values = wide.select(metrics).to_numpy().T
     figure = new_figure(title, height=220 + 2 * _ROW * max(1, len(metrics)))
     figure.add_heatmap(
         x=[text(name) for name in wide["resource"]] if metrics else [],
         y=["<br>".join(wrap(text(name), _LABEL)) for name in metrics],
-        z=values,
+        z=wide.select(metrics).to_numpy().T,
         zmin=0,
         zmax=100,
-        colorscale=[list(stop) for stop in _SCALE],
         xgap=1,
         ygap=1,
+        colorscale=[list(stop) for stop in _SCALE],
         texttemplate="%{z:.0f}" if wide.height <= 16 else "",
         hovertemplate="%{x}<br>%{y}<br>%{z:.1f} %<extra></extra>",
         colorbar=_SCALE_ABOVE,

@@ -186,9 +186,5 @@ def _axis_span(values: pl.Series) -> float | None:
 
 def _x_axis(figure: go.Figure, values: pl.Series, *, log: bool = False) -> None:
     ticks = values.unique().sort().to_list()
-    figure.update_xaxes(
-        type="log" if log or _axis_span(values) is None else "linear",
-        tickvals=ticks,
-        ticktext=[f"{tick:g}" for tick in ticks],
-        minor={"ticks": ""},
-    )
+    kind = "log" if log or _axis_span(values) is None else "linear"
+    figure.update_xaxes(type=kind, tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks], minor={"ticks": ""})

@@ -246,11 +246,8 @@ def plot_heat_map(statements: Frame, *, percentile: float = 95.0, bins: int = 60
 
 def _decades(values: pl.Series) -> dict[str, list[float] | list[str]]:
     powers = values.log(10).to_numpy()
-    ticks = [
-        factor * 10.0**power
-        for power in range(int(np.floor(powers.min())), int(np.ceil(powers.max())) + 1)
-        for factor in (1, 2, 5)
-    ]
+    decades = range(int(np.floor(powers.min())), int(np.ceil(powers.max())) + 1)
+    ticks = [factor * 10.0**power for power in decades for factor in (1, 2, 5)]
     return {"tickvals": np.log10(ticks).tolist(), "ticktext": [f"{tick:,g}" for tick in ticks]}
 
 

@@ -59,11 +59,8 @@ def accounts_of(
 
 def account_sentences(accounts: Sequence[tuple[Comparison, Explanation]]) -> list[str]:
     """The finding and its parts, and the functions in perf's samples, a paragraph for each comparison."""
-    return [
-        " ".join([*one.sentences[:2], *(stack_sentences(one.stacks) if one.stacks else [])])
-        for _, one in accounts
-        if one.decided
-    ]
+    decided = (one for _, one in accounts if one.decided)
+    return [" ".join([*one.sentences[:2], *(stack_sentences(one.stacks) if one.stacks else [])]) for one in decided]
 
 
 def account_with_stacks(accounts: Sequence[tuple[Comparison, Explanation]]) -> Explanation | None:

@@ -101,9 +101,8 @@ def _places(study: ProfileStudy) -> list[str]:
         return []
     what = "A SELECT whose shard is on its parent's own node"
     if not decided:
-        return [
-            f"The runs do not decide whether {what[0].lower()}{what[1:]} takes longer than one sent to another node."
-        ]
+        question = f"whether {what[0].lower()}{what[1:]} takes longer than one sent to another node"
+        return [f"The runs do not decide {question}."]
     low, high = (choose(c.ratio.estimate for c in decided) for choose in (min, max))
     ratio = f"{low:.2f}" if round(low, 2) == round(high, 2) else f"{low:.2f} to {high:.2f}"
     rest = len(study.places) - len(decided)

@@ -118,12 +118,8 @@ def _equal(found: Sequence[Panel]) -> str:
 
 
 def _places(undecided: Sequence[Panel]) -> str:
-    return listed(
-        [
-            f"{_with(p).strip()} ({times_of(p.curve.growth)} times, {range_of(p.curve.growth)})".strip()
-            for p in undecided
-        ]
-    )
+    words = [f"{_with(p)} ({times_of(p.curve.growth)} times, {range_of(p.curve.growth)})" for p in undecided]
+    return listed([word.strip() for word in words])
 
 
 def _with(panel: Panel) -> str:

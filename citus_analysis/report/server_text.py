@@ -267,7 +267,5 @@ def distributed_notes(distributed: pl.DataFrame) -> list[str]:
 def ratio_table(comparison: ServerComparison) -> pl.DataFrame:
     """Compared statements with `name`, `ratio`, `low`, `high` and `verdict`, for a figure."""
     rows = comparison.statements.drop_nulls("verdict")
-    numbers = pl.int_range(1, rows.height + 1, eager=True)
-    texts = [_short(text)[:40] for text in rows["text"]]
-    names = [f"{number}. {text}" for number, text in zip(numbers, texts, strict=True)]
+    names = [f"{number}. {_short(text)[:40]}" for number, text in enumerate(rows["text"], 1)]
     return rows.with_columns(pl.Series("name", names, pl.String)).select("name", "ratio", "low", "high", "verdict")

@@ -58,15 +58,9 @@ class SideBySide:
         """One figure of bars for each panel; none if there is nothing to compare."""
         parts = list(self.means.group_by("panel", maintain_order=True))[:most]
         order = list(dict.fromkeys(self.means["group"]))
-        return [
-            plot_bars(
-                rows,
-                x_title=self.x,
-                title=f"{name}: throughput by {self.x}" if name else f"Throughput by {self.x}",
-                order=order,
-            )
-            for (name,), rows in parts
-        ]
+        titles = {name: f"{name}: throughput by {self.x}" for (name,), _ in parts if name}
+        titles[""] = f"Throughput by {self.x}"
+        return [plot_bars(rows, x_title=self.x, title=titles[name], order=order) for (name,), rows in parts]
 
     def table(self) -> pl.DataFrame:
         """One row per bar, with the interval in a cell."""
@@ -126,10 +120,10 @@ def configuration_table(selection: Selection, *, level: float = LEVEL, method: M
         method: of the intervals of means.
     """
     runs = selection.runs
-    apart = [name for name in CONFIGURATION if name in runs.columns and runs[name].n_unique() > 1]
     named_elsewhere = ("operation", "phase", "workload", *_SIZE, *VARIANT)
     first = ["operation", "variant", *_SIZE]
-    rest = [name for name in apart if name not in named_elsewhere]
+    others = [name for name in CONFIGURATION if name in runs.columns and name not in named_elsewhere]
+    rest = [name for name in others if runs[name].n_unique() > 1]
     means = summarise_runs(runs, METRIC, by=[*first, *rest], level=level, method=method, allow=AS_SELECTED)
     ordered = means.select(*first, "n", "mean", "low", "high", "sd", *rest).sort(*first, *rest)
     bounded = pl.when(pl.col("operations") < UNTIL_TIME_IS_UP).then("operations")

@@ -210,5 +210,5 @@ def curve_figures(curves: pl.DataFrame, most: int = _MOST) -> list[go.Figure]:
     """A figure for each set-up of :func:`~citus_analysis.report.curve_table`, at most `most`."""
     if curves.is_empty():
         return []
-    parts = curves.partition_by("set_up", as_dict=True, maintain_order=True)
-    return [plot_throughput_curves(part, title=str(name)) for (name,), part in list(parts.items())[:most]]
+    parts = list(curves.group_by("set_up", maintain_order=True))[:most]
+    return [plot_throughput_curves(part, title=str(name)) for (name,), part in parts]

@@ -53,6 +53,7 @@ def check_choices(name: str, dataset: Dataset, given: Mapping[str, Scalar]) -> N
             raise UsageError(f"parameter {parameter!r} is {value:g}", way_out=f"choose a number {bounds}")
     if name in _CHECKS:
         _CHECKS[name](dataset, values)
+        allowed_statuses(str(values.get("allow", "")))
 
 
 def _selection(dataset: TableSource, values: Values) -> Selection:
@@ -80,7 +81,6 @@ def _resources(dataset: Dataset, values: Values) -> None:
     resources, detail, iteration = str(values["resources"]), str(values["detail"]), int(values["iteration"])
     if detail or iteration or resources != "*":
         study_resources(dataset, resources, detail=detail, iteration=iteration)
-    allowed_statuses(str(values["allow"]))
 
 
 def _server(dataset: Dataset, values: Values) -> None:
@@ -98,13 +98,11 @@ def _published(_dataset: Dataset, values: Values) -> None:
 
 def _bottleneck(dataset: Dataset, values: Values) -> None:
     check_known(with_log_runs(dataset).table("runs"), str(values["resources"]))
-    allowed_statuses(str(values["allow"]))
 
 
 def _track(dataset: Dataset, values: Values) -> None:
     tracked_datasets(fspath(dataset.path), str(values["datasets"]))
     column_values(str(values["only"]))
-    allowed_statuses(str(values["allow"]))
 
 
 _CHECKS: Final[dict[str, Callable[[Dataset, Values], None]]] = {

@@ -55,11 +55,9 @@ def _open_in(kernels: Queue[Kernel], dataset: Path | str) -> None:
     from citus_analysis.report.engine.execution.notebook_work import open_ahead
 
     every = [kernels.get() for _ in range(kernels.qsize())]
-    try:
-        with ThreadPoolExecutor(len(every)) as pool:
-            found, *_ = pool.map(lambda kernel: kernel.call(open_ahead, dataset), every)
-    finally:
-        for kernel in every:
-            kernels.put(kernel)
+    with ThreadPoolExecutor(len(every)) as pool:
+        found, *_ = pool.map(lambda kernel: kernel.call(open_ahead, dataset), every)
+    for kernel in every:
+        kernels.put(kernel)
     for message in found:
         warnings.warn(OutdatedDatasetWarning(message), stacklevel=4)

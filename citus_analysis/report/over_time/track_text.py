@@ -80,12 +80,9 @@ def _sentence(series: TrackedSeries, change: TrackedChange) -> str:
 
 def track_figures(found: Track) -> list[go.Figure]:
     """One figure for each series, those with changes first; at most twelve."""
-    ordered = sorted(found.series, key=lambda one: (-len(one.changes), -one.found.n))[:_MOST_FIGURES]
-    return [
-        plot_track(one.runs, metric=one.metric, places=one.found.places, title=one.name)
-        for one in ordered
-        if one.found.n
-    ]
+    drawn = (one for one in found.series if one.found.n)
+    ordered = sorted(drawn, key=lambda one: (-len(one.changes), -one.found.n))[:_MOST_FIGURES]
+    return [plot_track(one.runs, metric=one.metric, places=one.found.places, title=one.name) for one in ordered]
 
 
 def changes_table(found: Track) -> pl.DataFrame:
