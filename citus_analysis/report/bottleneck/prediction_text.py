@@ -83,9 +83,9 @@ def network_predictions(
     """
     content = open_dataset(dataset).content_hash
     found, curves = _networks(dataset, content, resources, phase, workload, level, allow)
-    effects = [(one, predicted_changes(one)) for one in _ordered(found)] if changes else []
+    effects = what_if_changes(found) if changes else []
     sentences = what_if_sentences(effects) if changes else []
-    return Predictions(_curve_sentences(found), sentences, _what_if_table(effects), curves.clone())
+    return Predictions(curve_sentences(found), sentences, what_if_table(effects), curves.clone())
 
 
 @lru_cache(maxsize=2)
@@ -100,7 +100,12 @@ def _networks(
 ) -> tuple[tuple[WhatIf, ...], pl.DataFrame]:
     """The networks and curves, which two reports show; a process that makes both computes them once."""
     found = predictions(open_dataset(dataset), resources, phase=phase, workload=workload, level=level, allow=allow)
-    return found, _curve_table(found, level=level)
+    return found, curve_table(found, level=level)
+
+
+def what_if_changes(found: Sequence[WhatIf]) -> list[Effects]:
+    """The predicted effects of changes of each set-up, validated set-ups first."""
+    return [(one, predicted_changes(one)) for one in _ordered(found)]
 
 
 def what_if_sentences(effects: Sequence[Effects], most: int = _MOST) -> list[str]:
@@ -174,7 +179,7 @@ def _blocked(one: WhatIf, change: Predicted) -> str:
     return f"{said}, and throughput would be {readable(rate.estimate)} instead of {before} operations/s."
 
 
-def _what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
+def what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
     """One row per set-up and change: the effect of the change, or why it is unknown."""
     parts = [
         change_table(changes).select(pl.lit(_name(one)).alias("set_up"), pl.lit(one.threads).alias("threads"), pl.all())
@@ -184,7 +189,7 @@ def _what_if_table(effects: Sequence[Effects]) -> pl.DataFrame:
     return pl.concat(parts).rename(ends) if parts else pl.DataFrame()
 
 
-def _curve_sentences(found: Sequence[WhatIf]) -> list[str]:
+def curve_sentences(found: Sequence[WhatIf]) -> list[str]:
     """The number of set-ups with a curve of a queueing network, and the reasons why the others have none."""
     if not found:
         return ["No queueing network: no run has both traced statements and the client's latencies."]
@@ -198,7 +203,7 @@ def _reason(refused: str) -> str:
     return next((kind for said, kind in _REASONS.items() if said in refused), refused)
 
 
-def _curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
+def curve_table(found: Sequence[WhatIf], *, level: float = LEVEL) -> pl.DataFrame:
     """Throughput against threads of each set-up with a validated network, with curves of Amdahl's law and the USL."""
     parts = [
         throughput_curves(one, level=level).select(pl.lit(_name(one)).alias("set_up"), pl.all())
