@@ -22,8 +22,9 @@ from citus_analysis.dataset.storage.parts import STAGING, PartWriter
 from citus_analysis.formats import Content, Hints, format_named
 from citus_analysis.schema import TABLES
 from citus_analysis.spans import build_traces
-from citus_analysis.spans.match.matching import match_tasks
-from citus_analysis.spans.read.sessions import read_sessions
+from citus_analysis.spans.match.matching import Matching, judge, matched
+from citus_analysis.spans.match.pairing import pair_by_order
+from citus_analysis.spans.read.sessions import Sessions, read_sessions
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded" / "w2-t16-insert"
 RESULTS = Path(__file__).parent / "results" / "spans.json"
@@ -104,6 +105,13 @@ def nodes() -> pl.DataFrame:
     return TABLES["nodes"].conform(piece.frame("nodes").with_columns(resource=pl.lit(RECORDING.name)))
 
 
+def matching_of(sessions: Sessions) -> Matching:
+    """The tasks of one iteration with their children."""
+    ordered = pair_by_order(sessions)
+    (verdict,), clocks = judge([ordered.claims(sessions)], sessions.coverage, lambda exact: [ordered.rest(exact[0])])
+    return matched(ordered, verdict, clocks)
+
+
 def measure(statements: int) -> dict[str, float]:
     """CPU seconds per million statements for reading, matching and all of the traces."""
     events, reading, to_memory = read_recording()
@@ -111,7 +119,7 @@ def measure(statements: int) -> dict[str, float]:
     many = repeated(events, times)
     build_traces(events, nodes())
     start = time.process_time()
-    matching = match_tasks(read_sessions(many, nodes()))
+    matching = matching_of(read_sessions(many, nodes()))
     matched = time.process_time() - start
     exact = int((matching.pairs["match"] == "exact").sum())
     del matching

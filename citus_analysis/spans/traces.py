@@ -256,14 +256,8 @@ def _read(
 
 def _first_identity(parts: Sequence[pl.DataFrame]) -> dict[str, object]:
     """What identifies all log files of the iteration, as stated for the first file of the first node."""
-    files = [file for part in parts for file in part.iter_rows(named=True)]
-    if not files:
-        return dict.fromkeys(_OF_ITERATION)
-    first = min(
-        files,
-        key=lambda file: (file["node"], file["first_time"] is not None, file["first_time"] or 0, file["source_id"]),
-    )
-    return {name: first[name] for name in _OF_ITERATION}
+    files = pl.concat(parts).sort("node", "first_time", "source_id").select(_OF_ITERATION)
+    return files.row(0, named=True) if files.height else dict.fromkeys(_OF_ITERATION)
 
 
 def _traced(

@@ -2,7 +2,6 @@
 
 import gc
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -95,25 +94,20 @@ def test_links_wait_in_memory_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("in_a_thread", [False, True])
-def test_a_group_keeps_the_order_of_its_items(
-    in_a_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_keeps_the_order_of_its_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(divided, "BLOCK_BYTES", 100)
-    with ThreadPoolExecutor(1) as thread:
-        parts = Divided(Shelf(tmp_path), groups=4, thread=thread if in_a_thread else None)
-        for begin in range(0, 90, 30):
-            numbers = np.arange(begin, begin + 30)
-            parts.add(numbers % 4, {"numbers": numbers})
-        parts.finish()
+    parts = Divided(Shelf(tmp_path), groups=4)
+    for begin in range(0, 90, 30):
+        numbers = np.arange(begin, begin + 30)
+        parts.add(numbers % 4, {"numbers": numbers})
+    parts.finish()
     assert [parts.joined([group])["numbers"].tolist() for group in range(4)] == [
         [number for number in range(90) if number % 4 == group] for group in range(4)
     ]
 
 
-def test_what_the_thread_cannot_write_is_raised(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1) as thread:
-        parts = Divided(Shelf(tmp_path / "absent"), groups=2, thread=thread)
-        parts.add(np.array([0, 1]), {"numbers": np.arange(2)})
-        with pytest.raises(FileNotFoundError):
-            parts.finish()
+def test_what_cannot_be_written_is_raised(tmp_path: Path) -> None:
+    parts = Divided(Shelf(tmp_path / "absent"), groups=2)
+    parts.add(np.array([0, 1]), {"numbers": np.arange(2)})
+    with pytest.raises(FileNotFoundError):
+        parts.finish()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats, Integers
@@ -44,6 +45,12 @@ class Intervals:
     end: Floats
     length: Floats
     values: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, first: Integers) -> Intervals:
+        """Those in a frame of :class:`~citus_analysis.spans.match.pairing.Rest`."""
+        begin, end, length = (frame[name].cast(pl.Float64).to_numpy() for name in ("begins", "ends", "length"))
+        return cls(first, begin, end, length, frame["values"].to_numpy())
 
     @property
     def stream(self) -> Integers:

@@ -57,8 +57,7 @@ def _candidates(children: pl.DataFrame) -> pl.DataFrame:
 
 def _together(named: pl.DataFrame) -> pl.DataFrame:
     """Shards that share a text with other anchors, and `stream`: the smallest shard that is linked to each."""
-    linked = named.filter(pl.len().over("child") > 1)
-    labels = linked.with_columns(stream="shard_id")
+    labels = named.filter(pl.len().over("child") > 1).with_columns(stream="shard_id")
     while True:
         smaller = labels.with_columns(pl.col("stream").min().over("child")).with_columns(
             pl.col("stream").min().over(_SHARD)
@@ -70,12 +69,7 @@ def _together(named: pl.DataFrame) -> pl.DataFrame:
 
 def _merged(frame: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
     """Rows with the stream that their shard shares with others; rows in such a stream are doubtful."""
-    merged = frame.join(
-        together.rename({"shard_id": "stream_shard"}),
-        on=[*_PLACE, "stream_shard"],
-        how="left",
-        maintain_order="left",
-        nulls_equal=True,
-    )
+    named, keys = together.rename({"shard_id": "stream_shard"}), [*_PLACE, "stream_shard"]
+    merged = frame.join(named, on=keys, how="left", maintain_order="left", nulls_equal=True)
     shared = pl.col("stream").is_not_null()
     return merged.with_columns(stream_shard=pl.coalesce("stream", "stream_shard"), doubtful=shared).drop("stream")

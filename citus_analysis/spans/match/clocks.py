@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.spans.match.linear_programme import Columns, least_cost
+from citus_analysis.spans.match.linear_programme import least_cost
 from citus_analysis.spans.read.ordered_arrays import Integers, firsts, stable_order
 
 #: Times in server logs are truncated to milliseconds.
@@ -68,15 +68,14 @@ class Bounds:
         low, high = line.offset_low - line.offset, line.offset_high - line.offset
         return Bounds(self.time, self.low + further + low, self.high + further + high)
 
-    def take(self, chosen: NDArray[np.bool_] | Integers) -> Bounds:
+    def take(self, chosen: NDArray[np.bool_] | Integers | slice) -> Bounds:
         """The bounds of some pairs."""
         return Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
 
     def parts(self) -> Iterator[Bounds]:
         """The bounds in parts that fit into the processor's cache."""
         for begin in range(0, len(self), _AT_ONCE):
-            chosen = slice(begin, begin + _AT_ONCE)
-            yield Bounds(self.time[chosen], self.low[chosen], self.high[chosen])
+            yield self.take(slice(begin, begin + _AT_ONCE))
 
     def where(self, chosen: NDArray[np.bool_]) -> Bounds:
         """The bounds of some pairs; not copied if all are chosen."""
@@ -157,17 +156,10 @@ class ClockLine:
     def straight_then(self, other: ClockLine) -> ClockLine:
         """The same as :meth:`then` for two pieces."""
         middle = other.offset + other.drift * (self.reference + self.offset - other.reference)
-        return ClockLine(
-            self.reference,
-            self.offset + middle,
-            self.offset_low + middle - (other.offset - other.offset_low),
-            self.offset_high + middle + (other.offset_high - other.offset),
-            self.drift + other.drift,
-            self.drift_low + other.drift_low,
-            self.drift_high + other.drift_high,
-            0,
-            0,
-        )
+        low = self.offset_low + middle - (other.offset - other.offset_low)
+        high = self.offset_high + middle + (other.offset_high - other.offset)
+        drifts = self.drift + other.drift, self.drift_low + other.drift_low, self.drift_high + other.drift_high
+        return ClockLine(self.reference, self.offset + middle, low, high, *drifts, 0, 0)
 
     def violation(self, bounds: Bounds) -> Floats:
         """The time by which each pair contradicts the line, microseconds; 0 if it agrees.
@@ -239,8 +231,7 @@ def fit_clock(bounds: Bounds) -> ClockLine:
     """The line of offsets that pairs (at least one) allow, with the extent of all lines that they allow."""
     reference = float((bounds.time.min() + bounds.time.max()) / 2)
     near = _agreeing(bounds, reference)
-    tight = _tightest(near)
-    first = _least_violation(tight, reference)
+    first = _least_violation(_tightest(near), reference)
     agreeing = near.where(first.violation(near) <= 1e-6)
     offset_low, offset_high, drift_low, drift_high = _extent(_tightest(_without_delayed(agreeing, first)), first)
     drift = (drift_low + drift_high) / 2
@@ -248,17 +239,8 @@ def fit_clock(bounds: Bounds) -> ClockLine:
     width = agreeing.high - agreeing.low
     quick = agreeing.take(width <= np.quantile(width, 0.25))
     symmetric = float(((quick.low + quick.high) / 2 - drift * (quick.time - reference)).mean())
-    return ClockLine(
-        reference=reference,
-        offset=min(max(symmetric, offset_low), offset_high),
-        offset_low=offset_low,
-        offset_high=offset_high,
-        drift=drift,
-        drift_low=drift_low,
-        drift_high=drift_high,
-        pairs=len(bounds),
-        contradicting=len(bounds) - len(agreeing),
-    )
+    offset, drifts = min(max(symmetric, offset_low), offset_high), (drift, drift_low, drift_high)
+    return ClockLine(reference, offset, offset_low, offset_high, *drifts, len(bounds), len(bounds) - len(agreeing))
 
 
 def _without_delayed(bounds: Bounds, line: ClockLine) -> Bounds:
@@ -316,8 +298,7 @@ def _firsts_of_least(values: Floats, first: NDArray[np.intp]) -> NDArray[np.intp
     """
     least = np.repeat(np.minimum.reduceat(values, first), np.diff(first, append=len(values)))
     at = np.flatnonzero(values == least)
-    group = np.searchsorted(first, at, side="right")
-    return np.asarray(at[firsts(group)])
+    return np.asarray(at[firsts(np.searchsorted(first, at, side="right"))])
 
 
 def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
@@ -328,16 +309,15 @@ def _least_violation(bounds: Bounds, reference: float) -> ClockLine:
     scale = max(float(np.abs(time).max()), 1.0)
     # Row k says that the line is not above (below) bound k by more than its slack.
     sign, row = np.repeat([-1.0, 1.0], count), np.arange(2 * count)
-    columns = Columns(
-        starts=np.concatenate([[0, 2 * count], np.arange(4 * count, 6 * count + 1)]),
-        rows=np.concatenate([row, row, row]),
-        values=np.concatenate([sign, sign * np.tile(time / scale, 2), np.full(2 * count, -1.0)]),
-    )
+    starts = np.concatenate([[0, 2 * count], np.arange(4 * count, 6 * count + 1)])
+    values = np.concatenate([sign, sign * np.tile(time / scale, 2), np.full(2 * count, -1.0)])
     cost = np.concatenate([[0.0, 0.0], np.full(count, 20.0), np.ones(count)])
     drift = MAX_DRIFT * scale
     least = np.concatenate([[-np.inf, -drift], np.zeros(2 * count)])
     most = np.concatenate([[np.inf, drift], np.full(2 * count, np.inf)])
-    solution = least_cost(cost, columns, np.concatenate([-(low - shift), high - shift]), least, most)
+    solution = least_cost(
+        cost, (starts, np.tile(row, 3), values), np.concatenate([-(low - shift), high - shift]), least, most
+    )
     offset, slope = float(solution[0]) + shift, float(solution[1]) / scale
     return ClockLine(reference, offset, offset, offset, slope, slope, slope, count, 0)
 

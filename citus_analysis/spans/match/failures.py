@@ -34,31 +34,26 @@ LINK: Final[dict[str, pl.DataType]] = {
 
 def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
     """Failed statements without a task with failed children: the columns of :data:`LINK`, sorted."""
-    if not sessions.executions["failed"].any():
-        return _no_links()
     failed = sessions.executions.filter(pl.col("failed") & pl.col("opened") & pl.col("gpid").is_not_null())
-    if failed.is_empty():
-        return _no_links()
     without_task = failed.filter(~pl.col("is_child") & ~pl.col("has_tasks") & ~pl.col("has_locals"))
     statements = without_task.select(
-        "gpid",
-        "execution",
+        *("gpid", "execution"),
         parent_node="node",
         begin=microseconds(pl.coalesce("start_time", "opener_time")),
-        end=microseconds(pl.col("end_time")),
+        end=microseconds("end_time"),
         number=pl.int_range(pl.len()).over("gpid"),
     )
     children = failed.filter(pl.col("is_child") & pl.col("shard_id").is_not_null()).select(
-        "gpid",
-        "shard_id",
+        *("gpid", "shard_id"),
         child="execution",
         child_node="node",
         place=place("opener_offset"),
-        child_begin=microseconds(pl.col("opener_time")),
-        child_end=microseconds(pl.col("end_time")),
+        child_begin=microseconds("opener_time"),
+        child_end=microseconds("end_time"),
     )
+    none = pl.DataFrame(schema=LINK)
     if statements.is_empty() or children.is_empty():
-        return _no_links()
+        return none
     by_time = _by_time(statements, children, clocks)
     nodes = sorted({child for _, child in (*clocks.exact, *clocks.guessed)})
     known = pl.DataFrame({"child_node": nodes}, schema={"child_node": pl.Categorical})
@@ -70,7 +65,7 @@ def link_failures(sessions: Sessions, clocks: Clocks) -> pl.DataFrame:
     links = pl.concat([by_time, by_order.select("execution", "child", "shard_id")])
     # A statement that two children claim is claimed by neither.
     sure = links.filter(pl.len().over("execution") == 1, pl.len().over("child") == 1).sort("execution")
-    return pl.concat([_no_links(), sure.with_columns(match=pl.lit("inferred", LINK["match"]))], how="diagonal")
+    return pl.concat([none, sure.with_columns(match=pl.lit("inferred", LINK["match"]))], how="diagonal")
 
 
 def link_unreported(matching: Matching) -> pl.DataFrame:
@@ -81,10 +76,6 @@ def link_unreported(matching: Matching) -> pl.DataFrame:
         shard_id="stream_shard",
         child_us="child_duration_us",
     ).select(list(LINK))
-
-
-def _no_links() -> pl.DataFrame:
-    return pl.DataFrame(schema=LINK)
 
 
 def _by_time(statements: pl.DataFrame, children: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:

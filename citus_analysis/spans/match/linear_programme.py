@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Columns:
-    """A sparse matrix, column by column.
-
-    Attributes:
-        starts: the place of the first value of each column, and the number of values.
-        rows: the row of each value.
-        values: the values.
-    """
-
-    starts: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    values: NDArray[np.float64]
-
-
 def least_cost(
     cost: NDArray[np.float64],
-    columns: Columns,
+    columns: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]],
     limits: NDArray[np.float64],
     least: NDArray[np.float64],
     most: NDArray[np.float64],
@@ -35,7 +18,8 @@ def least_cost(
 
     Args:
         cost: of each variable.
-        columns: one for each variable.
+        columns: one for each variable, as a sparse matrix: the place of the first value of each and the number of
+            values, the row of each value, the values.
         limits: one for each row.
         least: lower bounds of the variables.
         most: upper bounds of the variables.
@@ -54,7 +38,7 @@ def least_cost(
     programme.row_lower_, programme.row_upper_ = np.full(len(limits), -np.inf), limits
     matrix = programme.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kColwise
-    matrix.start_, matrix.index_, matrix.value_ = columns.starts, columns.rows, columns.values
+    matrix.start_, matrix.index_, matrix.value_ = columns
     # `Highs`, which inherits from it, prints a line before that can be switched off.
     solver = highspy._core._Highs()
     solver.setOptionValue("output_flag", False)

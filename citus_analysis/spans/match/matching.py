@@ -41,11 +41,10 @@ from citus_analysis.core.arrow_arrays import arrow_numbers
 from citus_analysis.schema import TABLES
 from citus_analysis.spans.match.clock_steps import fit_steps
 from citus_analysis.spans.match.clocks import SAME_CLOCK, TOLERANCE_US, Bounds, ClockLine
-from citus_analysis.spans.match.contents import occur_once
-from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, StreamFacts, pair_by_order
+from citus_analysis.spans.match.contents import NO_VALUES, occur_once
+from citus_analysis.spans.match.pairing import Claims, NodePair, Ordered, Rest, StreamFacts
 from citus_analysis.spans.match.unreported import UNREPORTED
 from citus_analysis.spans.read.ordered_arrays import Flags, Indices, Integers, changes, counted, firsts, pick
-from citus_analysis.spans.read.sessions import Sessions
 
 if TYPE_CHECKING:
     from citus_analysis.spans.match.streams import Streams
@@ -139,13 +138,6 @@ class Matching:
     clocks: Clocks
 
 
-def match_tasks(sessions: Sessions) -> Matching:
-    """Pair the tasks of one iteration with child statements."""
-    ordered = pair_by_order(sessions)
-    (verdict,), clocks = judge([ordered.claims(sessions)], sessions.coverage, lambda exact: [ordered.rest(exact[0])])
-    return matched(ordered, verdict, clocks)
-
-
 def judge(
     claims: Sequence[Claims], coverage: pl.DataFrame, rests: Callable[[list[Flags]], Iterable[Rest]]
 ) -> tuple[list[Verdict], Clocks]:
@@ -170,7 +162,8 @@ def judge(
     found = _guessed(unknown, _joined(rests(proven)), exact) if unknown else {}
     guessed |= {key: line for key, (line, _) in found.items()}
     by_content = frozenset(key for key, (_, alike) in found.items() if alike)
-    doubtful = {key for one, verdict in zip(claims, verdicts, strict=True) for key in one.nodes_of(verdict.doubtful)}
+    doubts = [(one.by_nodes, verdict.doubtful) for one, verdict in zip(claims, verdicts, strict=True)]
+    doubtful = {key for by_nodes, own in doubts for key, rows in by_nodes.items() if own[rows].any()}
     return verdicts, Clocks(exact, guessed, by_content, frozenset(unknown) - guessed.keys(), frozenset(doubtful))
 
 
@@ -283,15 +276,14 @@ def _without_doubt(
         for one, rows, flags in zip(claims, chosen, doubtful, strict=True):
             flags[rows] = _may_be_shifted(one, rows, line, logs[key[1]].begins)
     known = zip(claims, proven, doubtful, strict=True)
-    return [Verdict(own & ~doubts, doubts, one.alike, one.contradicted) for one, own, doubts in known]
+    return [Verdict(own & ~doubts, doubts, one.values != NO_VALUES, one.contradicted) for one, own, doubts in known]
 
 
 def _may_be_shifted(claims: Claims, rows: Integers, line: ClockLine, child_begins: float) -> Flags:
     """Whether a child's log may have lost statements at its begin: it does not reach far back before a stream."""
     if not len(rows):
         return np.zeros(0, np.bool_)
-    stream = claims.stream_of(rows)
-    first = firsts(stream)
+    first = firsts(claims.stream_of(rows))
     time = claims.bounds.time[rows]
     count = np.diff(first, append=len(rows))
     begins, ends = time[first], time[first + count - 1]
@@ -304,8 +296,8 @@ def _contradicted(key: NodePair, lines: _Lines) -> bool:
     other = lines.get(key[::-1])
     if other is None:
         return False
-    back = other.reversed()
     # Each direction estimates the times of steps from its own pairs, so pieces are compared, not single times.
+    back = other.reversed()
     both = [(piece, back.piece_at(piece.reference)) for piece in lines[key].pieces]
     apart = [max(one.offset_low - two.offset_high, two.offset_low - one.offset_high) for one, two in both]
     return max(apart) > 2 * TOLERANCE_US
@@ -366,13 +358,13 @@ def _own(rest: Rest) -> Rest:
 def _on_clock_of_children(rest: Rest, clocks: Clocks) -> Rest:
     """Shared streams, with the tasks of all their parents in order of time, on the clock of the children's node."""
     parts = [
-        part.with_columns(pl.col("task_begins", "task_ends") + pl.Series(line.at(part["task_ends"].to_numpy())))
+        part.with_columns(pl.col("begins", "ends") + pl.Series(line.at(part["ends"].to_numpy())))
         for key, part in _by_nodes(rest.tasks.filter("shared"))
         if (line := clocks.line(key))
     ]
     if not parts:
         return Rest(rest.tasks.clear(), rest.children.clear())
-    tasks = pl.concat(parts).sort("stream", "task_ends", "task").with_columns(parent_node="child_node")
+    tasks = pl.concat(parts).sort("stream", "ends", "number").with_columns(parent_node="child_node")
     children = rest.children.join(tasks, on="stream", how="semi", maintain_order="left")
     return Rest(tasks, children.with_columns(parent_node="child_node"))
 
@@ -436,10 +428,10 @@ def _aligned(rest: Rest, clocks: Clocks) -> pl.DataFrame:
         for key, streams in _streams(part).items()
         if (line := clocks.line(key))
     ]
-    nodes = rest.tasks.select("task", "parent_node", "child_node").unique("task")
+    nodes = rest.tasks.select("number", "parent_node", "child_node").unique("number")
     sure = {key for key in nodes.select("parent_node", "child_node").unique().iter_rows() if clocks.is_proven(key)}
     known = pl.DataFrame(sorted(sure), schema=["parent_node", "child_node"], orient="row").cast(pl.Categorical)
-    tasks = nodes.join(known, on=["parent_node", "child_node"], how="semi")["task"]
+    tasks = nodes.join(known, on=["parent_node", "child_node"], how="semi")["number"]
     proven = pl.col("alike") & pl.col("task").is_in(tasks.implode())
     return pl.concat([_NONE, *(one.select("task", "child", proven.alias("proven"), "ambiguous") for one in found)])
 

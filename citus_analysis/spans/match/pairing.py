@@ -11,7 +11,7 @@ is paired by order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -81,21 +81,13 @@ class Side:
         """Number of complete elements of each stream."""
         return np.add.reduceat(self.complete, self.first, dtype=np.intp) if len(self.first) else self.first
 
-    def left(self, rest: Flags, name: str) -> pl.DataFrame:
+    def left(self, rest: Flags) -> pl.DataFrame:
         """Some elements, with the columns that their alignment needs."""
         row = self.row[rest]
-        numbers = self.frame[name].to_numpy()[row] if name in self.frame else row
+        numbers = self.frame["child"].to_numpy()[row] if "child" in self.frame else row
+        own = {name: getattr(self, name)[rest] for name in ("stream", "begins", "ends", "length", "values", "shared")}
         return pl.DataFrame(
-            {
-                "stream": self.stream[rest],
-                "child_node": self.frame["child_node"].gather(row),
-                name: numbers.astype(np.uint32),
-                f"{name}_us": self.length[rest],
-                f"{name}_begins": self.begins[rest],
-                f"{name}_ends": self.ends[rest],
-                f"{name}_values": self.values[rest],
-                "shared": self.shared[rest],
-            }
+            own | {"child_node": self.frame["child_node"].gather(row), "number": numbers.astype(np.uint32)}
         )
 
 
@@ -142,15 +134,6 @@ class Claims:
     streams: StreamFacts
     shared: frozenset[NodePair]
 
-    @property
-    def alike(self) -> Flags:
-        """Pairs whose values are the same."""
-        return np.asarray(self.values != NO_VALUES)
-
-    def nodes_of(self, chosen: Flags) -> Iterator[NodePair]:
-        """The pairs of nodes of the chosen pairs."""
-        return (key for key, rows in self.by_nodes.items() if chosen[rows].any())
-
     def stream_of(self, rows: Integers) -> Indices:
         """The row of `streams` of each of some pairs."""
         return np.searchsorted(self.first, rows, side="right") - 1
@@ -194,14 +177,9 @@ class Ordered:
         heads = task.row[self.task[first]]
         gpid, shard, session = (task.frame[name].to_numpy()[heads] for name in ("gpid", "stream_shard", "session"))
         begins = sessions.begins.sort("session")
-        known = begins["session"].to_numpy()
-        streams = StreamFacts(
-            gpid,
-            shard,
-            begins["session_begins"].to_numpy()[np.searchsorted(known, session)],
-            _first_surplus(self, task, child),
-            _first_surplus(self, child, task),
-        )
+        session_begins = begins["session_begins"].to_numpy()[np.searchsorted(begins["session"].to_numpy(), session)]
+        surplus = _first_surplus(self, task, child), _first_surplus(self, child, task)
+        streams = StreamFacts(gpid, shard, session_begins, *surplus)
         shorter = child.length[self.child] > task.length[self.task] + 1
         contradicted, values = self._contents()
         # Of millions of pairs, these numbers are in memory until all clocks are known.
@@ -228,10 +206,9 @@ class Ordered:
         task[self.task[exact]], child[self.child[exact]] = False, False
         task &= np.isin(tasks.stream, children.stream[child])
         child &= np.isin(children.stream, tasks.stream[task])
-        parents = tasks.frame["parent_node"].gather(tasks.row[task])
-        left = tasks.left(task, "task").with_columns(parent_node=parents)
+        left = tasks.left(task).with_columns(parent_node=tasks.frame["parent_node"].gather(tasks.row[task]))
         nodes = left.select("stream", "parent_node").unique("stream")
-        return Rest(left, children.left(child, "child").join(nodes, on="stream", how="inner", maintain_order="left"))
+        return Rest(left, children.left(child).join(nodes, on="stream", how="inner", maintain_order="left"))
 
     def between(self, nodes: Collection[NodePair], chosen: Flags) -> Indices:
         """Indices of the chosen pairs that are between given pairs of nodes."""
@@ -289,19 +266,14 @@ def pair_by_order(sessions: Sessions) -> Ordered:
         unreported = np.isnan(length)
         starts = sent.select(microseconds("start_time")).to_series().to_numpy()[row]
         begins[unreported] = starts[unreported]
-    whole = sent["anchored"].to_numpy()[row]
-    tasks = _side(sent, row, task_stream, begins, ends, length, whole, shared)
+    tasks = _side(sent, row, task_stream, begins, ends, length, sent["anchored"].to_numpy()[row], shared)
     return _in_order(tasks, _without_failed(numbered, child_stream, sessions, shared))
 
 
 def _children(sessions: Sessions) -> pl.DataFrame:
     """The statements that children ran on shards, in the order of their backends."""
     return sessions.executions.filter(pl.col("is_child") & pl.col("opened") & pl.col("shard_id").is_not_null()).select(
-        "gpid",
-        "shard_id",
-        "other_shards",
-        "failed",
-        "closed",
+        *("gpid", "shard_id", "other_shards", "failed", "closed", "values_hash"),
         child="execution",
         child_node="node",
         place=place("opener_offset"),
@@ -310,7 +282,6 @@ def _children(sessions: Sessions) -> pl.DataFrame:
         child_pid="pid",
         child_extended="extended",
         child_connects="first_on_shard",
-        values_hash="values_hash",
         child_begins=pl.min_horizontal(microseconds("start_time"), microseconds("opener_time")),
         child_ends=pl.coalesce(microseconds("end_time"), microseconds("opener_time")),
     )
@@ -403,15 +374,8 @@ def _in_order(tasks: Side, children: Side) -> Ordered:
     of_task, of_child, pairs = of_task[pairs > 0], of_child[pairs > 0], pairs[pairs > 0]
     stream = np.repeat(np.arange(len(pairs)), pairs)
     position = places(changes(stream))
-    return Ordered(
-        tasks,
-        children,
-        of_task,
-        of_child,
-        stream,
-        tasks.first[of_task][stream] + position,
-        children.first[of_child][stream] + position,
-    )
+    task, child = tasks.first[of_task][stream] + position, children.first[of_child][stream] + position
+    return Ordered(tasks, children, of_task, of_child, stream, task, child)
 
 
 def _first_surplus(ordered: Ordered, side: Side, other: Side) -> Floats:

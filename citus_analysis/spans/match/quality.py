@@ -71,9 +71,8 @@ def match_quality(
     """
     sums = pl.concat(counts, how="diagonal_relaxed").group_by(_NODES).agg(pl.col(_COUNTED).sum())
     ordered = sums.with_columns(pl.col(_NODES).cast(pl.String)).sort(_NODES)
-    copies = [
-        (node, number) for node, number in sorted(zip(coverage["node"], coverage["copies"], strict=True)) if number
-    ]
+    of_nodes = sorted(zip(coverage["node"], coverage["copies"], strict=True))
+    copies = [(node, number) for node, number in of_nodes if number]
     rows = [
         {
             **identity,
@@ -93,22 +92,16 @@ def _warning(
     parent, child = (name or "unknown" for name in nodes)
     nouns = {"unmatched_tasks": "task", "unmatched_children": "child", "inferred": "pair"}
     tasks, children, pairs = (f"{own[name]} {noun_for(own[name], noun)}" for name, noun in nouns.items())
-    warnings = []
-    if own["contradicted"]:
-        warnings.append(
-            f"{counted(own['contradicted'], 'pair')} by order refuted by the values of their statements: not made"
-        )
-    if own["unreported"]:
-        warnings.append(f"{counted(own['unreported'], 'child')} of which no record reports the task: found by content")
-    if own["unmatched_tasks"]:
-        warnings.append(f"{tasks} without a child in the log of node {child}")
-    if own["unmatched_children"]:
-        warnings.append(f"{children} without a task in the log of node {parent}")
-    if own["inferred"]:
-        warnings.append(
-            f"{pairs} inferred: a log begins while sessions are under way or lacks records, or children sent tasks, "
-            "and the values of their statements do not decide"
-        )
+    refuted, found = counted(own["contradicted"], "pair"), counted(own["unreported"], "child")
+    texts = {
+        "contradicted": f"{refuted} by order refuted by the values of their statements: not made",
+        "unreported": f"{found} of which no record reports the task: found by content",
+        "unmatched_tasks": f"{tasks} without a child in the log of node {child}",
+        "unmatched_children": f"{children} without a task in the log of node {parent}",
+        "inferred": f"{pairs} inferred: a log begins while sessions are under way or lacks records, or children sent "
+        "tasks, and the values of their statements do not decide",
+    }
+    warnings = [text for name, text in texts.items() if own[name]]
     if nodes in clocks.doubtful:
         warnings.append("neither the values of statements nor earlier records show that both logs do not lack some")
     elif nodes in clocks.undecided:
@@ -146,12 +139,8 @@ def _offset_rows(parent: str, child: str, line: ClockLine, match: str) -> Iterat
             "parent_node": parent,
             "child_node": child,
             "pairs": piece.pairs,
-            "offset_us": piece.offset,
-            "offset_low_us": piece.offset_low,
-            "offset_high_us": piece.offset_high,
-            "drift_ppm": piece.drift * 1e6,
-            "drift_low_ppm": piece.drift_low * 1e6,
-            "drift_high_ppm": piece.drift_high * 1e6,
+            **{f"{name}_us": getattr(piece, name) for name in ("offset", "offset_low", "offset_high")},
+            **{f"{name}_ppm": getattr(piece, name) * 1e6 for name in ("drift", "drift_low", "drift_high")},
             "reference_time": _EPOCH + timedelta(microseconds=round(piece.reference)),
             "method": f"linear programme over causality bounds of {match} pairs{left_out}{which}",
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from typing import Final, Literal
@@ -11,7 +12,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from citus_analysis.core.array_types import Floats
 from citus_analysis.spans.match.alignment import Intervals, align_streams, are_alone, compatible_pairs
 from citus_analysis.spans.match.clocks import (
     RESOLUTION_US,
@@ -40,42 +40,26 @@ class Streams:
     """The tasks and children of one pair of nodes in the streams that have both.
 
     Args:
-        tasks: `stream`, `task`, `task_us`, `task_begins`, `task_ends`, `task_values`, by stream and order within it.
-        children: `stream`, `child` and the same of the children, in the same way; of the same streams.
+        tasks: `stream`, `number`, `length`, `begins`, `ends`, `values`, by stream and order within it.
+        children: the same of the children, in the same way; of the same streams.
     """
 
     def __init__(self, tasks: pl.DataFrame, children: pl.DataFrame) -> None:
-        self._tasks, self._children = tasks, children
+        self._numbers = tasks["number"].to_numpy(), children["number"].to_numpy()
         stream = tasks["stream"].to_numpy()
-        known = stream[firsts(stream)]
-        self._stream_of_child = np.searchsorted(known, children["stream"].to_numpy())
-        self._first_task = np.append(firsts(stream), len(stream))
-        self._first_child = np.searchsorted(self._stream_of_child, np.arange(len(known) + 1))
-        self.child_begins: Floats = children["child_begins"].to_numpy()
-        self._task_values, self._child_values = tasks["task_values"].to_numpy(), children["child_values"].to_numpy()
-        self._task_intervals = Intervals(
-            self._first_task,
-            tasks["task_begins"].to_numpy(),
-            tasks["task_ends"].to_numpy(),
-            tasks["task_us"].cast(pl.Float64).to_numpy(),
-            self._task_values,
-        )
+        first = firsts(stream)
+        of_child = np.searchsorted(stream[first], children["stream"].to_numpy())
+        self._tasks = Intervals.of(tasks, np.append(first, len(stream)))
+        self.children = Intervals.of(children, np.searchsorted(of_child, np.arange(len(first) + 1)))
 
     def align(self, line: ClockLine) -> pl.DataFrame:
         """The alignment of all streams; `alike`: both have the same values, and neither fits another that has them."""
         tolerance = TOLERANCE_US + (line.offset_high - line.offset_low) / 2
-        alignment = align_streams(self._task_intervals, self._child_intervals(line), tolerance)
+        alignment = align_streams(self._tasks, self._children_by(line), tolerance)
         task = np.flatnonzero(alignment.child >= 0)
         child = alignment.child[task]
-        return pl.DataFrame(
-            {
-                "task": self._tasks["task"].to_numpy()[task],
-                "child": self._children["child"].to_numpy()[child],
-                "ambiguous": alignment.ambiguous[task],
-                "alike": alignment.alike[task],
-            },
-            schema={"task": pl.UInt32, "child": pl.UInt32, "ambiguous": pl.Boolean, "alike": pl.Boolean},
-        )
+        numbers = {"task": self._numbers[0][task], "child": self._numbers[1][child]}
+        return pl.DataFrame(numbers | {"ambiguous": alignment.ambiguous[task], "alike": alignment.alike[task]})
 
     def votes(self, centre: float, wanted: Wanted) -> Bounds:
         """The offsets that all pairs of a task with a child near a time permit.
@@ -84,15 +68,15 @@ class Streams:
             centre: the time, microseconds of the child's clock.
             wanted: all pairs, those with the same values, or those with values that no other of their stream has.
         """
-        near = np.argsort(np.abs(self.child_begins - centre), kind="stable")
-        stream = self._stream_of_child
-        sizes = np.diff(self._first_task)[stream]
+        near = np.argsort(np.abs(self.children.begin - centre), kind="stable")
+        stream = self.children.stream
+        sizes = np.diff(self._tasks.first)[stream]
         chosen = near[:_VOTERS][np.cumsum(sizes[near[:_VOTERS]]) <= _BALLOTS]
         child = np.repeat(chosen, sizes[chosen])
         within = np.arange(len(child)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
-        task = self._first_task[stream[child]] + within
+        task = self._tasks.first[stream[child]] + within
         if wanted != "all":
-            alike = are_alike(self._task_values[task], self._child_values[child])
+            alike = are_alike(self._tasks.values[task], self.children.values[child])
             if wanted == "once":
                 alike &= self._once[0][task] & self._once[1][child]
             task, child = task[alike], child[alike]
@@ -101,30 +85,28 @@ class Streams:
     @cached_property
     def _once(self) -> tuple[Flags, Flags]:
         """Whether each task, and each child, has values that no other of its stream has."""
-        streams = self._tasks["stream"].to_numpy(), self._children["stream"].to_numpy()
-        return occur_once(streams[0], self._task_values), occur_once(streams[1], self._child_values)
+        tasks, children = self._tasks, self.children
+        return occur_once(tasks.stream, tasks.values), occur_once(children.stream, children.values)
 
     def agreeing(self, line: ClockLine, centre: float, reach: float) -> Bounds:
         """Bounds from pairs near a time of which neither task nor child is compatible with another, given a line."""
-        task, child, _ = compatible_pairs(self._task_intervals, self._child_intervals(line), TOLERANCE_US)
+        task, child, _ = compatible_pairs(self._tasks, self._children_by(line), TOLERANCE_US)
         alone = are_alone(task, child)
-        near = np.abs(self.child_begins[child] - centre) <= reach
+        near = np.abs(self.children.begin[child] - centre) <= reach
         return self._bounds(task[alone & near], child[alone & near])
 
     def _bounds(self, task: NDArray[np.intp], child: NDArray[np.intp]) -> Bounds:
-        tasks, children = self._tasks, self._children
-        long_enough = ~(children["child_us"].to_numpy()[child] > tasks["task_us"].to_numpy()[task] + 1)
+        tasks, children = self._tasks, self.children
+        long_enough = ~(children.length[child] > tasks.length[task] + 1)
         task, child = task[long_enough], child[long_enough]
-        ends = tasks["task_ends"].to_numpy()[task]
-        low = children["child_ends"].to_numpy()[child] - ends - RESOLUTION_US
-        high = self.child_begins[child] - tasks["task_begins"].to_numpy()[task] + RESOLUTION_US
-        return Bounds(ends, low, high)
+        low = children.end[child] - tasks.end[task] - RESOLUTION_US
+        high = children.begin[child] - tasks.begin[task] + RESOLUTION_US
+        return Bounds(tasks.end[task], low, high)
 
-    def _child_intervals(self, line: ClockLine) -> Intervals:
-        begins, ends = self.child_begins, self._children["child_ends"].to_numpy()
-        offset = line.at(begins - line.offset)
-        length = self._children["child_us"].cast(pl.Float64).to_numpy()
-        return Intervals(self._first_child, begins - offset, ends - offset, length, self._child_values)
+    def _children_by(self, line: ClockLine) -> Intervals:
+        """The children on the clock of the tasks."""
+        offset = line.at(self.children.begin - line.offset)
+        return replace(self.children, begin=self.children.begin - offset, end=self.children.end - offset)
 
 
 def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]] = ()) -> tuple[ClockLine, bool] | None:
@@ -142,7 +124,7 @@ def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]]
         several.
     """
     for wanted, share in product(_WANTED, (0.5, 0.25, 0.75)):
-        centre = float(np.quantile(streams.child_begins, share))
+        centre = float(np.quantile(streams.children.begin, share))
         ballots = streams.votes(centre, wanted)
         # Values that most pairs have in common distinguish nothing.
         if len(ballots) == 0 or (wanted == "alike" and 2 * len(ballots) > len(streams.votes(centre, "all"))):
@@ -156,7 +138,7 @@ def guess_clock(streams: Streams, witnesses: Sequence[tuple[Streams, ClockLine]]
 
 def _follow(streams: Streams, offset: float, centre: float) -> ClockLine:
     line = ClockLine(centre - offset, offset, offset, offset, 0.0, 0.0, 0.0, 0, 0)
-    distances = np.sort(np.abs(streams.child_begins - centre))
+    distances = np.sort(np.abs(streams.children.begin - centre))
     reach = distances[min(_VOTERS, len(distances)) - 1]
     while (agreeing := streams.agreeing(line, centre, reach)) and reach < distances[-1]:
         line = fit_clock(agreeing)

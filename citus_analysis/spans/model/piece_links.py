@@ -20,7 +20,7 @@ from citus_analysis.spans.read.divided import Bring, Keep
 from citus_analysis.spans.read.streamed import Piece
 
 #: Pairs of tasks with children, owners of children, links of statements with children without a task.
-LinkFrames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+LinkFrames = Sequence[pl.DataFrame]
 
 #: Most rows in memory before they are laid aside, and pieces of a stretch: some 50 MB each.
 MOST_ROWS: Final = 200_000
@@ -53,9 +53,7 @@ class PieceLinks:
             for piece in self._pieces[begin : begin + self._at_once]:
                 ends = piece.first, piece.first + piece.count
                 places = (np.searchsorted(frame["execution"].to_numpy(), ends).tolist() for frame in frames)
-                own = (frame[begin:end] for frame, (begin, end) in zip(frames, places, strict=True))
-                pairs, owners, links = own
-                yield piece, (pairs, owners, links)
+                yield piece, [frame[begin:end] for frame, (begin, end) in zip(frames, places, strict=True)]
 
 
 @dataclass
@@ -103,6 +101,5 @@ class _ByExecution:
 
 
 def _by_execution(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    some = [frame for frame in frames if frame.height] or frames[:1]
-    rows = pl.concat(some) if len(some) > 1 else some[0]
+    rows = pl.concat(frames)
     return rows if rows["execution"].is_sorted() else rows.sort("execution", maintain_order=True)

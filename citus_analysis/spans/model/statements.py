@@ -65,7 +65,7 @@ def statement_profile(
     for facts in (_phase_times(sessions.phases), locals_, _task_times(pairs), linked):
         joined = join_executions(joined, facts)
     for columns in _finishing(distributed=distributed):
-        joined = joined.with_columns(columns)
+        joined = joined.with_columns(**columns)
     return joined.select(_COLUMNS)
 
 
@@ -87,10 +87,9 @@ _LINKED: Final = (
 
 
 @cache
-def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
+def _finishing(*, distributed: bool) -> tuple[Mapping[str, pl.Expr], ...]:
     """The columns that are computed from the facts about each statement, in three steps."""
-    on_data = pl.col("statement_kind").is_in(kinds(DATA_STATEMENTS))
-    alone = on_data & pl.lit(not distributed)
+    alone = pl.col("statement_kind").is_in(kinds(DATA_STATEMENTS)) & pl.lit(not distributed)
     tasks = pl.col("local_tasks") + pl.col("remote_tasks") + pl.col("linked_tasks")
     total = pl.sum_horizontal("parse_us", "bind_us", "execute_us")
     # The union of task intervals is known to 1 ms only; the busiest lane and T bound it from both sides.
@@ -98,7 +97,7 @@ def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
     # Where the children of tasks are unknown, tasks of several connections seem to be of one.
     lane = pl.when(pl.col("union_us").is_null()).then("lane_us").otherwise(pl.min_horizontal("lane_us", "execute_us"))
     wait = pl.max_horizontal(lane, union)
-    counts = pl.col("local_tasks", "remote_tasks", "linked_tasks").fill_null(0)
+    counts = {name: pl.col(name).fill_null(0) for name in ("local_tasks", "remote_tasks", "linked_tasks")}
     reported = pl.col("linked_tasks") == 0
     times = {
         "tasks": tasks,
@@ -107,9 +106,7 @@ def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
         "total_us": pl.when((pl.col("phases") > 0) & pl.col("opened") & pl.col("closed")).then(total),
         "wait_us": wait,
         "child_us": pl.coalesce("child_us", "linked_us"),
-        "child_protocol": pl.coalesce(
-            "child_protocol", _child_protocol(pl.col("linked_extended"), pl.col("linked_extended").is_not_null())
-        ),
+        "child_protocol": pl.coalesce("child_protocol", _child_protocol(pl.col("linked_extended"))),
         "shard_id": pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "linked_shard")),
         "match": _match_of_statement(alone),
         "protocol": pl.when("extended").then(pl.lit("extended", _PROTOCOL)).otherwise(pl.lit("simple", _PROTOCOL)),
@@ -123,11 +120,7 @@ def _finishing(*, distributed: bool) -> tuple[tuple[pl.Expr, ...], ...]:
         "latency_us": pl.col("wait_us") - pl.col("child_us"),
         "includes_commit": _commits_inside(),
     }
-    return (counts,), _named(times), _named(parts)
-
-
-def _named(columns: Mapping[str, pl.Expr]) -> tuple[pl.Expr, ...]:
-    return tuple(column.alias(name) for name, column in columns.items())
+    return counts, times, parts
 
 
 def kinds(words: Sequence[str]) -> pl.Expr:
@@ -246,11 +239,11 @@ _TASK_FACTS: Final = (
 )
 
 
-def _child_protocol(binary: pl.Expr, known: pl.Expr) -> pl.Expr:
+def _child_protocol(extended: pl.Expr) -> pl.Expr:
     return (
-        pl.when(binary)
+        pl.when(extended)
         .then(pl.lit("binary", _CHILD_PROTOCOL))
-        .when(known)
+        .when(~extended)
         .then(pl.lit("text", _CHILD_PROTOCOL))
         .alias("child_protocol")
     )
@@ -265,7 +258,7 @@ _ONE_TASK: Final = (
     _LENGTH.alias("slowest_task_us"),
     _LENGTH.alias("median_task_us"),
     pl.col("match"),
-    _child_protocol(pl.col("child_extended"), pl.col("child_extended").is_not_null()),
+    _child_protocol(pl.col("child_extended")),
     _LENGTH.fill_null(0.0).alias("lane_us"),
     pl.col("child_us"),
     pl.lit(None, pl.Float64).alias("union_us"),
@@ -281,7 +274,7 @@ def _of_several_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
         median_task_us=pl.col("task_us").median(),
         # Enum order is exact, inferred, unmatched: the worst is the largest.
         match=pl.col("match").max(),
-        child_protocol=_child_protocol(pl.col("child_extended").any(), pl.col("child_extended").is_not_null().any()),
+        child_protocol=_child_protocol(pl.col("child_extended").max()),
     )
     return counts.join(_lanes(tasks), on="execution", how="left").join(_unions(tasks), on="execution", how="left")
 

@@ -81,16 +81,10 @@ def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool)
     names = files["node"].to_list()
     known = dict(reversed(numbered_nodes(nodes)))
     number = {name: at for at, name in enumerate(sorted(set(names)))}
-    nodeids = [known.get(name) for name in names]
+    of_source = np.array([number[name] for name in names], np.int32)
+    nodeids = np.array([known.get(name, NOTHING_THERE) for name in names], np.int64)
     return chosen_reader.new_assembly(
-        Rules(
-            words=WORDS,
-            nodes=np.array([number[name] for name in names], np.int32),
-            nodeids=np.array([NOTHING_THERE if one is None else one for one in nodeids], np.int64),
-            gpid_factor=GPID_NODE_FACTOR,
-            file_room=FILE_ROOM,
-            distributed=distributed,
-        )
+        Rules(WORDS, of_source, nodeids, GPID_NODE_FACTOR, FILE_ROOM, distributed=distributed)
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from math import isqrt
@@ -55,7 +54,6 @@ class Divided:
     Args:
         keep: lays blocks aside.
         groups: number of groups; a single group stays in memory.
-        thread: divides a block while the caller collects the next; None: the caller waits.
 
     Example:
         >>> halves = Divided(held, groups=2)
@@ -67,12 +65,10 @@ class Divided:
 
     keep: Keep
     groups: int
-    thread: Executor | None = None
     waiting_bytes: int = 0
     _waiting: list[tuple[Integers, Arrays]] = field(default_factory=list)
     _blocks: defaultdict[int, list[tuple[int, Bring]]] = field(default_factory=lambda: defaultdict(list))
     _none: Arrays = field(default_factory=dict)
-    _dividing: Future[None] | None = None
 
     def add(self, numbers: Integers, arrays: Arrays) -> None:
         """Add items, each to the group of its number."""
@@ -80,33 +76,16 @@ class Divided:
         self._waiting.append((numbers.astype(np.uint16), arrays))
         self.waiting_bytes += sum(items.nbytes for items in arrays.values())
         if self.groups > 1 and self.waiting_bytes >= BLOCK_BYTES:
-            self._lay_aside()
+            self.finish()
 
     def finish(self) -> None:
         """Lay the last items aside, after all were added."""
-        self._lay_aside()
-        self._wait()
-
-    def _lay_aside(self) -> None:
-        waiting, self._waiting, self.waiting_bytes = self._waiting, [], 0
-        # One block at a time, so that no more than two are in memory.
-        self._wait()
-        if self.thread is None:
-            self._divide(waiting)
-        else:
-            self._dividing = self.thread.submit(self._divide, waiting)
-
-    def _wait(self) -> None:
-        if self._dividing is not None:
-            self._dividing.result()
-
-    def _divide(self, waiting: list[tuple[Integers, Arrays]]) -> None:
-        if not waiting:
+        if not self._waiting:
             return
-        numbers = np.concatenate([some for some, _ in waiting])
-        block = {name: joined_items([arrays[name] for _, arrays in waiting]) for name in self._none}
+        numbers = np.concatenate([some for some, _ in self._waiting])
+        block = {name: joined_items([arrays[name] for _, arrays in self._waiting]) for name in self._none}
         # Released before as much is ordered.
-        waiting.clear()
+        self._waiting, self.waiting_bytes = [], 0
         if self.groups == 1:
             self._blocks[0].append((len(numbers), held(block)))
             return

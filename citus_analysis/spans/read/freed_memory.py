@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from contextlib import suppress
+
+import pyarrow as pa
 
 
 def give_back() -> None:
@@ -14,7 +15,4 @@ def give_back() -> None:
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    if "pyarrow" in sys.modules:
-        import pyarrow as pa
-
-        pa.default_memory_pool().release_unused()
+    pa.default_memory_pool().release_unused()

@@ -67,8 +67,7 @@ def places(begins: Flags) -> Indices:
         [0, 1, 2, 0]
     """
     first = np.flatnonzero(begins)
-    lengths = np.diff(first, append=len(begins))
-    return np.arange(len(begins)) - np.repeat(first, lengths)
+    return np.arange(len(begins)) - np.repeat(first, np.diff(first, append=len(begins)))
 
 
 def stable_order(key: Integers, rows: Indices) -> Indices:

@@ -125,6 +125,10 @@ def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts
     }
 
 
+_OF_TASK: Final = (
+    *("execution", "source", "session", "pid"),
+    *("statement_source", "statement_offset", "statement_seq", "values_hash"),
+)
 # Members of structures by which executions are linked, and those that only their own spans need.
 _LINKED: Final = ("source", "pid", "last_offset", "session_seq", "values_hash")
 _FLAGS: Final = ("has_tasks", "has_locals", "failed", "opened", "closed", "is_child", "first_on_shard")
@@ -135,35 +139,35 @@ _FURTHER_FLAGS: Final = ("anchored", "fatal", "in_transaction")
 _TRANSACTIONS: Final = ("local_xid", "closing_xid")
 
 
-def executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
-    """Executions with these numbers, as in :class:`Sessions`."""
-    columns = _linked_columns(items, numbers, files, texts)
-    columns |= columns_of(items, _FURTHER, _TRANSACTIONS, flags=_FURTHER_FLAGS)
-    fingerprints = arrow_numbers(items["statement_fingerprint"].copy(), items["has_fingerprint"] == 1)
-    columns |= {"statement_fingerprint": fingerprints, "statement_kind": _kinds(items)}
-    return frame_of(columns).with_columns(_KIND)
+def executions_of(
+    items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts, *, only_linked: bool = False
+) -> pl.DataFrame:
+    """Executions with these numbers, as in :class:`Sessions`.
 
-
-def linked_executions_of(items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts) -> pl.DataFrame:
-    """The columns of :func:`executions_of` by which executions are linked: of millions, each column takes memory."""
-    return frame_of(_linked_columns(items, numbers, files, texts))
-
-
-def _linked_columns(
-    items: NDArray[np.void], numbers: Indices, files: pl.DataFrame, texts: Texts
-) -> dict[str, pa.Array | pl.Series]:
-    """The columns of :func:`linked_executions_of`, not yet a frame."""
-    columns = columns_of(items, _LINKED, _OPTIONAL, flags=_FLAGS, times=_TIMES)
+    Args:
+        items: the executions.
+        numbers: their numbers.
+        files: the log files.
+        texts: texts that they name.
+        only_linked: only the columns by which executions are linked: of millions, each column takes memory.
+    """
+    columns: dict[str, pa.Array | pl.Series] = {**columns_of(items, _LINKED, _OPTIONAL, flags=_FLAGS, times=_TIMES)}
     known = items["pid"] != NO_PROCESS
     if not known.all():
         columns |= {name: arrow_numbers(items[name].copy(), known) for name in ("pid", "session_seq")}
-    return columns | {
+    columns |= {
         "extended": arrow_flags(items["extended"] == 1, items["opened"] == 1),
         "duration_us": arrow_numbers(items["duration_us"].copy(), items["phases"] > 0),
         "execution": arrow_numbers(numbers.astype(np.uint32)),
         "node": _nodes(files)[items["source"].copy()],
         "other_shards": texts.shards.named(items["other_shards"].copy()),
     }
+    if only_linked:
+        return frame_of(columns)
+    columns |= columns_of(items, _FURTHER, _TRANSACTIONS, flags=_FURTHER_FLAGS)
+    fingerprints = arrow_numbers(items["statement_fingerprint"].copy(), items["has_fingerprint"] == 1)
+    columns |= {"statement_fingerprint": fingerprints, "statement_kind": _kinds(items)}
+    return frame_of(columns).with_columns(_KIND)
 
 
 def _nodes(files: pl.DataFrame) -> pl.Series:
@@ -191,21 +195,10 @@ def tasks_of(items: NDArray[np.void], files: pl.DataFrame, nodes: pl.DataFrame, 
         nodes: rows of table `nodes` of the resource.
         texts: the texts that the records name.
     """
-    columns = columns_of(
-        items,
-        (
-            *("execution", "source", "session", "pid"),
-            *("statement_source", "statement_offset", "statement_seq", "values_hash"),
-        ),
-        ("byte_offset", "shard_id", "task_us", "gpid"),
-        times=("end_time",),
-        flags=("anchored", "failed", "is_child"),
-    )
-    columns |= {
-        "parent_node": _nodes(files)[items["source"].copy()],
-        "child_node": _node_of_host(items, nodes, texts.hosts.texts),
-    }
-    return frame_of(columns)
+    optional, flags = ("byte_offset", "shard_id", "task_us", "gpid"), ("anchored", "failed", "is_child")
+    columns = columns_of(items, _OF_TASK, optional, times=("end_time",), flags=flags)
+    parent, child = _nodes(files)[items["source"].copy()], _node_of_host(items, nodes, texts.hosts.texts)
+    return frame_of(columns | {"parent_node": parent, "child_node": child})
 
 
 def _node_of_host(items: NDArray[np.void], nodes: pl.DataFrame, hosts: Sequence[str]) -> pl.Series:

@@ -38,9 +38,7 @@ def stitch(events: pl.DataFrame, order: Indices, starts: Indices) -> tuple[Indic
     Returns:
         The new `order`, and the rows of the copies that were left out.
     """
-    backend = np.zeros(len(order), np.intp)
-    backend[starts] = 1
-    backend = np.cumsum(backend) - 1
+    backend = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
     odd = _go_back(events, order, backend)
     if not odd.any():
         return order, np.zeros(0, np.intp)
@@ -98,5 +96,4 @@ def _by_session(events: pl.DataFrame, rows: Indices, backend: Indices) -> Indice
     meanwhile = time[first][by_time][1:] < ends[by_time][:-1]
     opens[1:] |= ~(follows | meanwhile)
     session[by_time] = counted(opens)
-    of_record = session[counted(begins) - 1]
-    return rows[np.lexsort((line, of_record))]
+    return rows[np.lexsort((line, session[counted(begins) - 1]))]

@@ -7,8 +7,7 @@ paired are collected over all pieces; the rest is laid aside until the pairs are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -33,9 +32,9 @@ from citus_analysis.spans.read.sessions import (
     Texts,
     begins_of,
     coverage_of,
+    executions_of,
     gaps_of,
     held_by,
-    linked_executions_of,
     tasks_of,
 )
 
@@ -88,15 +87,13 @@ class Pass:
     _failed: list[Arrays] = field(default_factory=list)
     _small: dict[str, list[NDArray[np.void]]] = field(default_factory=dict)
     _first: int = 0
-    _linked: Divided = field(init=False)
-    _silent: Divided = field(init=False)
-    _tasks: Divided = field(init=False)
     _surplus: int = 0
 
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
         self._texts = Texts(TextNumbers(), TextNumbers())
         self._cells = Cells.of(self.groups)
+        self._linked, self._silent, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(3))
 
     def take_in(self, batches: Iterable[tuple[int, Columns]], ahead: int = 1) -> None:
         """Read all records; lay the executions of a piece aside while the next piece is assembled.
@@ -108,14 +105,11 @@ class Pass:
         Raises:
             NotInOrder: they must be sorted by session, or children sent tasks of their own.
         """
-        with ExitStack() as stack:
-            thread = stack.enter_context(ThreadPoolExecutor(1, "divided")) if ahead else None
-            divided = (Divided(self.keep, self._cells.count, thread) for _ in range(3))
-            self._linked, self._silent, self._tasks = divided
-            for done in stack.enter_context(closing(work_ahead(self._assembled(batches), "sessions", ahead))):
+        with closing(work_ahead(self._assembled(batches), "sessions", ahead)) as pieces:
+            for done in pieces:
                 self._lay_aside(done)
-            for one in (self._linked, self._silent, self._tasks):
-                one.finish()
+        for one in (self._linked, self._silent, self._tasks):
+            one.finish()
         # If statements name several shards, the anchor may be in another cell; statements that do not say where they
         # were executed have no shard. Cells are then joined by gpid.
         several = bool(self._texts.shards.texts) or self._are_unreported
@@ -184,7 +178,8 @@ class Pass:
         return replace(known, tasks=tasks, executions=executions)
 
     def _facts(self, linked: Arrays) -> pl.DataFrame:
-        return linked_executions_of(linked["executions"], linked["numbers"], self.files, self._texts)
+        executions, numbers = linked["executions"], linked["numbers"]
+        return executions_of(executions, numbers, self.files, self._texts, only_linked=True)
 
     def failed(self) -> Sessions:
         """The executions that failed, and the facts about all sessions."""
