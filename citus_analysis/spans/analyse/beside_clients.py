@@ -14,7 +14,7 @@ from citus_analysis.core.frames import Frame, TableSource, as_polars, in_callers
 from citus_analysis.defaults import LEVEL
 from citus_analysis.runs.setups import setting_text
 from citus_analysis.spans.analyse.coarse import after_warm_up, coarse_profile, summarised
-from citus_analysis.spans.analyse.profile import SENT_BY, ProfileStudy
+from citus_analysis.spans.analyse.profile import MEAN_OF_CLIENTS_US, SENT, ProfileStudy
 from citus_analysis.spans.analyse.profile_percentiles import IN_ORDER, profile_percentiles
 from citus_analysis.units import US_PER_MS
 
@@ -158,9 +158,8 @@ def _wide(percentiles: pl.DataFrame, group: list[str]) -> pl.DataFrame:
 
 def _of_clients(latencies: pl.DataFrame, of_runs: pl.DataFrame, role: str, prefix: str) -> pl.DataFrame:
     """Latency of the clients of one role, of the operations that send each kind of statement."""
-    sent = pl.col("operation").replace_strict(SENT_BY, default=None, return_dtype=pl.String)
-    mine = latencies.filter(pl.col("role").cast(pl.String) == role).with_columns(sent.alias("kind"))
+    mine = latencies.filter(pl.col("role").cast(pl.String) == role).with_columns(kind=SENT)
     keyed = of_runs.with_columns(kind=pl.col("statement_kind").cast(pl.String))
     joined = mine.join(keyed, on=["resource", "run_id", "kind"])
-    mean = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
-    return joined.group_by([*_CONFIGURATION, "sampled_percent"]).agg((mean / US_PER_MS).alias(f"{prefix}_mean_ms"))
+    mean_ms = (MEAN_OF_CLIENTS_US / US_PER_MS).alias(f"{prefix}_mean_ms")
+    return joined.group_by([*_CONFIGURATION, "sampled_percent"]).agg(mean_ms)

@@ -85,8 +85,7 @@ def after_warm_up(statements: pl.DataFrame, skip_first: int, columns: Sequence[s
     numbered = ordered.select("row", "failed", session=restarted.cum_sum()).with_columns(
         number=pl.int_range(pl.len()).over("session")
     )
-    rows = numbered.filter((pl.col("number") >= skip_first) & done)["row"]
-    return statements.select(wanted)[rows]
+    return statements.select(wanted)[numbered.filter((pl.col("number") >= skip_first) & done)["row"]]
 
 
 def _summary(kept: pl.DataFrame, by: Sequence[str], symbol: str, column: str) -> pl.DataFrame:

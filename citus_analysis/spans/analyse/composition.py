@@ -79,14 +79,8 @@ def percentile_profile(
         centre = percent / 100
         reach = min(0.025, (1 - centre) / 2)
         near = ranked.filter(((pl.col("rank") - centre).abs() <= reach) & (pl.col("n") * (1 - centre) >= 1))
-        rows.append(
-            near.group_by(list(by)).agg(
-                pl.lit(percent).alias("percentile"),
-                pl.col("n").first(),
-                pl.len().alias("near"),
-                pl.col("total_us", *COMPONENTS).mean(),
-            )
-        )
+        counts = pl.lit(percent).alias("percentile"), pl.col("n").first(), pl.len().alias("near")
+        rows.append(near.group_by(list(by)).agg(*counts, pl.col("total_us", *COMPONENTS).mean()))
     return pl.concat(rows).sort(*by, "percentile", nulls_last=True)
 
 
@@ -104,19 +98,12 @@ def fan_out_profile(statements: Frame, *, by: Sequence[str] = ("statement_kind",
     """
     skew = pl.col("slowest_task_us") / pl.col("median_task_us")
     several = as_polars(statements).filter((pl.col("tasks") > 1) & (pl.col("median_task_us") > 0) & ~pl.col("failed"))
-    return (
-        several.group_by(list(by))
-        .agg(
-            n=pl.len(),
-            tasks=pl.col("tasks").mean(),
-            skew_mean=skew.mean(),
-            skew_p25=skew.quantile(0.25, "linear"),
-            skew_p50=skew.quantile(0.5, "linear"),
-            skew_p75=skew.quantile(0.75, "linear"),
-            slowest_share=(pl.col("slowest_task_us") / pl.col("wait_us")).mean(),
-        )
-        .sort(*by, nulls_last=True)
+    found = several.group_by(list(by)).agg(
+        *(pl.len().alias("n"), pl.col("tasks").mean(), skew.mean().alias("skew_mean")),
+        *(skew.quantile(q / 100, "linear").alias(f"skew_p{q}") for q in (25, 50, 75)),
+        (pl.col("slowest_task_us") / pl.col("wait_us")).mean().alias("slowest_share"),
     )
+    return found.sort(*by, nulls_last=True)
 
 
 @in_callers_kind

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,10 +55,7 @@ def trace_studies(study: ProfileStudy, dataset: TableSource) -> tuple[TraceStudy
         study: the profile.
         dataset: gives `spans`, `checkpoints` and `log_events`.
     """
-    return tuple(_studies(study, dataset))
-
-
-def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
+    found = []
     for kind in study.kinds():
         chosen, workers = _of_kind(study, kind)
         if chosen.is_empty():
@@ -68,7 +64,7 @@ def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
         followed = (remote if remote.height else chosen.select(_FOLLOWED)).sort("total_us", "trace_id")
         typical, slowest = followed["trace_id"][followed.height // 2], followed["trace_id"][-1]
         runs = chosen["run_id"].value_counts(sort=True)["run_id"]
-        yield TraceStudy(
+        one = TraceStudy(
             label=f"{kind.upper()}, {size_text(workers)}, {threads_text(study.threads)}",
             statements=chosen,
             of_one_run=chosen if runs.len() == 1 else chosen.filter(pl.col("run_id") == runs[0]),
@@ -78,6 +74,8 @@ def _studies(study: ProfileStudy, dataset: TableSource) -> Iterator[TraceStudy]:
             slowest=slowest,
             spans=lazy_table(dataset, "spans").filter(pl.col("trace_id").is_in([typical, slowest])).collect(),
         )
+        found.append(one)
+    return tuple(found)
 
 
 def _of_kind(study: ProfileStudy, kind: str) -> tuple[pl.DataFrame, int]:

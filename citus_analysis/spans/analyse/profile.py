@@ -34,7 +34,11 @@ from citus_analysis.texts.counted_words import size_expr, threads_text
 _SETUP: Final = ("resource", "run_id", "family", "workers", "threads")
 _GROUP: Final = ["family", "workers", "threads", "statement_kind", "executed"]
 #: YCSB's operation -> kind of the statement it sends.
-SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
+_SENT_BY: Final = {"INSERT": "insert", "READ": "select", "UPDATE": "update", "SCAN": "select", "DELETE": "delete"}
+#: Kind of the statement that an operation of `operation_latencies` sends; null for other operations.
+SENT: Final = pl.col("operation").replace_strict(_SENT_BY, default=None, return_dtype=pl.String)
+#: Mean latency of a group of rows of `operation_latencies`.
+MEAN_OF_CLIENTS_US: Final = (pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()
 #: Columns of statements that profiles need.
 _PROFILED: Final = (*_SETUP, "statement_kind", "executed", "failed", *IN_ORDER, *summarised())
 _OF_CLIENT: Final = ["family", "workers", "threads", "statement_kind"]
@@ -158,6 +162,7 @@ def study_profile(
     profile = coarse_profile(kept, by=_GROUP).select(pl.exclude(r"^p\d+_us$"))
     latencies = _of_monitors(found, selection, as_polars(dataset.table("operation_latencies")))
     quality = as_polars(dataset.table("match_quality")).join(setup, on=["resource", "run_id"], how="semi")
+    statements = lazy_table(dataset, "statements").join(setup.lazy(), on=["resource", "run_id"], how="semi")
     return ProfileStudy(
         found,
         profile,
@@ -172,11 +177,7 @@ def study_profile(
         profiled_threads(found, threads),
         skip_first,
         window,
-        tuple(
-            unplaced_statements(
-                lazy_table(dataset, "statements").join(setup.lazy(), on=["resource", "run_id"], how="semi")
-            )
-        ),
+        tuple(unplaced_statements(statements)),
     )
 
 
@@ -232,17 +233,15 @@ def _of_monitors(statements: pl.DataFrame, selection: Selection, latencies: pl.D
     """Latencies that the monitor clients of the sampled runs report, with the kind of statement of each operation."""
     sampled = statements.select("resource", "run_id").unique()
     setup = selection.runs.select(_SETUP).join(sampled, on=["resource", "run_id"], how="semi")
-    sent = pl.col("operation").replace_strict(SENT_BY, default=None, return_dtype=pl.String)
     monitor = latencies.filter(pl.col("role").cast(pl.String) == "monitor").join(setup, on=["resource", "run_id"])
-    return monitor.with_columns(statement_kind=sent).drop_nulls("statement_kind")
+    return monitor.with_columns(statement_kind=SENT).drop_nulls("statement_kind")
 
 
 def _beside_client(statements: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
     """The server's T over all places of execution, and the latency of the client that sent the same statements."""
     server = coarse_profile(statements, by=_OF_CLIENT, quantities=["T"])
     client = latencies.group_by(_OF_CLIENT).agg(
-        pl.len().alias("client_runs"),
-        ((pl.col("mean_us") * pl.col("operations")).sum() / pl.col("operations").sum()).alias("client_mean_us"),
+        pl.len().alias("client_runs"), MEAN_OF_CLIENTS_US.alias("client_mean_us")
     )
     shown = server.select(*_OF_CLIENT, "n", "mean_us").with_columns(pl.col("statement_kind").cast(pl.String))
     return shown.join(client, on=_OF_CLIENT, how="left").sort(_OF_CLIENT)
@@ -267,9 +266,8 @@ def _run_means(statements: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 def _compare_sizes(statements: pl.DataFrame, level: float, margin: float) -> Iterator[Comparison]:
     """Largest against smallest cluster, remote executions, per kind and threads."""
-    for (kind,), part in statements.filter(pl.col("executed") == "remote").group_by(
-        "statement_kind", maintain_order=True
-    ):
+    remote = statements.filter(pl.col("executed") == "remote")
+    for (kind,), part in remote.group_by("statement_kind", maintain_order=True):
         found = []
         for (threads,), rows in part.sort("threads").group_by("threads", maintain_order=True):
             low, high = rows["workers"].min(), rows["workers"].max()
@@ -296,11 +294,5 @@ def _compare_places(statements: pl.DataFrame, level: float, margin: float) -> It
 
 
 def _times(a: pl.DataFrame, b: pl.DataFrame, level: float, margin: float) -> Comparison:
-    return compare(
-        a["total_us"].to_numpy(),
-        b["total_us"].to_numpy(),
-        margin,
-        level=level,
-        higher_is_better=False,
-        metric="total_us",
-    )
+    a_us, b_us = a["total_us"].to_numpy(), b["total_us"].to_numpy()
+    return compare(a_us, b_us, margin, level=level, higher_is_better=False, metric="total_us")

@@ -26,14 +26,10 @@ _RUN: Final = ("resource", "run_id")
 #: The order of time; `byte_offset` orders records of one source that have no time, or the same.
 IN_ORDER: Final = ("start_time", "source_id", "byte_offset")
 #: Columns of a percentile with its interval.
-ESTIMATES: Final = {
-    "estimate_us": pl.Float64(),
-    "low_us": pl.Float64(),
-    "high_us": pl.Float64(),
-    "runs": pl.Int64(),
-    "n": pl.Int64(),
-    "method": pl.String(),
-    "warnings": pl.String(),
+ESTIMATES: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(("estimate_us", "low_us", "high_us"), pl.Float64()),
+    **dict.fromkeys(("runs", "n"), pl.Int64()),
+    **dict.fromkeys(("method", "warnings"), pl.String()),
 }
 
 
@@ -60,8 +56,7 @@ def profile_percentiles(
     """
     given = as_polars(statements)
     in_order = [name for name in IN_ORDER if name in given.columns]
-    needed = [*by, *_RUN, *in_order, *(QUANTITIES[symbol] for symbol in quantities)]
-    kept = after_warm_up(given, 0, needed)
+    kept = after_warm_up(given, 0, [*by, *_RUN, *in_order, *(QUANTITIES[symbol] for symbol in quantities)])
     rows: list[dict[str, object]] = []
     # Only places are sorted and divided: copies of all columns would be most of the memory of a report.
     places = kept.select(*by, place=pl.int_range(pl.len(), dtype=pl.UInt32))

@@ -90,17 +90,9 @@ def tail_profile(
         )
     ordered = composed.sort("total_us", "trace_id", descending=[True, False]).with_row_index("order")
     marked = _with_factors(ordered, met).with_columns(tail=pl.col("order") < n_tail)
-    threshold = float(ordered["total_us"][n_tail - 1])
-    return TailProfile(
-        factors=_factor_table(marked),
-        composition=marked.group_by("tail")
-        .agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).mean())
-        .sort("tail"),
-        threshold_us=threshold,
-        n=ordered.height,
-        n_tail=n_tail,
-        warnings=tuple(_warnings(marked)),
-    )
+    threshold_us = float(ordered["total_us"][n_tail - 1])
+    means = marked.group_by("tail").agg(pl.len().alias("n"), pl.col("total_us", *COMPONENTS).mean()).sort("tail")
+    return TailProfile(_factor_table(marked), means, threshold_us, ordered.height, n_tail, tuple(_warnings(marked)))
 
 
 def _warnings(marked: pl.DataFrame) -> Iterable[str]:
@@ -210,14 +202,6 @@ def autovacuum_intervals(log_events: Frame) -> pl.DataFrame:
     """
     seconds = autovacuum_seconds().fill_null(0.0)
     end = pl.col("log_time").cast(pl.Datetime("us", "UTC"))
-    return (
-        as_polars(log_events)
-        .filter(pl.col("kind") == "autovacuum")
-        .select(
-            "resource",
-            "iteration",
-            "node",
-            start_time=end - pl.duration(microseconds=(seconds * 1e6).cast(pl.Int64)),
-            end_time=end,
-        )
-    )
+    begin = end - pl.duration(microseconds=(seconds * 1e6).cast(pl.Int64))
+    worked = as_polars(log_events).filter(pl.col("kind") == "autovacuum")
+    return worked.select("resource", "iteration", "node", start_time=begin, end_time=end)

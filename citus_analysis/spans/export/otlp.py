@@ -41,12 +41,9 @@ _CONTEXT: Final = r"\b00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-[0-9a-f]
 #: An identifier of zeros is none.
 _NO_ID: Final = "^0+$"
 _KINDS: Final = {
-    "statement": Span.SPAN_KIND_SERVER,
-    "phase": Span.SPAN_KIND_INTERNAL,
-    "task": Span.SPAN_KIND_CLIENT,
-    "remote": Span.SPAN_KIND_SERVER,
-    "local": Span.SPAN_KIND_INTERNAL,
-    "connect": Span.SPAN_KIND_CLIENT,
+    **dict.fromkeys(("statement", "remote"), Span.SPAN_KIND_SERVER),
+    **dict.fromkeys(("task", "connect"), Span.SPAN_KIND_CLIENT),
+    **dict.fromkeys(("phase", "local"), Span.SPAN_KIND_INTERNAL),
 }
 
 #: Attribute -> (column, kind of its value).

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ from citus_analysis.spans.model.span_layout import lay_out
 
 #: Spans from which on a group of backends is complete: a few hundred megabytes.
 _GROUP: Final = 200_000
+#: Larger than any number of a process.
+_NO_PID: Final = 2**62
 
 
 def export_perfetto(
@@ -71,10 +74,8 @@ def _groups(
     share = (pl.col("spans").cum_sum() - pl.col("spans")) // _GROUP
     # First pids from the second group on. Pids of spans without a time fall into a group, too: the spans are counted.
     firsts = counts.group_by(share.alias("share")).agg(pl.col("pid").min())["pid"].sort().to_list()[1:]
-    for first, after in zip([None, *firsts], [*firsts, None], strict=True):
-        from_first = pl.lit(value=True) if first is None else pid >= first
-        own = spans.filter(from_first, pl.lit(value=True) if after is None else pid < after)
-        yield _placed(own.collect(), statements, backends, left_out)
+    for first, after in pairwise([0, *firsts, _NO_PID]):
+        yield _placed(spans.filter(pid >= first, pid < after).collect(), statements, backends, left_out)
 
 
 def _placed(spans: pl.DataFrame, statements: pl.LazyFrame, backends: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:

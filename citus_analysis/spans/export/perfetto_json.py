@@ -54,8 +54,7 @@ def write_json(out: Sink, backends: pl.DataFrame, groups: Iterable[pl.DataFrame]
         tips.append(remotes.select(to_pid="pid", to_tid="tid", to_ts="ts", to_end=end, span_id="parent_span_id"))
         del placed, timed, remotes  # Before the next ones are read.
     written += _write(out, written, [_names(backends)])
-    if tails:
-        written += _write(out, written, _arrows(pl.concat(tails), pl.concat(tips)))
+    written += _write(out, written, _arrows(pl.concat(tails), pl.concat(tips)))
     out.write(b"\n]}\n")
     return written
 
@@ -73,25 +72,16 @@ def _write(out: Sink, before: int, parts: Iterable[pl.DataFrame]) -> int:
 
 def _names(backends: pl.DataFrame) -> pl.DataFrame:
     session = pl.when("child").then(pl.format("child of {}", "gpid")).otherwise(pl.lit("session"))
-    thread_names = backends.select(
-        ph=pl.lit("M"),
-        name=pl.lit("thread_name"),
-        pid="process",
-        tid="thread",
-        args=pl.struct(name=pl.format("{} [{}]", session, "pid")),
-    )
-    process_names = (
-        backends.group_by("process")
-        .agg(pl.col("node").first())
+    threads = backends.select("process", "thread", of=pl.lit("thread"), called=pl.format("{} [{}]", session, "pid"))
+    nodes = backends.group_by("process").agg(pl.format("node {}", "node").first().alias("called"))
+    processes = nodes.select("process", "called", of=pl.lit("process"), thread=pl.lit(0, pl.Int64))
+    return (
+        pl.concat([processes.select(threads.columns), threads])
+        .sort("process", "thread")
         .select(
-            ph=pl.lit("M"),
-            name=pl.lit("process_name"),
-            pid="process",
-            tid=pl.lit(0, pl.Int64),
-            args=pl.struct(name=pl.format("node {}", "node")),
+            ph=pl.lit("M"), name=pl.format("{}_name", "of"), pid="process", tid="thread", args=pl.struct(name="called")
         )
     )
-    return pl.concat([process_names, thread_names]).sort("pid", "tid")
 
 
 def _timed(placed: pl.DataFrame, origin: int) -> pl.DataFrame:

@@ -79,8 +79,7 @@ class _Texts:
         for text in texts.unique(maintain_order=True).to_list():
             if text not in known:
                 known[text] = len(known) + 1
-                entry = wire.field(1, known[text]) + wire.field(2, text.encode())
-                self._new.append(wire.field(kind, entry))
+                self._new.append(wire.field(kind, wire.field(1, known[text]) + wire.field(2, text.encode())))
         return texts.replace_strict(known, return_dtype=pl.UInt64).to_numpy()
 
     def packet(self, flags: bytes) -> bytes:

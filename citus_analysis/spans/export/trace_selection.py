@@ -74,12 +74,8 @@ class Selection:
         most = self.slowest or self.limit or count
         if most >= count and self.begin is None and self.end is None:
             return Selected(statements, spans, count, 0)
-        keys = fitting.select("trace_id", "start_time", "total_us")
-        ordered = (
-            keys.sort("total_us", "trace_id", descending=[True, False], nulls_last=True)
-            if self.slowest
-            else keys.sort("start_time", "trace_id", nulls_last=True)
-        )
+        keys, by = fitting.select("trace_id", "start_time", "total_us"), "total_us" if self.slowest else "start_time"
+        ordered = keys.sort(by, "trace_id", descending=[bool(self.slowest), False], nulls_last=True)
         chosen = ordered.head(most).select("trace_id").collect().lazy()
         return Selected(
             statements.join(chosen, on="trace_id", how="semi"),

@@ -20,9 +20,8 @@ Bytes = npt.NDArray[np.uint8]
 #: A stretch of bytes that is equal in all messages, or has the same length in each.
 Piece = bytes | Bytes
 
-VARINT: Final = 0
-FIXED64: Final = 1
-LENGTH: Final = 2
+#: Types of fields.
+VARINT, FIXED64, LENGTH = range(3)
 _BITS: Final = 7
 _MORE: Final = 0x80
 
