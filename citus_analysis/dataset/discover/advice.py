@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 
 from citus_analysis.dataset.storage.encoding import scan_table
 from citus_analysis.dataset.storage.manifest import DerivedState, Manifest, SourceState
@@ -19,10 +21,8 @@ _NODE = "state which node wrote each log: --meta node=N, one log at a time, or a
 def advice(manifest: Manifest) -> list[str]:
     """One line for each resource whose remote tasks found no statement because a file or a fact is missing."""
     lines: list[str] = []
-    sources: dict[str, list[SourceState]] = {}
-    for state in manifest.sources.values():
-        sources.setdefault(state.resource, []).append(state)
-    for resource, states in sorted(sources.items()):
+    sources = sorted(manifest.sources.values(), key=attrgetter("resource"))
+    for resource, states in groupby(sources, key=attrgetter("resource")):
         missing = [*_missing(states)]
         tasks = _unmatched_tasks(manifest, resource) if missing else 0
         if tasks:

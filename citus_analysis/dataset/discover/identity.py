@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from citus_analysis.errors import UnknownNameError, UsageError
@@ -109,6 +110,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"phase": PHASES, "role": ROLES
 #: Ends of names under which people keep the standard error of a program beside its standard output.
 STANDARD_ERROR: Final = (".err", ".stderr")
 
+_SUFFIXES: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
 _EPOCH: Final = re.compile(r"[0-9]{9,10}(?:\.[0-9]{1,9})?")
 _COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2|xz|lz4)$", re.IGNORECASE)
 
@@ -116,6 +118,16 @@ _COMPRESSED: Final = re.compile(r"\.(gz|zst|zstd|bz2|xz|lz4)$", re.IGNORECASE)
 def plain_name(name: str) -> str:
     """A file name without the suffix of its compression."""
     return _COMPRESSED.sub("", name)
+
+
+@lru_cache(maxsize=2**16)
+def path_stem(key: str) -> str:
+    """The path of a client's file without suffixes: the name of its run, if nothing else names it."""
+    name, _, part = key.partition("#")
+    name = plain_name(name)
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return f"{name}#{part}" if part else name
 
 
 def name_facts(name: str, folder: str | None = None) -> Facts:

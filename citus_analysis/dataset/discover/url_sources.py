@@ -42,18 +42,14 @@ def outlined(sources: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[list[P
         # Where there is no room for outlines, files can still be read.
         yield [Path(source) for source in given], {}
         return
-    paths: list[Path] = []
     origins: dict[Path, str] = {}
     with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
-        for number, source in enumerate(given):
-            if is_url(source):
-                paths.append(_outline(ObjectPlace.of(str(source)), Path(folder).resolve() / str(number), origins))
-            else:
-                paths.append(Path(source))
-        yield paths, origins
+        tops = ((source, Path(folder).resolve() / str(number)) for number, source in enumerate(given))
+        yield [_outline(str(one), top, origins) if is_url(one) else Path(one) for one, top in tops], origins
 
 
-def _outline(place: ObjectPlace, folder: Path, origins: dict[Path, str]) -> Path:
+def _outline(url: str, folder: Path, origins: dict[Path, str]) -> Path:
+    place = ObjectPlace.of(url)
     top = folder / urlsplit(place.url).netloc / urlsplit(place.url).path.strip("/")
     listed = {name: stored for name, stored in place.listed().items() if not _leaves(name)}
     if not listed or list(listed) == [""]:

@@ -178,9 +178,8 @@ def walk(sources: Iterable[Path]) -> Walk:
             if is_folder:
                 next(top.iterdir(), None)
         except OSError as error:
-            raise InputError(
-                unreadable(error), path=display(source), way_out="check the path and its permissions"
-            ) from error
+            way_out = "check the path and its permissions"
+            raise InputError(unreadable(error), path=display(source), way_out=way_out) from error
         root = top if is_folder else top.parent
         for path in _files(top, seen, problems) if is_folder else (top,):
             _add(path, root, not is_folder, files, problems)
@@ -190,11 +189,11 @@ def walk(sources: Iterable[Path]) -> Walk:
 def _add(path: Path, root: Path, named: bool, files: dict[Path, Found], problems: list[tuple[str, str]]) -> None:
     try:
         status, real = path.stat(), path.resolve()
+        problem = None if stat.S_ISREG(status.st_mode) else "is not a regular file"
     except OSError as error:
-        problems.append((display(path.relative_to(root)), unreadable(error)))
-        return
-    if not stat.S_ISREG(status.st_mode):
-        problems.append((display(path.relative_to(root)), "is not a regular file"))
+        problem = unreadable(error)
+    if problem:
+        problems.append((display(path.relative_to(root)), problem))
     elif real not in files or (files[real].path.is_symlink() and not path.is_symlink()):
         files[real] = Found(root, path, status.st_size, status.st_mtime_ns, named)
 

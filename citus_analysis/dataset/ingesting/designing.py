@@ -10,7 +10,7 @@ from citus_analysis.dataset.discover.identity import Identity, name_facts
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.companions import with_companions
 from citus_analysis.dataset.discover.study.design import Design, Member, read_design
-from citus_analysis.dataset.ingesting.recognise import is_named_by_path, is_study_name, is_transaction_log, path_stem
+from citus_analysis.dataset.ingesting.recognise import is_named_by_path, is_study_name, is_transaction_log
 from citus_analysis.dataset.storage.manifest import SourceState
 
 
@@ -30,7 +30,7 @@ def with_design(files: Sequence[SourceFile], known: Iterable[SourceState] = ()) 
         for file in files
         if is_output(file) and (is_named_by_path(file) or (claims[_claim(file)] > 1 and not is_study_name(file)))
     ]
-    design = read_design(chosen, path_stem, beside_others=_are_others(known, files))
+    design = read_design(chosen, beside_others=_are_others(known, files))
     by_place = {member.file.location: member for member in design.members}
     by_run = {_run(file): by_place[file.location] for file in files if file.location in by_place}
     designed = [_as_designed(file, by_place, by_run) for file in files]
@@ -78,8 +78,7 @@ def _as_designed(
     member_of_run = by_run.get(_run(file)) if is_transaction_log(file) else None
     if member_of_run is None:
         return file
-    facts = file.identity.to_dict() | _identity(member_of_run).to_dict()
-    return replace(file, identity=Identity.of(facts))
+    return replace(file, identity=Identity.of(file.identity.to_dict() | _identity(member_of_run).to_dict()))
 
 
 def _identity(member: Member) -> Identity:

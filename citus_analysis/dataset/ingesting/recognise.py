@@ -7,12 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from citus_analysis.dataset.discover.foreign import way_out_of
-from citus_analysis.dataset.discover.identity import STANDARD_ERROR, TIMES, Facts, Identity, name_facts, plain_name
+from citus_analysis.dataset.discover.identity import TIMES, Facts, Identity, name_facts, path_stem, plain_name
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.own_facts import own_facts
 from citus_analysis.dataset.discover.url_sources import local_copy
@@ -32,7 +31,6 @@ from citus_analysis.formats.sources.content import HEAD_BYTES
 #: (name, hash) of a file -> name of the format and delivery of each source in it.
 Remembered: TypeAlias = Mapping[tuple[str, str], Sequence[tuple[str | None, Delivery]]]
 
-_SUFFIXES: Final = (".log", ".out", ".txt", ".json", ".stdout", *STANDARD_ERROR)
 #: Of a client's output, what is searched for its last time.
 _TAIL_BYTES: Final = 8192
 #: Format of transaction logs that do not name their run -> format of the reports beside them.
@@ -99,48 +97,28 @@ def _recognised(
             found = recognise_sources(Content(path), forced)
         else:
             found = [Recognised(format_named(name) if name else None, delivery) for name, delivery in known]
-        return [_with_own_facts(_with_source(replace(file, hash=hash_), source, forced), path) for source in found]
+        stated = file.stated if forced is None else {**file.stated, "format": forced.name}
+        whole = replace(file, hash=hash_, forced=forced is not None, stated=stated)
+        return [_with_own_facts(_with_source(whole, source), path) for source in found]
     except InputError as error:
         return [replace(file, hash=hash_, problem=error.problem)]
     except OSError as error:
         return [replace(file, problem=unreadable(error))]
 
 
-def _with_source(file: SourceFile, source: Recognised, forced: Format | None) -> SourceFile:
+def _with_source(file: SourceFile, source: Recognised) -> SourceFile:
     """A file as one of the sources in it."""
     delivery = source.delivery
     if file.archive is not None:
         delivery = replace(delivery, archive=file.archive.kind)
     key = f"{file.key}#{delivery.name}" if delivery.is_part else file.key
-    stated = file.stated if forced is None else {**file.stated, "format": forced.name}
-    recognised = replace(
-        file,
-        key=key,
-        delivery=delivery,
-        format=source.format,
-        forced=forced is not None,
-        problem=source.problem,
-        stated=stated,
-    )
-    if not recognised.is_client:
-        return _of_node(recognised, delivery.node)
-    return _as_client(_with_hints(recognised, source.ended))
-
-
-def _with_hints(file: SourceFile, ended: datetime | None) -> SourceFile:
-    """A load generator's output with what the transcript before it and the stamps of its lines say."""
-    known = file.identity.to_dict()
-    said: Facts = hint_facts(file.delivery.hint)
-    if ended is not None and not known.keys() & TIMES:
-        said["end_time"] = ended.isoformat()
-    return replace(file, identity=Identity.of(said | known)) if said else file
-
-
-def _of_node(file: SourceFile, node: str | None) -> SourceFile:
-    """A file of a host or container that its delivery names, unless something else states its node."""
-    if node is None or file.identity.node is not None:
-        return file
-    return replace(file, identity=replace(file.identity, node=node))
+    recognised = replace(file, key=key, delivery=delivery, format=source.format, problem=source.problem)
+    if recognised.is_client:
+        return _as_client(recognised, source.ended)
+    # The host or container that the delivery names, unless something else states the node.
+    if delivery.node is None or file.identity.node is not None:
+        return recognised
+    return replace(recognised, identity=replace(file.identity, node=delivery.node))
 
 
 def _cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, ...]:
@@ -153,21 +131,15 @@ def _cuts(file: SourceFile, path: Path, stretch_bytes: int) -> tuple[int, ...]:
         return ()
 
 
-def _as_client(file: SourceFile) -> SourceFile:
-    """A load generator's file with a run and a role; the default role is main."""
-    known = file.identity
+def _as_client(file: SourceFile, ended: datetime | None) -> SourceFile:
+    """A load generator's file with a run, a role (main by default), and what its transcript and its stamps say."""
+    stated = file.identity.to_dict()
+    said: Facts = hint_facts(file.delivery.hint)
+    if ended is not None and not stated.keys() & TIMES:
+        said["end_time"] = ended.isoformat()
+    known = Identity.of(said | stated) if said else file.identity
     run = known.run if known.run_id is not None else _run_name(file)
     return replace(file, identity=replace(known, run=run, role=known.role or "main"))
-
-
-@lru_cache(maxsize=2**16)
-def path_stem(key: str) -> str:
-    """The path of a client's file without suffixes: the name of its run, if nothing else names it."""
-    name, _, part = key.partition("#")
-    name = plain_name(name)
-    for suffix in _SUFFIXES:
-        name = name.removesuffix(suffix)
-    return f"{name}#{part}" if part else name
 
 
 def _run_name(file: SourceFile) -> str:
@@ -273,8 +245,7 @@ def name_sources(files: Iterable[SourceFile], known: Mapping[str, SourceState]) 
     for (resource, key), same in by_key.items():
         above = os.path.commonpath([file.location for file in same])
         for file in same:
-            distinct = key if len(same) == 1 else os.path.relpath(file.location, above)
-            source_id = digest((resource, distinct))
+            source_id = digest((resource, key if len(same) == 1 else os.path.relpath(file.location, above)))
             other = known.get(source_id)
             if other is not None and other.location != file.recorded and _is_another_file(other, file):
                 source_id = digest((resource, file.location))

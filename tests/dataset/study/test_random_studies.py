@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterable
 import pytest
 
 from citus_analysis.dataset.discover.study.design import Member, read_design
-from citus_analysis.dataset.ingesting.recognise import path_stem
 
 from .random_studies import Study, studies
 
@@ -34,7 +33,7 @@ def _mixed(pairs: Iterable[tuple[Hashable, Hashable]]) -> bool:
 
 def judged(study: Study) -> tuple[bool, bool]:
     """Whether different results were pooled or summed, and whether all is right."""
-    members = read_design(study.files, path_stem).members
+    members = read_design(study.files).members
     runs = [(m.file.identity.run_id, truth.run) for m, truth in zip(members, study.truths, strict=True)]
     cells = [(_cell(m), truth.cell) for m, truth in zip(members, study.truths, strict=True)]
     wrong = _mixed(runs) or _mixed(cells)

@@ -11,12 +11,12 @@ Facts that somebody states, and what a file says of itself, have priority over i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from citus_analysis.dataset.discover.identity import Facts, Identity
+from citus_analysis.dataset.discover.identity import Facts, Identity, path_stem
 from citus_analysis.dataset.discover.source_file import SourceFile
 from citus_analysis.dataset.discover.study.companions import Companion
 from citus_analysis.dataset.discover.study.name_tokens import MEANINGS, Token, tokens_of
@@ -69,22 +69,8 @@ class Member:
         return {token.number for token in self.tokens if token.fact == fact}
 
     @cached_property
-    def dates(self) -> tuple[str, ...]:
-        """Dates in the path."""
-        return tuple(token.text for token in self.tokens if token.fact == "date")
-
-    @property
-    def unexplained(self) -> tuple[str, ...]:
-        """Texts of the tokens that are not explained; those without anything between them are one."""
-        return tuple(self._unexplained.values())
-
-    @property
-    def unexplained_above(self) -> set[str]:
-        """Those of the folder that was given."""
-        return {text for (part, _), text in self._unexplained.items() if part == _ABOVE}
-
-    @cached_property
-    def _unexplained(self) -> dict[tuple[int, int], str]:
+    def unexplained(self) -> dict[tuple[int, int], str]:
+        """Place and text of the tokens that are not explained; those without anything between them are one."""
         texts: dict[tuple[int, int], str] = {}
         for token in self.tokens:
             if token.fact is None:
@@ -121,11 +107,9 @@ class Design:
         """What an ingest says of the design, one line each."""
         outputs = {name for member in self.members for name in member.inferred}
         others = {name for companion in self.companions for name in companion.reasons}
-        what = []
-        if outputs:
-            what.append(f"{counted(len(self.members), 'output')} of load generators: {_listed(outputs)} and times")
-        if others:
-            what.append(f"{counted(len(self.companions), 'file')} of servers and hosts: {_listed(others)} and folders")
+        of_outputs = f"{counted(len(self.members), 'output')} of load generators: {_listed(outputs)} and times"
+        of_others = f"{counted(len(self.companions), 'file')} of servers and hosts: {_listed(others)} and folders"
+        what = [text for facts, text in ((outputs, of_outputs), (others, of_others)) if facts]
         remarks = [f"{one} (what and why: citus-analysis inspect)" for one in what]
         return [*remarks, *self.contradictions, *self.assumptions] if outputs else remarks
 
@@ -134,12 +118,11 @@ def _listed(facts: Collection[str]) -> str:
     return f"{', '.join(sorted(facts))} read off names"
 
 
-def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str], *, beside_others: bool = False) -> Design:
+def read_design(files: Sequence[SourceFile], *, beside_others: bool = False) -> Design:
     """The design of a study.
 
     Args:
         files: outputs of load generators whose run nobody states.
-        run_name: gives the name of the run of a file by its key.
         beside_others: there are results of other folders, from which those of these files must be distinguished.
     """
     several = beside_others or len({file.root for file in files}) > 1
@@ -151,11 +134,11 @@ def read_design(files: Sequence[SourceFile], run_name: Callable[[str], str], *, 
     members = max(readings, key=_agreements)
     for step in (_with_equal_numbers, _with_words, _with_repeats):
         members = step(members)
-    placed = _with_runs(_with_set_ups(members, beside_others), run_name)
+    placed = _with_runs(_with_set_ups(members, beside_others))
     contradictions = [line for member in placed for line in _contradictions(member)]
     if any(_contradicted(member) for member in placed):
         doubted = [_without_facts(member, _contradicted(end)) for member, end in zip(members, placed, strict=True)]
-        placed = _with_runs(_with_set_ups(doubted, beside_others), run_name)
+        placed = _with_runs(_with_set_ups(doubted, beside_others))
     return Design(tuple(placed), tuple(contradictions))
 
 
@@ -364,18 +347,16 @@ def _contents(member: Member) -> tuple[object, ...]:
 
 def _with_set_ups(members: Sequence[Member], beside_others: bool) -> list[Member]:
     """Identities with the set-up: the unexplained tokens in which files differ."""
-    counts = [Counter(member.unexplained) for member in members]
-    common = (
-        {text for text in counts[0] if all(count[text] == counts[0][text] for count in counts)} if counts else set()
-    )
+    counts = [Counter(member.unexplained.values()) for member in members]
+    common = {text for first in counts[:1] for text in first if all(one[text] == first[text] for one in counts)}
     if beside_others and members:
-        common -= members[0].unexplained_above
+        common -= {text for (part, _), text in members[0].unexplained.items() if part == _ABOVE}
     return [_with_facts(member, common) for member in members]
 
 
 def _with_facts(member: Member, common: Iterable[str]) -> Member:
     """A member with the identity that its name gives it; its run and its iteration are not yet known."""
-    differing = [text for text in member.unexplained if text not in common]
+    differing = [text for text in member.unexplained.values() if text not in common]
     named = {fact: member.number(fact) for fact in ("workers", "threads", "records", "operations", "iteration")}
     facts: Facts = {fact: value for fact, value in named.items() if value is not None}
     scale = member.number("scale_factor")
@@ -383,12 +364,11 @@ def _with_facts(member: Member, common: Iterable[str]) -> Member:
         differing.append(f"scale {scale}")
     facts |= {"workload": workload} if (workload := _named_workload(member)) else {}
     facts |= {"set_up": "-".join(differing)} if differing else {}
-    own = {"workload": member.own.workload, "phase": member.own.phase, "records": member.own.records}
+    own = {fact: getattr(member.own, fact) for fact in ("workload", "phase", "records", "threads")}
     said: Facts = {fact: value for fact, value in own.items() if value is not None}
     stated = member.file.identity.to_dict()
-    own_threads: Facts = {} if member.own.threads is None else {"threads": member.own.threads}
-    inferred = sorted(facts.keys() - said.keys() - stated.keys() - own_threads.keys())
-    identity = Identity.of({"set_up": USUAL_SET_UP} | facts | own_threads | said | stated)
+    inferred = sorted(facts.keys() - said.keys() - stated.keys())
+    identity = Identity.of({"set_up": USUAL_SET_UP} | facts | said | stated)
     return replace(member, file=replace(member.file, identity=identity), inferred=tuple(inferred))
 
 
@@ -420,35 +400,35 @@ def _contradictions(member: Member) -> Iterator[str]:
         yield f"{member.file.relative}: its name says workload {workload}, the file itself {member.own.workload}"
 
 
-def _with_runs(members: Sequence[Member], run_name: Callable[[str], str]) -> list[Member]:
+def _with_runs(members: Sequence[Member]) -> list[Member]:
     """Members with the run, part and iteration."""
     cells: dict[tuple[object, ...], list[Member]] = defaultdict(list)
     for member in members:
         identity = member.file.identity
         named = {k: v for k, v in identity.to_dict().items() if k not in _WITHIN_CELL}
         cells[(tuple(sorted(named.items())), *_contents(member))].append(member)
-    placed = {id(old): new for cell in cells.values() for old, new in _placed(cell, run_name)}
+    placed = {id(old): new for cell in cells.values() for old, new in _placed(cell)}
     return [placed[id(member)] for member in members]
 
 
-def _placed(cell: Sequence[Member], run_name: Callable[[str], str]) -> Iterator[tuple[Member, Member]]:
-    runs = _runs_of(cell, run_name)
+def _placed(cell: Sequence[Member]) -> Iterator[tuple[Member, Member]]:
+    runs = _runs_of(cell)
     numbers = [{member.file.identity.iteration for member in run} for run in runs]
     known = [next(iter(number)) if len(number) == 1 else None for number in numbers]
     are_named = None not in known and len(set(known)) == len(known)
     for rank, run in enumerate(runs, start=1):
         iteration = known[rank - 1] if are_named or len(runs) == 1 else rank
-        for part, member in enumerate(run):
-            yield member, _of_run(member, run, part, iteration, run_name)
+        yield from ((member, _of_run(member, run, iteration)) for member in run)
 
 
-def _runs_of(cell: Sequence[Member], run_name: Callable[[str], str]) -> list[list[Member]]:
+def _runs_of(cell: Sequence[Member]) -> list[list[Member]]:
     """The members of each run in the order of time: those that ran at the same time, or are stated to be parts."""
-    ordered = sorted(cell, key=lambda member: (member.dates, member.own.begin or 0.0, member.file.location))
+    dates = {id(member): [token.text for token in member.tokens if token.fact == "date"] for member in cell}
+    ordered = sorted(cell, key=lambda one: (dates[id(one)], one.own.begin or 0.0, one.file.location))
     runs: list[list[Member]] = []
     for member in ordered:
         for run in runs:
-            if any(_of_one_run(member, other, run_name) for other in run):
+            if any(_of_one_run(member, other) for other in run):
                 run.append(member)
                 break
         else:
@@ -456,10 +436,10 @@ def _runs_of(cell: Sequence[Member], run_name: Callable[[str], str]) -> list[lis
     return runs
 
 
-def _of_one_run(one: Member, other: Member, run_name: Callable[[str], str]) -> bool:
+def _of_one_run(one: Member, other: Member) -> bool:
     """Whether two outputs are of one run: the same generator's two streams, stated parts, or times that overlap."""
     mine, its = one.file, other.file
-    if mine.identity.resource == its.identity.resource and run_name(mine.key) == run_name(its.key):
+    if mine.identity.resource == its.identity.resource and path_stem(mine.key) == path_stem(its.key):
         return True
     parts = mine.identity.part, its.identity.part
     if None not in parts and parts[0] != parts[1]:
@@ -467,15 +447,13 @@ def _of_one_run(one: Member, other: Member, run_name: Callable[[str], str]) -> b
     return one.own.overlaps(other.own)
 
 
-def _of_run(
-    member: Member, run: Sequence[Member], part: int, iteration: int | None, run_name: Callable[[str], str]
-) -> Member:
+def _of_run(member: Member, run: Sequence[Member], iteration: int | None) -> Member:
     file, identity = member.file, member.file.identity
-    names = list(dict.fromkeys(run_name(one.file.key) for one in run))
+    names = list(dict.fromkeys(path_stem(one.file.key) for one in run))
     own = replace(identity, run=names[0], iteration=iteration)
     inferred = {*member.inferred, *(("iteration",) if iteration != identity.iteration else ())}
     if len(names) > 1:
-        part = identity.part if identity.part is not None else names.index(run_name(file.key))
+        part = identity.part if identity.part is not None else names.index(path_stem(file.key))
         threads = identity.threads
         if threads is not None and threads == member.own.threads:
             threads *= len(names)

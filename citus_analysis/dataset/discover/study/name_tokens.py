@@ -161,16 +161,14 @@ def _with_labels(tokens: list[Token], places: Sequence[int], words_follow: bool)
     chosen = after if len(after) + words_follow > len(before) else before
     used = set(chosen.values())
     return [
-        replace(token, label=tokens[chosen[at]].text.lower(), is_name=_is_name(tokens, chosen[at], at))
-        if at in chosen
-        else token
+        token if (word := chosen.get(at)) is None else _labelled_by(token, tokens[word], is_before=word < at)
         for at, token in enumerate(tokens)
         if at not in used
     ]
 
 
-def _is_name(tokens: Sequence[Token], word: int, number: int) -> bool:
-    return word < number and tokens[word].cluster == tokens[number].cluster
+def _labelled_by(token: Token, word: Token, *, is_before: bool) -> Token:
+    return replace(token, label=word.text.lower(), is_name=is_before and word.cluster == token.cluster)
 
 
 def _labels(tokens: Sequence[Token], word: int, number: int) -> bool:
