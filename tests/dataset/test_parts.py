@@ -16,9 +16,10 @@ from pyarrow import parquet
 
 from citus_analysis.dataset.storage import parts
 from citus_analysis.dataset.storage.encoding import scan_table
-from citus_analysis.dataset.storage.files import publish, tidy
+from citus_analysis.dataset.storage.files import tidy
 from citus_analysis.dataset.storage.manifest import Part
 from citus_analysis.dataset.storage.parts import PartWriter, part_path
+from citus_analysis.dataset.storage.store import FolderStore
 from citus_analysis.schema import OUTSIDE_DATASET, TABLES, Table
 
 EVENTS = TABLES["log_events"]
@@ -42,7 +43,7 @@ def write(folder: Path, cuts: list[int], resource: str = "V3", threads: int = 1)
     for start, stop in pairwise(cuts):
         writer.write({"log_events": events(start, stop)})
     staged = writer.finish()
-    publish(folder, staged)
+    FolderStore(folder).publish(staged)
     return [item.part for item in staged]
 
 
@@ -65,7 +66,7 @@ def test_every_table_can_be_stored(tmp_path: Path, name: str) -> None:
     writer = PartWriter(tmp_path, "V3", "stem")
     writer.write({name: table.batch(row)})
     staged = writer.finish()
-    publish(tmp_path, staged)
+    FolderStore(tmp_path).publish(staged)
     frame = scan_table(table, tmp_path, [item.part for item in staged]).collect()
     assert frame.schema == table.polars_schema()
     assert frame.height == 1

@@ -141,10 +141,5 @@ class ObjectManifest(Manifest):
         self._last += 1
 
 
-def is_dataset(place: ObjectPlace) -> bool:
-    """Whether a place contains a manifest."""
-    return bool(place.listed(_FOLDER))
-
-
 def _name(number: int) -> str:
     return f"{_FOLDER}/{number:0{_DIGITS}}.json"

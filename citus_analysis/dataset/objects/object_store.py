@@ -94,7 +94,7 @@ class ObjectStore:
             item.file.unlink()
         return staged
 
-    def publish(self, staged: Iterable[Staged]) -> None:
+    def publish(self, staged: Sequence[Staged]) -> None:
         """The parts are in place; remember them until they are committed."""
         self._uploaded.update(item.part.path for item in staged)
 

@@ -24,7 +24,7 @@ from typing import Final
 
 from citus_analysis.dataset.storage.encoding import FILES, kept_path, public_path
 from citus_analysis.dataset.storage.manifest import Manifest, Part, exclusive
-from citus_analysis.dataset.storage.parts import STAGING, Staged
+from citus_analysis.dataset.storage.parts import STAGING
 from citus_analysis.dataset.storage.write_errors import unwritable
 from citus_analysis.errors import DatasetError
 from citus_analysis.schema import TABLES
@@ -48,34 +48,6 @@ class Vacuumed:
     def __str__(self) -> str:
         """One line."""
         return f"{self.files} superseded files removed, {self.bytes} bytes"
-
-
-def publish(folder: Path, staged: Iterable[Staged]) -> None:
-    """Move staged parts into place and flush them to disk; the manifest line that names them is written afterwards."""
-    moved = False
-    for item in staged:
-        kept, public = folder / kept_path(item.part.path), folder / item.part.path
-        for path in (kept, public):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        item.file.replace(kept)
-        _link(kept, public)
-        moved = True
-    if moved:
-        _sync_file_system(folder)
-
-
-def withdraw(folder: Path, parts: Iterable[Part]) -> None:
-    """Remove parts from the tables' folders, just before the manifest drops them; the grace time begins now."""
-    for part in parts:
-        kept, public = folder / kept_path(part.path), folder / part.path
-        if kept.exists():
-            public.unlink(missing_ok=True)
-        elif public.exists():
-            # An older version wrote this name only.
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            public.replace(kept)
-        with suppress(FileNotFoundError):
-            os.utime(kept)
 
 
 def tidy(folder: Path, named: Iterable[Part], grace_s: float = GRACE_S) -> Vacuumed:
@@ -150,7 +122,7 @@ def _remove(path: Path) -> list[int]:
     return [status.st_size] if status.st_nlink == 1 else []
 
 
-def _link(kept: Path, public: Path) -> None:
+def link(kept: Path, public: Path) -> None:
     """Give a file its second name; a copy if the file system has no hard links."""
     with suppress(OSError):
         os.link(kept, public)
@@ -168,7 +140,7 @@ def _mend(kept: Path, public: Path) -> None:
     try:
         second = public.stat()
     except FileNotFoundError:
-        _link(kept, public)
+        link(kept, public)
         return
     if not os.path.samestat(kept.stat(), second):
         temporary = public.with_suffix(".new")
@@ -179,7 +151,7 @@ def _mend(kept: Path, public: Path) -> None:
             temporary.replace(public)
 
 
-def _sync_file_system(folder: Path) -> None:
+def sync_file_system(folder: Path) -> None:
     """Flush all writes to disk. A single call for thousands of files takes as long as a call for each of a few."""
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:

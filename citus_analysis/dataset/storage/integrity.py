@@ -35,11 +35,7 @@ OTHER_BYTES: Final = "is damaged: its bytes are not those that were written"
 def fingerprints(data: memoryview) -> tuple[int, str, str]:
     """Length, hash of the footer and hash of all bytes of a Parquet file, as the manifest records them."""
     footer = data[-_footer_bytes(data) :]
-    return (
-        len(data),
-        blake3(footer).hexdigest(length=_FOOTER_HASH_BYTES),
-        blake3(data).hexdigest(length=_HASH_BYTES),
-    )
+    return (len(data), blake3(footer).hexdigest(length=_FOOTER_HASH_BYTES), blake3(data).hexdigest(length=_HASH_BYTES))
 
 
 def check_footer(folder: Path, parts: Iterable[Part]) -> None:
@@ -111,8 +107,7 @@ def _tail(descriptor: int, size: int, length: int) -> memoryview:
 
 
 def _footer_bytes(tail: memoryview) -> int:
-    length = int.from_bytes(tail[-_TRAILER_BYTES : -_TRAILER_BYTES // 2], "little")
-    return length + _TRAILER_BYTES
+    return int.from_bytes(tail[-_TRAILER_BYTES : -_TRAILER_BYTES // 2], "little") + _TRAILER_BYTES
 
 
 def length_problem(size: int | None, part: Part) -> str | None:

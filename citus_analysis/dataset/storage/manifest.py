@@ -17,7 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -223,18 +223,14 @@ class Manifest:
         return [part for parts in (*(s.parts for s in ordered), *(d.parts for d in computed)) for part in parts]
 
     def affected_parts(
-        self, states: Iterable[SourceState | DerivedState], gone: Iterable[str], emptied: Iterable[str]
+        self, states: Sequence[SourceState | DerivedState], gone: Iterable[str], emptied: Iterable[str]
     ) -> list[Part]:
         """The parts of all entries that a commit of these would replace or remove."""
-        replaced: list[SourceState | DerivedState | None] = [
-            self.sources.get(state.source_id)
-            if isinstance(state, SourceState)
-            else self.derived.get((state.resource, state.name))
-            for state in states
-        ]
-        replaced += [self.sources.get(source_id) for source_id in gone]
+        ids = [*(state.source_id for state in states if isinstance(state, SourceState)), *gone]
+        keys = [(state.resource, state.name) for state in states if isinstance(state, DerivedState)]
         lost = set(emptied)
-        replaced += [state for (resource, _), state in self.derived.items() if resource in lost] if lost else []
+        keys += [key for key in self.derived if key[0] in lost] if lost else []
+        replaced = [*map(self.sources.get, ids), *map(self.derived.get, keys)]
         return [part for state in replaced if state is not None for part in state.parts]
 
     @property
@@ -327,8 +323,7 @@ class Manifest:
     def _version_of(self, header: object) -> int:
         version = next((version for version, known in _HEADERS.items() if header == known), None)
         if version is None:
-            problem = "was not written by this version"
-            raise DatasetError(problem, path=self.path, way_out="ingest into a new folder")
+            raise DatasetError("was not written by this version", path=self.path, way_out="ingest into a new folder")
         return version
 
     def _damaged(self, number: int) -> DatasetError:

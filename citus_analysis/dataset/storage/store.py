@@ -6,17 +6,18 @@ it holds a path or a URL, nothing that is open.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from citus_analysis.dataset.storage.encoding import location
-from citus_analysis.dataset.storage.files import publish, tidy, withdraw
+from citus_analysis.dataset.storage.encoding import kept_path, location
+from citus_analysis.dataset.storage.files import link, sync_file_system, tidy
 from citus_analysis.dataset.storage.integrity import content_problem
 from citus_analysis.dataset.storage.manifest import Manifest, Part, exclusive
 from citus_analysis.dataset.storage.parts import STAGING, Staged
@@ -90,13 +91,29 @@ class FolderStore:
         """Nothing to do: the driver sees the same folder."""
         return staged
 
-    def publish(self, staged: Iterable[Staged]) -> None:
-        """Move staged parts into place."""
-        publish(self.folder, staged)
+    def publish(self, staged: Sequence[Staged]) -> None:
+        """Move staged parts into place and flush them to disk; the manifest line that names them is written after."""
+        for item in staged:
+            kept, public = self.folder / kept_path(item.part.path), self.folder / item.part.path
+            for path in (kept, public):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            item.file.replace(kept)
+            link(kept, public)
+        if staged:
+            sync_file_system(self.folder)
 
     def withdraw(self, parts: Iterable[Part]) -> None:
-        """Remove parts from the tables' folders."""
-        withdraw(self.folder, parts)
+        """Remove parts from the tables' folders, just before the manifest drops them; the grace time begins now."""
+        for part in parts:
+            kept, public = self.folder / kept_path(part.path), self.folder / part.path
+            if kept.exists():
+                public.unlink(missing_ok=True)
+            elif public.exists():
+                # An older version wrote this name only.
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                public.replace(kept)
+            with suppress(FileNotFoundError):
+                os.utime(kept)
 
     def clean(self, manifest: Manifest) -> None:
         """Remove uncommitted and superseded files."""
