@@ -122,19 +122,11 @@ class ClientName:
         tail: dict[str, str | None] = {"resource": match["tail"], "drivers": None, "part": None}
         if match["tail"] != folder and (ending := _TAIL.fullmatch(match["tail"])):
             tail = ending.groupdict()
-        return cls(
-            "monitor" if match["monitor"] else "main",
-            "load" if match["load"] else "run",
-            match["workload"],
-            int(match["threads"]),
-            int(match["records"]),
-            _number(match["operations"]),
-            int(match["iteration"]),
-            int(match["workers"]),
-            str(tail["resource"]),
-            _number(tail["drivers"]),
-            _number(tail["part"]),
-        )
+        role: Literal["main", "monitor"] = "monitor" if match["monitor"] else "main"
+        phase: Literal["load", "run"] = "load" if match["load"] else "run"
+        of_run = match["workload"], int(match["threads"]), int(match["records"]), _number(match["operations"])
+        of_tail = str(tail["resource"]), _number(tail["drivers"]), _number(tail["part"])
+        return cls(role, phase, *of_run, int(match["iteration"]), int(match["workers"]), *of_tail)
 
 
 @dataclass(frozen=True)

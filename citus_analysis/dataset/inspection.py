@@ -150,11 +150,8 @@ class Inspection:
             lines += ["", "Read off names", "", *_table(self._reason_rows())]
         notes = [*self.design.contradictions, *self.design.assumptions, *self.problems]
         lines += ["", *notes] if notes else []
-        if self.design.members:
-            lines += [
-                "",
-                "If this is wrong: --write identity.yml writes it down; correct it, and put it into the folder.",
-            ]
+        hint = "If this is wrong: --write identity.yml writes it down; correct it, and put it into the folder."
+        lines += ["", hint] if self.design.members else []
         return "\n".join(lines)
 
     def _reason_rows(self) -> list[dict[str, object]]:
@@ -178,14 +175,14 @@ class Inspection:
         """An `identity.yml` that states the design, file by file."""
         import yaml
 
-        entries = []
-        for member in self.design.members:
-            identity = member.file.identity
-            stated = {k: v for k, v in identity.to_dict().items() if k in FACTS and k not in ("resource", "role")}
-            entries.append({"pattern": _literal(member.file), "meta": stated})
-        for companion in self.design.companions:
-            read = {fact: getattr(companion.file.identity, fact) for fact in companion.reasons}
-            entries.append({"pattern": _literal(companion.file), "meta": read})
+        stated, design = set(FACTS) - {"resource", "role"}, self.design
+        found = [
+            (one.file, {k: v for k, v in one.file.identity.to_dict().items() if k in stated}) for one in design.members
+        ]
+        found += [
+            (one.file, {fact: getattr(one.file.identity, fact) for fact in one.reasons}) for one in design.companions
+        ]
+        entries = [{"pattern": _literal(file), "meta": meta} for file, meta in found]
         return str(yaml.safe_dump({"files": entries}, sort_keys=False, allow_unicode=True))
 
 

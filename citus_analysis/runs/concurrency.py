@@ -36,10 +36,7 @@ def concurrency(runs: pl.DataFrame, latencies: pl.DataFrame) -> pl.DataFrame:
     return (
         measured.join(busy, on=["run_id", "resource"], maintain_order="left")
         .select(
-            "run_id",
-            "resource",
-            "threads",
-            "throughput_ops_s",
+            *("run_id", "resource", "threads", "throughput_ops_s"),
             response_time_us=pl.col("busy_us") / pl.col("operations_done"),
         )
         .with_columns(

@@ -67,6 +67,5 @@ def stated_at_ingest(names: Sequence[str]) -> str:
         'state it at ingest: citus-analysis ingest --meta workload=... --meta workers=..., 0 for a single server'
     """
     options = " ".join(f"--meta {name}=..." for name in names)
-    return (
-        f"state it at ingest: citus-analysis ingest {options}{', 0 for a single server' if 'workers' in names else ''}"
-    )
+    single = ", 0 for a single server" if "workers" in names else ""
+    return f"state it at ingest: citus-analysis ingest {options}{single}"

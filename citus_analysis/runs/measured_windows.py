@@ -58,19 +58,11 @@ def within_measured(rows: pl.DataFrame, runs: pl.DataFrame) -> Windowed:
         return Windowed(rows, 0, (), ())
     windows = runs.select(*_RUN, *_WINDOW).unique(_RUN, keep="first")
     # Only the columns needed are joined: rows may have many.
-    placed = (
-        rows.select(*_RUN, "start_time", "end_time")
-        .join(windows, on=_RUN, how="left", maintain_order="left")
-        .with_columns(
-            _inside=(pl.col("start_time") >= pl.col("measured_from"))
-            & (pl.col("end_time") <= pl.col("measured_until")),
-            _apart=pl.max_horizontal(
-                pl.col("measured_from") - pl.col("end_time"), pl.col("start_time") - pl.col("measured_until")
-            ),
-        )
-    )
-    far = (pl.col("_apart").min() > pl.duration(seconds=CLOCKS_APART_S)).fill_null(value=False).over(_RUN)
-    known = pl.col("_inside").fill_null(value=True)
+    placed = rows.select(*_RUN, "start_time", "end_time").join(windows, on=_RUN, how="left", maintain_order="left")
+    begin, end, (opens, closes) = pl.col("start_time"), pl.col("end_time"), map(pl.col, _WINDOW)
+    apart = pl.max_horizontal(opens - end, begin - closes)
+    far = (apart.min() > pl.duration(seconds=CLOCKS_APART_S)).fill_null(value=False).over(_RUN)
+    known = ((begin >= opens) & (end <= closes)).fill_null(value=True)
     judged = placed.with_columns(_far=far, _kept=known | far, _none=~known.any().over(_RUN))
     return Windowed(
         rows if judged["_kept"].all() else rows.filter(judged["_kept"]),

@@ -109,14 +109,10 @@ def with_status(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.with_columns(known.select(status=status, status_reason=reason).get_columns())
 
 
-_OPTIONAL: Final = {
-    "tool": pl.String(),
-    "script": pl.String(),
-    "operations_done": pl.Int64(),
-    "throughput_ops_s": pl.Float64(),
-    "failed_share": pl.Float64(),
-    "new_orders_per_min": pl.Float64(),
-    "reported_errors": pl.Int64(),
+_OPTIONAL: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(("tool", "script"), pl.String()),
+    **dict.fromkeys(("operations_done", "reported_errors"), pl.Int64()),
+    **dict.fromkeys(("throughput_ops_s", "failed_share", "new_orders_per_min"), pl.Float64()),
 }
 
 

@@ -79,8 +79,7 @@ def local_processes(number: int, retries: int) -> Iterator[Executor]:
             executor = stack.enter_context(_executor(number, retries))
         # As Dask reports a process that has ended or does not answer.
         except (OSError, RuntimeError, EOFError) as error:
-            problem = f"a process does not start: {error}"
-            raise InputError(problem, path=f"local:{number}", way_out=_GUARD) from error
+            raise InputError(f"a process does not start: {error}", path=f"local:{number}", way_out=_GUARD) from error
         yield executor
 
 

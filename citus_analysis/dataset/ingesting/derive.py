@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -235,20 +237,12 @@ _MOST_JOBS: Final = 2
 
 _TRACE_TABLES: Final = ("statements", "spans", "match_quality", "clock_offsets")
 
+_OF_CLIENTS: Final = ("clients", "client_metrics", "client_histogram", "outcomes", "stated_runs")
+_OF_RUNS: Final = ("runs", "operation_latencies")
 DERIVATIONS: Final = (
-    Derivation(
-        "runs",
-        7,
-        ("clients", "client_metrics", "client_histogram", "outcomes", "stated_runs"),
-        ("runs", "operation_latencies"),
-        _runs,
-        together=True,
-        facts=lambda tables: run_identity(tables).rows(),
-    ),
+    Derivation("runs", 7, _OF_CLIENTS, _OF_RUNS, _runs, together=True, facts=lambda one: run_identity(one).rows()),
     Derivation("traces", 9, ("log_events", "nodes"), _TRACE_TABLES, _each(_traces)),
-    Derivation(
-        "sources", 3, (), ("sources",), _each(_sources), facts=lambda tables: sources_frame(tables.sources).rows()
-    ),
+    Derivation("sources", 3, (), ("sources",), _each(_sources), facts=lambda one: sources_frame(one.sources).rows()),
 )
 
 
@@ -272,19 +266,17 @@ def known_runs(resources: Sequence[ResourceTables]) -> dict[str, list[KnownRun]]
         return {one.resource: _known(one, {}) for one in resources}
     clients = _scan_all("clients", resources).group_by(PARTITION_KEY, "run_id")
     windows = clients.agg(pl.col("start_time").min(), pl.col("end_time").max()).collect()
-    times: dict[str, _Times] = {}
-    for resource, run_id, start, end in windows.iter_rows():
-        times.setdefault(resource, {})[run_id] = (start, end)
-    return {one.resource: _known(one, times.get(one.resource, {})) for one in resources}
+    times = {(resource, run_id): (start, end) for resource, run_id, start, end in windows.iter_rows()}
+    return {one.resource: _known(one, times) for one in resources}
 
 
-_Times = dict[str | None, tuple[datetime | None, datetime | None]]
+_Times = Mapping[tuple[str, str], tuple[datetime | None, datetime | None]]
 
 
 def _known(tables: ResourceTables, times: _Times) -> list[KnownRun]:
     runs: dict[str, KnownRun] = {}
     for run_id, identity in tables.identities():
-        start, end = times.get(run_id, (None, None))
+        start, end = times.get((tables.resource, run_id), (None, None))
         runs[run_id] = KnownRun(run_id, identity.iteration, _epoch_ms(start), _epoch_ms(end))
     return sorted(runs.values(), key=lambda run: run.run_id)
 
@@ -295,10 +287,9 @@ def _epoch_ms(time: datetime | None) -> int | None:
 
 def by_resource(manifest: Manifest) -> list[ResourceTables]:
     """The sources of each resource, ordered by path."""
-    grouped: dict[str, list[SourceState]] = {}
-    for state in sorted(manifest.sources.values(), key=lambda s: (s.resource, s.path, s.source_id)):
-        grouped.setdefault(state.resource, []).append(state)
-    return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped.items()]
+    ordered = sorted(manifest.sources.values(), key=lambda s: (s.resource, s.path, s.source_id))
+    grouped = groupby(ordered, key=attrgetter("resource"))
+    return [ResourceTables(manifest.folder, resource, tuple(states)) for resource, states in grouped]
 
 
 def stage_parts(

@@ -9,6 +9,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
+import polars as pl
+
 from citus_analysis.dataset.ingesting.derive import DERIVATIONS, Derivation, ResourceTables, stage_parts
 from citus_analysis.dataset.ingesting.workers.pool import Pool
 from citus_analysis.dataset.objects.object_store import Store
@@ -47,8 +49,7 @@ class DeriveTask:
 
     def state_with(self, staged: Iterable[Staged]) -> DerivedState:
         """The entry of the whole derivation, with its parts."""
-        parts = tuple(item.part for item in staged)
-        return DerivedState(self.tables.resource, self.derivation, self.key, parts)
+        return DerivedState(self.tables.resource, self.derivation, self.key, tuple(item.part for item in staged))
 
 
 def derive_task(store: Store, task: DeriveTask, jobs: int = 1) -> list[Staged]:
@@ -85,17 +86,16 @@ def together(tasks: Iterable[DeriveTask]) -> list[list[DeriveTask]]:
     """
     groups: list[list[DeriveTask]] = []
     rows = 0
-    last: DeriveTask | None = None
     for task in tasks:
-        derivation = _BY_NAME[task.derivation]
-        rows += (own := derivation.input_rows(task.tables))
-        fits = derivation.together and rows <= _MOST_ROWS and last is not None and last.derivation == task.derivation
-        if fits and len(groups[-1]) < _MOST_TASKS:
-            groups[-1].append(task)
+        derivation, group = _BY_NAME[task.derivation], groups[-1] if groups else []
+        own = derivation.input_rows(task.tables)
+        is_like = derivation.together and group and group[0].derivation == task.derivation
+        if is_like and rows + own <= _MOST_ROWS and len(group) < _MOST_TASKS:
+            group.append(task)
+            rows += own
         else:
             groups.append([task])
             rows = own
-        last = task
     return groups
 
 
@@ -131,7 +131,8 @@ def pieces_of(derivation: Derivation, tables: ResourceTables) -> list[DeriveTask
     key = derivation.state_key(tables)
     logs = [source for source in tables.sources if any(part.table == "log_events" for part in source.parts)]
     iterations = {source.iteration for source in logs}
-    if derivation.name != "traces" or None in iterations or len(iterations) < 2 or not _is_cluster(tables):
+    is_one = derivation.name != "traces" or None in iterations or len(iterations) < 2
+    if is_one or tables.scan("nodes").select(pl.col("nodeid").is_null().all()).collect().item():
         return [DeriveTask(derivation.name, tables, key)]
     held = {source.source_id for source in logs}
     others = tuple(source for source in tables.sources if source.source_id not in held)
@@ -140,9 +141,3 @@ def pieces_of(derivation: Derivation, tables: ResourceTables) -> list[DeriveTask
         for iteration in sorted(iterations, key=str)
         if (own := tuple(source for source in logs if source.iteration == iteration))
     ]
-
-
-def _is_cluster(tables: ResourceTables) -> bool:
-    """Whether the catalogue of the resource names nodes."""
-    nodes = tables.scan("nodes").select("nodeid").collect()["nodeid"]
-    return bool(nodes.is_not_null().any())

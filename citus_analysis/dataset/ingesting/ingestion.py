@@ -340,14 +340,12 @@ class _Ingest:
         ids = {item.source_id for item in plan}
         locations = {item.recorded for item in plan}
         contents = {(item.hash, item.identity.resource) for item in plan if item.format}
+        others = [state for state in self.manifest.sources.values() if state.source_id not in ids]
+        alike = {state.source_id for state in others if (state.content_hash, state.resource) in contents}
         gone = [
             state.source_id
-            for state in self.manifest.sources.values()
-            if state.source_id not in ids
-            and (
-                state.location in locations
-                or ((state.content_hash, state.resource) in contents and not _exists(state.location))
-            )
+            for state in others
+            if state.location in locations or (state.source_id in alike and not _exists(state.location))
         ]
         if gone:
             self._commit_states(gone=gone)

@@ -137,9 +137,7 @@ class Dataset(Shorthands):
         """
         require_known("kind of frame", kind, ("polars", "pandas", "arrow"))
         frame = self._read(name)
-        if kind == "polars":
-            return frame
-        return frame.to_pandas() if kind == "pandas" else _arrow(name, frame)
+        return frame if kind == "polars" else frame.to_pandas() if kind == "pandas" else _arrow(name, frame)
 
     def _read(self, name: str) -> pl.DataFrame:
         """The rows of a table, from memory if they are there."""

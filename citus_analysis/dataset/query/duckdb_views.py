@@ -94,9 +94,8 @@ def _in_our_words(
     problem = str(error).strip().splitlines()[0]
     where = str(place if isinstance(place, str) else place.resolve())
     if where in problem or isinstance(error, duckdb.IOException):
-        return DatasetError(
-            problem, path=place, way_out="ingest again: sources of missing or damaged files are read again"
-        )
+        way_out = "ingest again: sources of missing or damaged files are read again"
+        return DatasetError(problem, path=place, way_out=way_out)
     candidates = _CANDIDATES.search(str(error))
     return UsageError(problem, place="SQL", way_out=_way_out(problem, candidates.group() if candidates else "", parts))
 

@@ -68,8 +68,7 @@ def _read_source(state: SourceState, offsets: list[int], lengths: list[int]) -> 
     path = file_at(state.location) if delivery.is_part or delivery.archive else Path(state.location)
     if path is not None and delivery.archive:
         with tempfile.TemporaryDirectory(prefix="citus-analysis-") as folder:
-            member = extracted(path, state.location, delivery.name, Path(folder))
-            return _read_file(member, state, offsets, lengths)
+            return _read_file(extracted(path, state.location, delivery.name, Path(folder)), state, offsets, lengths)
     return _read_file(path or Path(state.location), state, offsets, lengths)
 
 

@@ -36,9 +36,8 @@ def way_to_update(place: str) -> str:
 
 def _derived_otherwise(manifest: Manifest) -> Iterator[str]:
     """The first derived table that is of another version."""
-    derivations = {derivation.name: derivation for derivation in DERIVATIONS}
     # The table `sources` is computed from the manifest whenever it is read.
-    del derivations["sources"]
+    derivations = {derivation.name: derivation for derivation in DERIVATIONS if derivation.name != "sources"}
     by_name = {tables.resource: tables for tables in by_resource(manifest)}
     for state in manifest.derived.values():
         derivation, tables = derivations.get(state.name), by_name.get(state.resource)
