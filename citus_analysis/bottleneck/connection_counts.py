@@ -14,10 +14,6 @@ from citus_analysis.texts.natural_order import natural_expr
 #: The runner's own sessions, including the session that takes the snapshots.
 _RUNNER: Final = "citus-analysis"
 _RUN: Final = ("resource", "run_id", "iteration", "node")
-_READ: Final = (
-    *(*_RUN, "source_id", "sample", "sample_time"),
-    *("application", "worker_query", "backend_type", "leader_pid"),
-)
 
 
 @in_callers_kind
@@ -35,7 +31,7 @@ def connections_over_time(activity_samples: Frame, runs: Frame, *, margin_s: flo
     Returns:
         `resource`, `run_id`, `iteration`, `node`, `elapsed_s` (since the measured time began), `client`, `internal`.
     """
-    samples = as_polars(activity_samples).select(*_READ, since_boot=pl.lit(value=False))
+    samples = as_polars(activity_samples).with_columns(since_boot=pl.lit(value=False))
     inside = one_source(align_to_runs(samples, runs, margin_s=margin_s), _RUN)
     application = pl.col("application").cast(pl.String).fill_null("")
     internal = pl.col("worker_query").fill_null(value=False) | application.str.contains(CHILD_APPLICATION)

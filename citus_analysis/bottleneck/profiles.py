@@ -34,9 +34,7 @@ _NO_KERNEL: Final = ("[vdso]", "[unknown]", "[heap]", "[stack]")
 
 @in_callers_kind
 def top_symbols(
-    perf_symbols: Frame,
-    by: Literal["shared_object", "symbol"] = "shared_object",
-    n: int = 10,
+    perf_symbols: Frame, by: Literal["shared_object", "symbol"] = "shared_object", n: int = 10
 ) -> pl.DataFrame:
     """The n largest shares of CPU samples per run, node and event.
 

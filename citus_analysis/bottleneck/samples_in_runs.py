@@ -34,12 +34,7 @@ def sampling_interval_s(samples: pl.DataFrame) -> pl.Expr:
 
 
 @in_callers_kind
-def align_to_runs(
-    samples: Frame,
-    runs: Frame,
-    *,
-    margin_s: float = 0.0,
-) -> pl.DataFrame:
+def align_to_runs(samples: Frame, runs: Frame, *, margin_s: float = 0.0) -> pl.DataFrame:
     """Samples from within runs, with `run_id`, `elapsed_s` (since the run's begin) and `interval_s`.
 
     A sample whose file names its run can only belong to that run; any other sample belongs to the run of its resource

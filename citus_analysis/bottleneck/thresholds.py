@@ -81,7 +81,5 @@ class Thresholds:
 
     def to_polars(self) -> pl.DataFrame:
         """One row per threshold: `threshold`, `value`, `source`."""
-        rows = [
-            {"threshold": name, "value": float(value), "source": SOURCES[name]} for name, value in asdict(self).items()
-        ]
-        return pl.DataFrame(rows)
+        rows = [(name, float(value), SOURCES[name]) for name, value in asdict(self).items()]
+        return pl.DataFrame(rows, schema=["threshold", "value", "source"], orient="row")

@@ -87,20 +87,16 @@ class ScalingCurve(Shown):
 
     def models_sentence(self) -> str:
         """The finding on the models, and the models that could not be fitted."""
-        fitted = "; ".join([self.fits.sentence(), *self._interpolating()]) if self.fits else ""
+        fitted = "; ".join([self.fits.sentence(), *self._interpolating(self.fits)]) if self.fits else ""
         if not self.too_few:
             return fitted
         sizes = counted(len(self.points), "size")
         refused = f"{listed(self.too_few)} cannot be fitted to {sizes}: there are more parameters than sizes"
         return f"{fitted}; {refused}" if fitted else refused
 
-    def _interpolating(self) -> list[str]:
+    def _interpolating(self, fits: ScalingFit) -> list[str]:
         """A sentence on models that pass through all means because they have a parameter for each size."""
-        names = [
-            name
-            for name in (self.fits.candidates if self.fits else ())
-            if len(MODELS[name].parameters) == len(self.points)
-        ]
+        names = [name for name in fits.candidates if len(MODELS[name].parameters) == len(self.points)]
         if not names:
             return []
         has, it = ("has", "it") if len(names) == 1 else ("have", "them")

@@ -81,13 +81,7 @@ def fit_usl(
 
 
 def fit_model(
-    model: Model,
-    n: ArrayLike,
-    x: ArrayLike,
-    *,
-    level: float = LEVEL,
-    resamples: int = FIT_RESAMPLES,
-    seed: int = SEED,
+    model: Model, n: ArrayLike, x: ArrayLike, *, level: float = LEVEL, resamples: int = FIT_RESAMPLES, seed: int = SEED
 ) -> ModelFit:
     """Fit one model by bounded least squares on all runs; see :func:`fit`.
 

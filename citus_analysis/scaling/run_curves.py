@@ -18,9 +18,9 @@ from citus_analysis.scaling.models import MODELS
 from citus_analysis.scaling.relative import ScalePoint, beside, relative_scaling
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.questions import Question, compare_levels
-from citus_analysis.stats.compare.run_tables import check_columns, split_selection
+from citus_analysis.stats.compare.run_tables import split_selection
 from citus_analysis.stats.compare.verdicts import Comparison
-from citus_analysis.stats.run_means import measured_runs, runs_of, strata_of, values_of, with_values
+from citus_analysis.stats.run_means import check_columns, measured_runs, runs_of, strata_of, values_of, with_values
 from citus_analysis.texts.counted_words import counted
 
 
@@ -77,11 +77,7 @@ def scale_runs(
         raise UnknownNameError("numeric column", x, [c for c, t in frame.schema.items() if t.is_numeric()])
     usable_runs, notes = measured_runs(frame, metric, allow, only)
     refuse_unknown(usable_runs, x, "x")
-    runs, _ = measured_runs(frame, metric, allow)
-    measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
-    if measured.is_empty():
-        raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")
-    usable = measured.height
+    measured, unknown = _with_sizes(measured_runs(frame, metric, allow)[0], x, metric)
     held = comparability(measured, x, pool)
     strata, along = (held.strata, held.along) if within is None else (tuple(within), ())
     shown, chosen = split_selection(only, strata)
@@ -90,19 +86,26 @@ def scale_runs(
         raise UnknownNameError(x, f"{base:g}", [f"{size:g}" for size in measured[x].unique().sort()])
     question = Question(metric, x, base, strata, tuple(pool), margin, level)
     compared = compare_levels(measured, question)
-    curves, left_out = [], 0
-    for stratum, part in strata_of(with_values(measured, shown), strata):
-        if own := tuple(one for one in compared if one.stratum == stratum):
-            curves.append(_curve(part, own, question, base, models, resamples))
-        else:
-            left_out += 1
+    parts = [
+        (part, tuple(one for one in compared if one.stratum == stratum))
+        for stratum, part in strata_of(with_values(measured, shown), strata)
+    ]
+    curves = tuple(_curve(part, own, question, base, models, resamples) for part, own in parts if own)
     also = [f"{column} differs along with {x}: the curve is over both" for column in along]
-    if left_out:
+    if left_out := len(parts) - len(curves):
         what = f"one {x} value each" if base is None else f"no second {x} value beside {base:g}"
         also.append(f"{counted(left_out, 'configuration')} left out: {what}")
-    if unknown := runs.height - usable:
-        also.append(f"{counted(unknown, 'run')} left out: {x} or {metric} is unknown or 0")
-    return ScalingStudy(x, metric, tuple(curves), (*notes, *also))
+    return ScalingStudy(x, metric, curves, (*notes, *also, *unknown))
+
+
+def _with_sizes(runs: pl.DataFrame, x: str, metric: str) -> tuple[pl.DataFrame, list[str]]:
+    """The runs with a size and a throughput above 0, and a note on the others."""
+    measured = runs.filter((pl.col(x) > 0) & (pl.col(metric) > 0))
+    if measured.is_empty():
+        raise InsufficientDataError(f"no run has both a {x} and a {metric} above 0")
+    left_out = runs.height - measured.height
+    note = f"{counted(left_out, 'run')} left out: {x} or {metric} is unknown or 0"
+    return measured, [note] if left_out else []
 
 
 def _curve(

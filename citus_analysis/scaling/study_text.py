@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from citus_analysis.runs.setups import stratum_text
@@ -47,8 +48,8 @@ def _block(study: ScalingStudy, curve: ScalingCurve, numbers: dict[str, int]) ->
     rows: list[tuple[str, ...]] = []
     for point in curve.points:
         shares = (point.speedup, point.efficiency, point.psi)
-        cells = (_share(share) if share else "-" for share in shares)
-        rows.append((f"{point.size:g}", str(point.throughput.n), _cell(point.throughput), *cells))
+        cells = (_cell(share, "{:.2f}".format) if share else "-" for share in shares)
+        rows.append((f"{point.size:g}", str(point.throughput.n), _cell(point.throughput, readable), *cells))
     lines = [f"{label(study.metric)} over {study.x}{where}"]
     lines += text_table((study.x, *_HEAD), rows)
     marks = " ".join(f"[{numbers[note]}]" for note in curve.notes())
@@ -72,11 +73,5 @@ def _model_lines(curve: ScalingCurve) -> list[str]:
     return lines
 
 
-def _cell(interval: Interval) -> str:
-    ends = f" [{readable(interval.low)}, {readable(interval.high)}]" if interval.exists else ""
-    return f"{readable(interval.estimate)}{ends}"
-
-
-def _share(interval: Interval) -> str:
-    ends = f" [{interval.low:.2f}, {interval.high:.2f}]" if interval.exists else ""
-    return f"{interval.estimate:.2f}{ends}"
+def _cell(interval: Interval, written: Callable[[float], str]) -> str:
+    return f"{written(interval.estimate)} {interval.ends_text(written)}".rstrip()

@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -103,7 +103,7 @@ def _cell(column: str, value: object) -> str:
     return "" if value is None else printable(setting_text(column, value))
 
 
-def _throughput(row: Mapping[str, Any]) -> list[str]:
+def _throughput(row: Mapping[str, float | None]) -> list[str]:
     mean, low, high = (row[name] for name in (METRIC, *_INTERVAL))
     interval = "" if low is None or high is None else f"[{readable(low)}, {readable(high)}]"
     return ["" if mean is None else readable(mean), interval]

@@ -120,13 +120,9 @@ def with_standard_error(clients: pl.DataFrame, errors: Sequence[str]) -> pl.Data
     first = found.unique(_OUTPUT, keep="first", maintain_order=True)
     joined = outputs.join(first, on=_OUTPUT, how="left", nulls_equal=True, maintain_order="left", suffix="_error")
     aborted = (pl.col("tool_error") == _ABORTS) & ~pl.col("completed_error")
-    values = [name for name in clients.columns if name not in _OUTPUT]
+    values = [name for name in clients.columns if name not in (*_OUTPUT, "completed", "rate_limited")]
     whole = joined.with_columns(
-        *(
-            pl.coalesce(name, f"{name}_error").alias(name)
-            for name in values
-            if name not in ("completed", "rate_limited")
-        ),
+        *(pl.coalesce(name, f"{name}_error").alias(name) for name in values),
         completed=pl.col("completed") & ~aborted.fill_null(value=False),
         rate_limited=pl.col("rate_limited") | pl.col("rate_limited_error").fill_null(value=False),
     )
@@ -159,12 +155,9 @@ def derive_runs(clients: pl.DataFrame, run_identity: pl.DataFrame) -> pl.DataFra
         phase=pl.coalesce(pl.col("phase").cast(pl.String), pl.when(pl.col("script").is_not_null()).then(pl.lit("run"))),
         rate_limited=pl.col("rate_limited").fill_null(value=False),
     ).with_columns(
-        attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0),
         # Clients that did not run at the same time have no window in common.
-        **{
-            name: pl.when(pl.col("measured_from") < pl.col("measured_until")).then(name)
-            for name in ("measured_from", "measured_until")
-        },
+        pl.when(pl.col("measured_from") < pl.col("measured_until")).then(pl.col("measured_from", "measured_until")),
+        attempted=pl.col("operations_done") + pl.col("failed_operations").fill_null(0),
     )
     columns = cs.by_name(*TABLES["runs"].names(), require_all=False)
     return TABLES["runs"].conform(with_status(started).select(columns))
@@ -221,16 +214,12 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
     reported = pl.any_horizontal(pl.col(name).is_not_null() for name in _QUANTILES)
     recorded = pl.col("p50_us_histogram").is_not_null()
     added = pl.any_horizontal(pl.col(name).is_null() & pl.col(f"{name}_histogram").is_not_null() for name in _QUANTILES)
-    source = (
-        pl.when(reported & added)
-        .then(pl.lit("reported, others histogram"))
-        .when(reported & pl.col("sampled"))
-        .then(pl.lit("reported, of a sample"))
-        .when(reported)
-        .then(pl.lit("reported"))
-        .when(recorded)
-        .then(pl.lit("histogram"))
-    )
+    sources = {
+        "reported, others histogram": reported & added,
+        "reported, of a sample": reported & pl.col("sampled"),
+        "reported": reported,
+        "histogram": recorded,
+    }
     table = (
         merge_clients(per_client, _OPERATION)
         .join(_sampled(client_metrics), on=_OPERATION, how="left", nulls_equal=True)
@@ -238,7 +227,7 @@ def derive_operation_latencies(client_metrics: pl.DataFrame, client_histogram: p
         .join(from_histogram, on=_OPERATION, how="left", nulls_equal=True, suffix="_histogram")
         .with_columns(
             *(pl.coalesce(name, f"{name}_histogram") for name in _QUANTILES),
-            percentile_source=source,
+            percentile_source=pl.coalesce(*(pl.when(true).then(pl.lit(words)) for words, true in sources.items())),
             operation="section",
         )
     )
@@ -259,9 +248,7 @@ def _latencies_per_client(metrics: pl.DataFrame) -> pl.DataFrame:
     # A latency in a unit that is not known is not known.
     in_us = pl.col("value") * pl.col("unit").fill_null("us").replace_strict(_US_PER_UNIT, default=None)
     long = metrics.filter(
-        pl.col("metric").is_in(list(measures)),
-        pl.col("unit").fill_null("") != "%",
-        is_of_workload(),
+        pl.col("metric").is_in(list(measures)), pl.col("unit").fill_null("") != "%", is_of_workload()
     ).with_columns(field=pl.col("metric").replace_strict(dict(measures), return_dtype=pl.String), value=in_us)
     wide = long.group_by(*_OPERATION, *_CLIENT, maintain_order=True).agg(
         pl.col("value").filter(pl.col("field") == field).first().alias(field) for field in fields

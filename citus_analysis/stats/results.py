@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from citus_analysis.core.displays import Shown
@@ -65,6 +66,10 @@ class Interval(Shown):
         """The interval of a multiple."""
         return replace(self, estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor)
 
+    def ends_text(self, written: Callable[[float], str] = readable) -> str:
+        """Both ends in brackets; empty if there is no interval."""
+        return f"[{written(self.low)}, {written(self.high)}]" if self.exists else ""
+
     @property
     def half_width(self) -> float:
         """Half the interval's width, in the estimate's unit; nan without an interval."""
@@ -81,5 +86,5 @@ class Interval(Shown):
     def __str__(self) -> str:
         if not self.exists:
             return f"{readable(self.estimate)} (no interval, n = {self.n})"
-        ends = f"{readable(self.estimate)} [{readable(self.low)}, {readable(self.high)}]"
-        return f"{ends} ({self.level * 100:g} %, {self.method}, n = {self.n})"
+        basis = f"{self.level * 100:g} %, {self.method}, n = {self.n}"
+        return f"{readable(self.estimate)} {self.ends_text()} ({basis})"

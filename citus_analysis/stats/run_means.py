@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -99,14 +99,24 @@ def _way_to_allow(left_out: pl.DataFrame) -> str | None:
     return "look at status_reason in the table runs; --allow degraded (allow='degraded' in Python) uses degraded runs"
 
 
+def check_columns(runs: pl.DataFrame, names: Iterable[str]) -> None:
+    """Check that the table has these columns.
+
+    Raises:
+        UnknownNameError: a column is missing.
+    """
+    for name in names:
+        require_known("column", name, runs.columns)
+
+
 def with_values(runs: pl.DataFrame, only: Mapping[str, object]) -> pl.DataFrame:
     """The runs whose columns have the given values, as they are or as displayed.
 
     Raises:
         UnknownNameError: there is no such column.
     """
+    check_columns(runs, only)
     for name, value in only.items():
-        require_known("column", name, runs.columns)
         seen = [setting_text(name, one) == str(value) or str(one) == str(value) for one in runs[name]]
         runs = runs.filter(pl.Series(seen, dtype=pl.Boolean))
     return runs
@@ -152,8 +162,7 @@ def summarise_runs(
         [11.0, 21.0]
     """
     runs, _ = runs_with_metric(source, metric, allow)
-    for name in by:
-        require_known("column", name, runs.columns)
+    check_columns(runs, by)
     rows = []
     refuse_mixed_systems(runs, by)
     for key, part in strata_of(runs, by):

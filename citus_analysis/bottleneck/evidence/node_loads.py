@@ -51,13 +51,10 @@ def node_loads(tables: Mapping[str, pl.DataFrame], statements: pl.DataFrame, run
         "CPU": cpu_over_time(tables["cpu_samples"], runs).with_columns(value="busy_percent"),
     }
     number = pl.col("elapsed_s", "value").cast(pl.Float64)
-    shaped = [
-        part.select(pl.col(NODE).cast(pl.String), number, measure=pl.lit(name)).select(
-            *NODE, "elapsed_s", "measure", "value"
-        )
-        for name, part in parts.items()
-    ]
-    return pl.concat(shaped).drop_nulls(["node", "value"]).sort(*RUN, "measure", "node", "elapsed_s")
+    place = pl.col(NODE).cast(pl.String)
+    whole = pl.concat(part.select(place, number, measure=pl.lit(name)) for name, part in parts.items())
+    shown = whole.select(*NODE, "elapsed_s", "measure", "value").drop_nulls(["node", "value"])
+    return shown.sort(*RUN, "measure", "node", "elapsed_s")
 
 
 def _statements(statements: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -95,9 +92,8 @@ def balance_of_nodes(loads: pl.DataFrame, runs: pl.DataFrame, configuration: Seq
     index = pl.when(squares > 0).then(total**2 / (pl.len().over(keys) * squares))
     worst = _worst_second(placed, keys)
     share = pl.when(total > 0).then(100 * pl.col("mean") / total)
-    found = several.with_columns(share_percent=share, jain_index=index).join(
-        worst, on=keys, how="left", nulls_equal=True
-    )
+    measured = several.with_columns(share_percent=share, jain_index=index)
+    found = measured.join(worst, on=keys, how="left", nulls_equal=True)
     shown = ("node", "mean", "share_percent", "jain_index", "most_uneven_second", "runs")
     return found.select(*keys, *shown).sort(*keys, "node", nulls_last=True)
 

@@ -194,15 +194,13 @@ def _usable(
 
 def _table(y: Floats, known: Mapping[str, Floats], within: int, sd: float) -> tuple[pl.DataFrame, float]:
     names = list(known)
-    fits = {chosen: _explained(y, [known[name] for name in chosen]) for chosen in _subsets(names)}
-    everything = tuple(names)
-    explained, left = fits[everything], within - len(names)
+    fits = {chosen: _effects(y, [known[name] for name in chosen])[0] for chosen in _subsets(names)}
+    (explained, effects), left = _effects(y, list(known.values())), within - len(names)
     shares = [_lmg(name, names, fits) for name in names]
     alone = [explained - fits[tuple(one for one in names if one != name)] for name in names]
     # The F test of each factor, given all others.
     p_values = [f_tail(max(part, 0.0) / ((1 - explained) / left), 1, left) for part in alone]
     adjusted = holm(p_values).tolist() if names else []
-    effects = _effects(y, [known[name] for name in names])
     rows = [
         (
             name,
@@ -226,20 +224,14 @@ def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     return [chosen for size in range(len(names) + 1) for chosen in combinations(names, size)]
 
 
-def _explained(y: Floats, columns: Sequence[Floats]) -> float:
-    """Share of the sum of squares that a linear model of the columns explains."""
+def _effects(y: Floats, columns: Sequence[Floats]) -> tuple[float, list[float]]:
+    """Share of the sum of squares that a linear model of the columns explains, and the model's coefficients."""
     if not columns:
-        return 0.0
+        return 0.0, []
     x = np.column_stack(columns)
-    rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    return min(1.0 - float(rest @ rest) / float(y @ y), 1 - 1e-12)
-
-
-def _effects(y: Floats, columns: Sequence[Floats]) -> list[float]:
-    if not columns:
-        return []
-    found: list[float] = np.linalg.lstsq(np.column_stack(columns), y, rcond=None)[0].tolist()
-    return found
+    effects = np.linalg.lstsq(x, y, rcond=None)[0]
+    rest = y - x @ effects
+    return min(1.0 - float(rest @ rest) / float(y @ y), 1 - 1e-12), effects.tolist()
 
 
 def _lmg(name: str, names: Sequence[str], fits: Mapping[tuple[str, ...], float]) -> float:

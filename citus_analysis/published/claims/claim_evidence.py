@@ -19,9 +19,9 @@ from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.setups import CONFIGURATION, setting_text, stratum_text
 from citus_analysis.schema import TABLES
 from citus_analysis.stats.compare.questions import Question
-from citus_analysis.stats.compare.run_tables import ask, check_columns
+from citus_analysis.stats.compare.run_tables import ask
 from citus_analysis.stats.estimate.intervals import moments
-from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, strata_of, values_of
+from citus_analysis.stats.run_means import check_columns, lower_is_better, measured_runs, runs_of, strata_of, values_of
 from citus_analysis.stats.series.blocks import layout_of
 
 _SIDE: Final = "side"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Logarithms, Samples, profile
+from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, profile
 from citus_analysis.scaling.queueing._structures import Change, Layout, Parameters
 from citus_analysis.scaling.queueing.networks import station_numbers, throughputs
 from citus_analysis.scaling.queueing.whatif_results import Gain
@@ -88,10 +88,6 @@ class _Question:
             for shape, servers, station in zip(self.layout.shapes, numbers.servers, stations, strict=True)
         )
 
-    def off(self, log_of: Logarithms, reach: float) -> float:
-        """The largest deviation of a logarithm that the runs allow."""
-        return profile(self.network, self.samples, log_of, reach)
-
 
 def gain_of(networks: Sequence[FittedNetwork], samples: Samples, change: Change, threads: int, error: float) -> Gain:
     """The gain by a change as the networks (the best first) predict it; refused if they do not agree.
@@ -138,11 +134,13 @@ def _ends(question: _Question) -> tuple[float, float]:
     low, high = math.exp(min(assumed[0], best)), math.exp(max(assumed[1], best))
     if not (_near(low, math.exp(best)) and _near(high, math.exp(best))):
         return low, high
-    down = question.off(question.log_gains, -_REACH)
+    down, up = (profile(question.network, question.samples, question.log_gains, end) for end in (-_REACH, _REACH))
     lowest = min(low, math.exp(best + down)) if math.isfinite(down) else 1.0
-    return lowest, max(high, math.exp(best + question.off(question.log_gains, _REACH)))
+    return lowest, max(high, math.exp(best + up))
 
 
 def _limit(question: _Question) -> float:
     best = question.log_limits([question.network.numbers])[0]
-    return math.exp(best + question.off(question.log_limits, math.log(_FARTHEST))) if math.isfinite(best) else math.inf
+    if math.isinf(best):
+        return math.inf
+    return math.exp(best + profile(question.network, question.samples, question.log_limits, math.log(_FARTHEST)))

@@ -53,9 +53,9 @@ class Samples:
 
     def without(self, place: int) -> Samples:
         """All but one number of threads."""
-        kept = [i for i in range(len(self.threads)) if i != place]
-        parts = {name: values[kept] for name, values in self.parts.items()}
-        return Samples(tuple(self.threads[i] for i in kept), self.throughput[kept], parts, self.errors[kept])
+        threads = self.threads[:place] + self.threads[place + 1 :]
+        parts = {name: np.delete(values, place) for name, values in self.parts.items()}
+        return Samples(threads, np.delete(self.throughput, place), parts, np.delete(self.errors, place))
 
 
 @dataclass(frozen=True)
@@ -207,16 +207,11 @@ class _Problem:
         logs = [math.log(demands[part]) for part in self.parts] + [math.log(servers[i]) for i in self.open]
         return np.array(logs + [0.4] * len(self.batches) + [0.0] * (len(self.shared) + len(self.queues)))
 
-    def bounds(self) -> tuple[Floats, Floats]:
-        """Bounds of the numbers; servers are between one and the number of threads, at which no customer ever waits."""
-        low = np.repeat([math.log(1e-4), 0.0, 0.0, -3.0, -_CALM_MOST], self.counts)
-        high = np.repeat([math.log(1e10), math.log(max(self.most, 1.2)), 1.2, 3.0, _CALM_MOST], self.counts)
-        return low, high
-
     def solve(self, start: Floats, pull: Logarithms | None = None) -> tuple[Floats, float]:
         """The best point from a start, and its weighted sum of squares (with the pull)."""
-        low, high = self.bounds()
-
+        # Servers are between one and the number of threads, at which no customer ever waits.
+        low = np.repeat([math.log(1e-4), 0.0, 0.0, -3.0, -_CALM_MOST], self.counts)
+        high = np.repeat([math.log(1e10), math.log(max(self.most, 1.2)), 1.2, 3.0, _CALM_MOST], self.counts)
         last = [np.empty(0), np.empty(0)]
 
         def errors(point: Floats) -> Floats:
@@ -281,7 +276,7 @@ def with_slopes(
     return found[0], np.asarray(((found[1:] - found[0]) / ((point + steps) - point)[:, None]).T, dtype=np.float64)
 
 
-def relative_errors(counts: Sequence[int], deviations: Sequence[float]) -> Floats:
-    """Relative standard errors of means over runs, with the error of the network's assumptions."""
-    own = [d / math.sqrt(n) if n > 1 else 0.0 for n, d in zip(counts, deviations, strict=True)]
+def relative_errors(groups: Sequence[Floats]) -> Floats:
+    """Relative standard errors of the means of some groups, with the error of the network's assumptions."""
+    own = [float(one.std(ddof=1)) / float(one.mean()) / math.sqrt(one.size) if one.size > 1 else 0.0 for one in groups]
     return np.hypot(_NOISE, own)

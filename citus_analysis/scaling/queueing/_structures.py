@@ -171,11 +171,8 @@ def layouts(times: Mapping[str, Floats], known: Sequence[Shape] = ()) -> Iterato
     placed = {part for shape in known for part in shape.parts}
     free = [part for part in times if part not in placed]
     growing = [part for part in free if float(times[part].max()) > _GROWS * float(times[part].min())]
-    steady = [
-        Shape((part,), servers=math.inf, assumed=True) if part in _ELSEWHERE else Shape((part,))
-        for part in free
-        if part not in growing
-    ]
+    quiet = [part for part in free if part not in growing]
+    steady = [Shape((part,), math.inf if part in _ELSEWHERE else None, assumed=part in _ELSEWHERE) for part in quiet]
     for groups in _partitions(growing):
         for shapes in _kinds((*known, *(Shape(parts) for parts in groups)), times):
             yield Layout((*shapes, *steady))

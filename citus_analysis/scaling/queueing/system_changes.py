@@ -106,9 +106,7 @@ def _predicted(found: WhatIf, samples: Samples, change: Change) -> Predicted:
     sides = [(now.low, gain.low), (now.high, gain.high)]
     off = [
         math.hypot(
-            math.log(measured / now.estimate) if now.exists else own,
-            math.log(end / gain.factor),
-            math.log1p(error),
+            math.log(measured / now.estimate) if now.exists else own, math.log(end / gain.factor), math.log1p(error)
         )
         for measured, end in sides
     ]

@@ -23,7 +23,7 @@ from citus_analysis.defaults import LEVEL
 from citus_analysis.errors import UnknownNameError, UsageError
 from citus_analysis.scaling.queueing._gains import gain_of
 from citus_analysis.scaling.queueing._network_fit import FittedNetwork, Samples, fit_network, relative_errors
-from citus_analysis.scaling.queueing._structures import CLIENT, EVERY_PART, PARTS, Change, Layout, Shape, layouts
+from citus_analysis.scaling.queueing._structures import CLIENT, PARTS, Change, Layout, Shape, layouts
 from citus_analysis.scaling.queueing.whatif_results import Gain, HeldOut, Placement, RunTimes, WhatIf
 from citus_analysis.stats import Interval, mean_interval
 from citus_analysis.stats.estimate.intervals import mean_method
@@ -143,23 +143,16 @@ def _mean(values: Sequence[float], level: float) -> Interval:
 
 def _samples(runs: Sequence[RunTimes], counts: Sequence[int]) -> tuple[Samples, str | None]:
     """Means per thread count, and the reason why they are not valid, if they contradict each other."""
-    cycles, deviations = [], []
-    times: dict[str, list[float]] = {part: [] for part in EVERY_PART}
-    worst = 0.0
-    for n in counts:
-        here = [run for run in runs if run.threads == n]
-        each = np.array([n / run.throughput_ops_s * US_PER_S for run in here])
-        cycle = float(each.mean())
-        for part in PARTS:
-            times[part].append(float(np.mean([run.parts_us.get(part, 0.0) for run in here])))
-        own = sum(times[part][-1] for part in PARTS)
-        times[CLIENT].append(max(cycle - own, 0.0))
-        worst = max(worst, own / cycle)
-        cycles.append(cycle)
-        deviations.append(float(each.std(ddof=1)) / cycle if len(here) > 1 else 0.0)
-    whole = np.array(cycles)
-    parts = {part: np.array(values) for part, values in times.items() if (np.array(values) > _NEGLIGIBLE * whole).any()}
-    errors = relative_errors([sum(run.threads == n for run in runs) for n in counts], deviations)
+    groups = [[run for run in runs if run.threads == n] for n in counts]
+    times = {
+        part: np.array([np.mean([run.parts_us.get(part, 0.0) for run in here]) for here in groups]) for part in PARTS
+    }
+    cycles = [np.array([run.threads / run.throughput_ops_s * US_PER_S for run in here]) for here in groups]
+    whole, own = np.array([each.mean() for each in cycles]), np.sum(list(times.values()), axis=0)
+    times[CLIENT] = np.maximum(whole - own, 0.0)
+    worst = float((own / whole).max())
+    parts = {part: values for part, values in times.items() if (values > _NEGLIGIBLE * whole).any()}
+    errors = relative_errors(cycles)
     distorted = f"the parts add up to {worst * 100:.0f} % of the client's cycle: sampling slows its statements down"
     samples = Samples(tuple(counts), np.array(counts) / whole, parts, errors)
     return samples, distorted if worst > _DISTORTED else None
@@ -169,12 +162,11 @@ def _shapes(placements: Sequence[Placement], samples: Samples) -> tuple[Shape, .
     placed = [part for one in placements for part in one.parts]
     if len(set(placed)) < len(placed):
         raise UsageError("a part is at two stations", way_out="name each part in one placement")
-    shapes = []
-    for one in placements:
-        parts = tuple(part for part in one.parts if part in samples.parts)
-        if parts:
-            shapes.append(Shape(parts, one.servers, utilisation=tuple(sorted(one.utilisation.items()))))
-    return tuple(shapes)
+    return tuple(
+        Shape(parts, one.servers, utilisation=tuple(sorted(one.utilisation.items())))
+        for one in placements
+        if (parts := tuple(part for part in one.parts if part in samples.parts))
+    )
 
 
 @dataclass(frozen=True)

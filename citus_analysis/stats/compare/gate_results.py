@@ -183,10 +183,7 @@ class Gate(Shown):
     def to_dict(self) -> dict[str, object]:
         """The same as plain values, for JSON."""
         return {
-            "verdict": self.verdict,
-            "exit_code": self.exit_code,
-            "margin": self.margin,
-            "level": self.level,
+            **{name: getattr(self, name) for name in ("verdict", "exit_code", "margin", "level")},
             "metrics": list(self.metrics),
             "checks": [check.to_dict() for check in self.checks],
             "failed_runs": list(self.failed_runs),

@@ -137,9 +137,8 @@ def _asked(
         if "status" in table.columns:
             usable = usable.filter(pl.col("status").cast(pl.String).is_in(statuses))
         if usable[question.metric].drop_nulls().is_empty():
-            raise InsufficientDataError(
-                f"the {side} has no run with status {' or '.join(statuses)} and a {question.metric}"
-            )
+            status = " or ".join(statuses)
+            raise InsufficientDataError(f"the {side} has no run with status {status} and a {question.metric}")
     return ask(table, question, within, only, allow)
 
 
@@ -155,16 +154,17 @@ def _check(comparison: Comparison, asked: Asked, level: float) -> GateCheck:
         # There are as many runs as planned, but they do not decide.
         short = [1, 1]
     cell = in_order_of_time(in_stratum(asked.runs, comparison.stratum))
+    runs = {side: cell.filter(pl.col(_SIDE) == side) for side in _SIDES}
     return GateCheck(
         verdict=verdict,
         comparison=comparison,
         p_not_worse=p_not_worse,
         more_of_candidate=short[0] if verdict == "undecided" else 0,
         more_of_baseline=short[1] if verdict == "undecided" else 0,
-        resources=_resources(cell, "candidate"),
-        baseline_resources=_resources(cell, "baseline"),
-        values=tuple(values_of(cell.filter(pl.col(_SIDE) == "candidate"), comparison.metric).tolist()),
-        baseline_values=tuple(values_of(cell.filter(pl.col(_SIDE) == "baseline"), comparison.metric).tolist()),
+        resources=_resources(runs["candidate"]),
+        baseline_resources=_resources(runs["baseline"]),
+        values=tuple(values_of(runs["candidate"], comparison.metric).tolist()),
+        baseline_values=tuple(values_of(runs["baseline"], comparison.metric).tolist()),
     )
 
 
@@ -179,10 +179,8 @@ def _verdict(comparison: Comparison, p_not_worse: float, alpha: float) -> GateVe
     return "worse" if differs and not gains else "undecided"
 
 
-def _resources(cell: pl.DataFrame, side: Side) -> tuple[str, ...]:
-    if "resource" not in cell.columns:
-        return ()
-    return tuple(cell.filter(pl.col(_SIDE) == side)["resource"].drop_nulls().unique().sort().to_list())
+def _resources(runs: pl.DataFrame) -> tuple[str, ...]:
+    return tuple(runs["resource"].drop_nulls().unique().sort()) if "resource" in runs.columns else ()
 
 
 def _unmatched(table: pl.DataFrame, asked: Asked) -> tuple[list[str], list[str]]:

@@ -31,7 +31,7 @@ from citus_analysis.defaults import LEVEL, MARGIN
 from citus_analysis.errors import UsageError
 from citus_analysis.stats._validate import check_level
 from citus_analysis.stats.estimate.intervals import mean_interval
-from citus_analysis.texts.counted_words import counted
+from citus_analysis.texts.counted_words import counted, noun_for
 
 PairVerdict = Literal["faster", "slower", "equivalent", "undecided"]
 
@@ -89,9 +89,7 @@ class PairsResult(Shown):
         parts = [f"{self.verdict}, {change}, {counted(self.pairs, 'pair')}"]
         if self.again is not None:
             ratio, low, high, pairs = self.again
-            parts.append(
-                f"base against itself {_percent(ratio, low, high)}, {pairs} {'pair' if pairs == 1 else 'pairs'}"
-            )
+            parts.append(f"base against itself {_percent(ratio, low, high)}, {pairs} {noun_for(pairs, 'pair')}")
         return "; ".join(parts)
 
 
@@ -125,8 +123,8 @@ def judge_pairs(
     return PairsResult(
         _verdict(low, high, math.log1p(margin)),
         math.exp(differences.mean()) if len(differences) else math.nan,
-        math.exp(low) if low > -math.inf else 0.0,
-        math.exp(high) if high < math.inf else math.inf,
+        math.exp(low),
+        math.exp(high),
         len(differences),
         margin,
         level,

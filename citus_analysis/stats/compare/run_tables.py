@@ -16,7 +16,7 @@ import polars as pl
 from citus_analysis.core.displays import Shown
 from citus_analysis.core.frames import Frame, TableSource, in_callers_kind
 from citus_analysis.defaults import LEVEL, MARGIN, METRIC
-from citus_analysis.errors import InsufficientDataError, UnknownNameError, require_known
+from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import comparability
 from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import refuse_unknown
@@ -25,7 +25,7 @@ from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.questions import Question, compare_levels
 from citus_analysis.stats.compare.verdicts import Comparison
 from citus_analysis.stats.results import Interval
-from citus_analysis.stats.run_means import lower_is_better, measured_runs, runs_of, with_values
+from citus_analysis.stats.run_means import check_columns, lower_is_better, measured_runs, runs_of, with_values
 from citus_analysis.stats.series.independence import FEWEST_TO_CHECK
 from citus_analysis.texts.counted_words import counted
 
@@ -198,16 +198,6 @@ def ask(
     base_level = _base_level(runs[by].unique().sort(), question.base, by)
     runs, unusable = _with_ratio(runs, metric, (*strata, by))
     return Asked(runs, replace(question, base=base_level, strata=strata), along, shown, (*notes, *unusable))
-
-
-def check_columns(runs: pl.DataFrame, names: Sequence[str]) -> None:
-    """Check that the table has these columns.
-
-    Raises:
-        UnknownNameError: a column is missing.
-    """
-    for name in names:
-        require_known("column", name, runs.columns)
 
 
 def split_selection(

@@ -92,8 +92,7 @@ def _table(group: list[Comparison], numbers: dict[str, int]) -> list[str]:
 
 
 def _mean(interval: Interval) -> tuple[str, str, str]:
-    ends = f"[{readable(interval.low)}, {readable(interval.high)}]" if interval.exists else "-"
-    return str(interval.n), readable(interval.estimate), ends
+    return str(interval.n), readable(interval.estimate), interval.ends_text() or "-"
 
 
 def change_text(item: Comparison) -> str:

@@ -27,12 +27,7 @@ from citus_analysis.stats.compare.mixed import estimate_iterations
 from citus_analysis.stats.compare.rank_checks import rank_notes, size_notes
 from citus_analysis.stats.compare.ranks import cliffs_delta, hodges_lehmann, mann_whitney_p
 from citus_analysis.stats.estimate._student import t_tail
-from citus_analysis.stats.estimate.intervals import (
-    Design,
-    mean_interval_from_summary,
-    moments,
-    welch_error,
-)
+from citus_analysis.stats.estimate.intervals import Design, mean_interval_from_summary, moments, welch_error
 from citus_analysis.stats.results import Interval
 from citus_analysis.texts.counted_words import noun_for
 

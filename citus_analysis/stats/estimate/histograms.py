@@ -34,10 +34,7 @@ from citus_analysis.errors import InsufficientDataError, UsageError
 _EDGES: Final = ("bucket_low_us", "bucket_high_us")
 
 
-def merge_histograms(
-    buckets: Frame,
-    by: Sequence[str] = ("section",),
-) -> pl.DataFrame:
+def merge_histograms(buckets: Frame, by: Sequence[str] = ("section",)) -> pl.DataFrame:
     """Histograms with the same `by` values added up, bucket by bucket.
 
     Args:
@@ -64,19 +61,12 @@ def merge_histograms(
     return merged
 
 
-def overlapping_buckets(
-    buckets: Frame,
-    by: Sequence[str] = ("section",),
-) -> pl.DataFrame:
+def overlapping_buckets(buckets: Frame, by: Sequence[str] = ("section",)) -> pl.DataFrame:
     """The `by` values of histograms that :func:`merge_histograms` would refuse, one row each."""
     return _overlaps(_added(as_polars(buckets), by), by).select(by).unique(maintain_order=True)
 
 
-def histogram_percentiles(
-    buckets: Frame,
-    quantiles: Sequence[float],
-    by: Sequence[str] = ("section",),
-) -> pl.DataFrame:
+def histogram_percentiles(buckets: Frame, quantiles: Sequence[float], by: Sequence[str] = ("section",)) -> pl.DataFrame:
     """Percentiles of merged histograms, by nearest rank, with the bucket's edges as bounds.
 
     The q-quantile of n operations is the ceil(q n)-th smallest latency, whose bucket is known. No assumption is made

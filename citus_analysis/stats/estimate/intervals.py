@@ -41,12 +41,7 @@ _LARGEST_EXPONENT: Final = 700.0
 
 
 def mean_interval(
-    values: ArrayLike,
-    level: float = LEVEL,
-    method: MeanMethod = "t",
-    *,
-    resamples: int = RESAMPLES,
-    seed: Seed = SEED,
+    values: ArrayLike, level: float = LEVEL, method: MeanMethod = "t", *, resamples: int = RESAMPLES, seed: Seed = SEED
 ) -> Interval:
     """Interval of the mean of independent values (runs, not operations); a single value has none.
 

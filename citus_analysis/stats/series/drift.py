@@ -84,12 +84,12 @@ def detect_drift(values: ArrayLike, order: ArrayLike | None = None, *, level: fl
     change = slope * float(np.ptp(times)) / abs(float(sample.mean())) * 100 if sample.mean() else float("nan")
     detected = bool(test.pvalue <= 1 - check_level(level))
     direction = "rises" if change > 0 else "falls"
-    notes = (f"the metric {direction} by {abs(change):.1f} % over the order of the runs",) if detected else ()
+    note = f"the metric {direction} by {abs(change):.1f} % over the order of the runs"
     residuals = sample - slope * times
     detectable = _detectable(sample.size, 1 - level) * float(residuals.std(ddof=2)) / abs(float(sample.mean())) * 100
     if not detected:
-        notes = (f"no drift detected; {counted(sample.size, 'run')} show one of {detectable:.1f} % in 80 % of cases",)
-    return Drift(detected, float(test.statistic), float(test.pvalue), change, sample.size, detectable, notes)
+        note = f"no drift detected; {counted(sample.size, 'run')} show one of {detectable:.1f} % in 80 % of cases"
+    return Drift(detected, float(test.statistic), float(test.pvalue), change, sample.size, detectable, (note,))
 
 
 @lru_cache(maxsize=64)

@@ -124,17 +124,12 @@ def effective_sample_size(x: ArrayLike) -> EffectiveSampleSize:
 
 def _positive_pairs(sample: Floats) -> tuple[Floats, float]:
     """Sums of pairs of neighbouring autocorrelations before the first that is not positive; and the one at lag 1."""
-    for lags in _FIRST_LAGS:
-        if 4 * lags > sample.size:
-            break
-        rho = first_autocorrelations(sample, lags)
-        pairs = rho.reshape(-1, 2).sum(axis=1)
+    for lags in (*(lags for lags in _FIRST_LAGS if 4 * lags <= sample.size), 0):
+        rho = first_autocorrelations(sample, lags) if lags else autocorrelation(sample)
+        pairs = rho[: rho.size // 2 * 2].reshape(-1, 2).sum(axis=1)
         if (pairs <= 0).any():
             return pairs[: np.argmax(pairs <= 0)], float(rho[1])
-    rho = autocorrelation(sample)
-    pairs = rho[: sample.size // 2 * 2].reshape(-1, 2).sum(axis=1)
-    negative = np.nonzero(pairs <= 0)[0]
-    return pairs[: negative[0]] if negative.size else pairs, float(rho[1])
+    return pairs, float(rho[1])
 
 
 def first_autocorrelations(sample: Floats, lags: int) -> Floats:
