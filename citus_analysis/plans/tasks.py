@@ -54,17 +54,14 @@ def measure_tasks(plan_nodes: Frame) -> pl.DataFrame:
     )
     queries = frame.select(*KEY, pl.col("plan_node").alias("parent"), pl.col("task_count").alias("of_tasks"))
     found = tasks.join(tops, on=[*KEY, "plan_node"], how="left").join(queries, on=[*_QUERY], how="left")
-    table = found.select(
-        *(*KEY, "plan_node", "parent"),
-        pl.col("of_tasks").alias("task_count"),
-        "shard_id",
+    found = found.with_columns(
         pl.col("worker_host").cast(pl.String),
-        "worker_port",
+        task_count="of_tasks",
         execution_ms=pl.coalesce("execution_us", "top_us") / US_PER_MS,
-        given_rows="given_rows",
-        received_bytes="received_bytes",
     )
-    return table.sort(*KEY, "plan_node")
+    of_query = (*KEY, "plan_node", "parent", "task_count")
+    of_task = ("shard_id", "worker_host", "worker_port", "execution_ms", "given_rows", "received_bytes")
+    return found.select(*of_query, *of_task).sort(*KEY, "plan_node")
 
 
 @in_callers_kind
@@ -134,5 +131,5 @@ def tasks_beside_traces(plan_nodes: Frame, spans: Frame) -> pl.DataFrame:
         (pl.col("duration_us").filter(_REMOTE).median() / US_PER_MS).alias("traced_ms"),
         _LOCAL.sum().cast(pl.Int64).alias("traced_locally"),
     )
-    table = tasks.join(per_shard, on=["resource", "shard_id"], how="left", maintain_order="left")
-    return table.with_columns(pl.col("traced", "traced_locally").fill_null(0))
+    beside = tasks.join(per_shard, on=["resource", "shard_id"], how="left", maintain_order="left")
+    return beside.with_columns(pl.col("traced", "traced_locally").fill_null(0))

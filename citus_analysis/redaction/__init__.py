@@ -90,10 +90,7 @@ def redact_name(name: str) -> str:
         'laptop token=***'
     """
     hidden = redact(name)
-    place = hidden.find(MASK)
-    if hidden == name or place < 0:
-        return hidden
-    return hidden[: place + len(MASK)]
+    return hidden if hidden == name else hidden.partition(MASK)[0] + MASK
 
 
 def redact_path(path: str) -> str:

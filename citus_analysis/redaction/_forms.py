@@ -62,23 +62,18 @@ def named_values(text: str) -> Iterator[Span]:
 
 #: `password: |` or `>-` of YAML, whose value is in the lines below.
 _BLOCK_SCALAR: Final = re.compile(r"[|>][+\-0-9]{0,2}[ \t]*(?:#[^\r\n]*)?\r?\n")
-_INDENTATION: Final = re.compile(r"[ \t]*")
+#: A line: its indentation, and the rest.
+_LINE: Final = re.compile(r"(?!\Z)([ \t]*)(.*)\n?")
 
 
 def _indented(text: str, name: int, heading: re.Match[str]) -> Span:
     """The lines below a heading that are indented more than the line with a name, and blank ones between them."""
-    line_begin = text.rfind("\n", 0, name) + 1
-    own = _INDENTATION.match(text, line_begin)
-    depth = len(own[0]) if own else 0
-    place = end = heading.end()
-    while place < len(text):
-        found = _INDENTATION.match(text, place)
-        line_end = text.find("\n", place)
-        line_end = len(text) if line_end < 0 else line_end
-        if text[place:line_end].strip() and (found is None or len(found[0]) <= depth):
+    before = text[text.rfind("\n", 0, name) + 1 : name]
+    depth, end = len(before) - len(before.lstrip(" \t")), heading.end()
+    for line in _LINE.finditer(text, end):
+        if line[2].strip() and len(line[1]) <= depth:
             break
-        place = line_end + 1
-        end = line_end
+        end = line.end(2)
     return heading.end(), end
 
 

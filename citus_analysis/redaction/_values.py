@@ -40,7 +40,6 @@ _GLUED: Final = re.compile(r"[\w\"'`\\$]")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/@&=+%*?!#^~|-]+(?<![:;,])")
 _BRACKETED: Final = re.compile(r"[()\[\]{}\"'`\\]")
 _OPENING: Final = frozenset("([{")
-_LISTS: Final = frozenset("[{")
 
 
 def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = "") -> Span:
@@ -57,10 +56,10 @@ def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = ""
     opening = _LITERAL.match(text, place)
     if opening is None:
         end = _run_end(text, place, stop, enclosing)
-        # Lists and objects of JSON hold several secrets.
-        return place, max(end, _bracket_end(text, place)) if stop is AT_JSON and text[
-            place : place + 1
-        ] in _LISTS else end
+        if stop is AT_JSON and text.startswith(("[", "{"), place):
+            # Lists and objects of JSON hold several secrets.
+            end = max(end, _bracket_end(text, place))
+        return place, end
     end = _literal_end(text, opening)
     while joint := _JOINT.match(text, end) or _GLUED.match(text, end):
         following = _LITERAL.match(text, joint.end() if joint.re is _JOINT else end)
@@ -99,8 +98,8 @@ def _run_end(text: str, place: int, stop: re.Pattern[str], enclosing: str) -> in
             return place
         if character == "\\":
             place += 2
-        elif character in "\"'`" and character not in enclosing:
-            place = _literal_end(text, _quote_at(text, place))
+        elif character in "\"'`" and character not in enclosing and (quote := _QUOTE.match(text, place)):
+            place = _literal_end(text, quote)
         elif character == "(":
             place = _bracket_end(text, place)
         else:
@@ -123,9 +122,3 @@ def _bracket_end(text: str, place: int) -> int:
         else:
             place = _literal_end(text, match)
     return len(text)
-
-
-def _quote_at(text: str, place: int) -> re.Match[str]:
-    quote = _QUOTE.match(text, place)
-    assert quote is not None  # noqa: S101 - the caller has seen it
-    return quote

@@ -208,19 +208,16 @@ def _separated(lines: pl.DataFrame, separator: str) -> pl.DataFrame:
     timed = head.list.first().str.contains(r"^\s*[0-9]+[.,][0-9]{9}$")
     body = pl.col("text").str.slice(pl.col("prefix").str.len_chars()).str.split(separator)
     varied = body.list.get(3, null_on_oob=True).str.ends_with("%").fill_null(value=False)
-    rest = pl.when(varied).then(body.list.slice(4)).otherwise(body.list.slice(3))
+    rest = body.list.slice(varied.cast(pl.Int64) + 3)
     metric_only = body.list.len() >= _METRIC_ONLY_FIELDS
     nothing = (body.list.get(0) == "") & (body.list.get(2, null_on_oob=True) == "") & metric_only
+    first, later = ("value", "unit", "event"), ("running", "metric", "metric_unit")
     texts = {
         "time": pl.when(timed).then(head.list.first()),
         "scope": pl.when(timed).then(head.list.get(1, null_on_oob=True)).otherwise(head.list.first()),
-        "value": body.list.get(0),
-        "unit": body.list.get(1, null_on_oob=True),
-        "event": body.list.get(2, null_on_oob=True),
         "variation": pl.when(varied).then(body.list.get(3, null_on_oob=True).str.strip_suffix("%")),
-        "running": rest.list.get(1, null_on_oob=True),
-        "metric": rest.list.get(2, null_on_oob=True),
-        "metric_unit": rest.list.get(3, null_on_oob=True),
+        **{name: body.list.get(index, null_on_oob=True) for index, name in enumerate(first)},
+        **{name: rest.list.get(index, null_on_oob=True) for index, name in enumerate(later, 1)},
     }
     empty_as_null = {name: pl.when(text.str.strip_chars() != "").then(text) for name, text in texts.items()}
     none = pl.lit(None, pl.String)

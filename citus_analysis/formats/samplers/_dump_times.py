@@ -48,11 +48,9 @@ def times_of(texts: pl.Series, local: LocalTime) -> pl.Series:
     own = "UTC" if local.zone is None else local.zone.key
     iso = time_expr(text.str.extract(f"^({_ISO})$").str.replace(",", ".", literal=True), own)
     epoch = (text.str.extract(f"^({_EPOCH})$").cast(pl.Float64) * 1e6).round().cast(pl.Int64)
-    plain = pl.coalesce(iso, epoch.cast(pl.Datetime("us", "UTC")))
     frame = texts.alias("text").to_frame()
-    if not texts.str.contains(rf"^{_DATE}$").any():
-        return frame.select(time=plain).to_series()
-    return frame.select(time=pl.coalesce(plain, _dates(frame, local, own))).to_series()
+    times = (iso, epoch.cast(pl.Datetime("us", "UTC")), _dates(frame, local, own))
+    return frame.select(time=pl.coalesce(times)).to_series()
 
 
 def _dates(frame: pl.DataFrame, local: LocalTime, own: str) -> pl.Expr:
