@@ -39,7 +39,6 @@ _CLOSED: Final = re.compile(r"[\s,;:.)\]}\"']|$")
 _GLUED: Final = re.compile(r"[\w\"'`\\$]")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/@&=+%*?!#^~|-]+(?<![:;,])")
 _BRACKETED: Final = re.compile(r"[()\[\]{}\"'`\\]")
-_OPENING: Final = frozenset("([{")
 
 
 def value_span(text: str, place: int, stop: re.Pattern[str], enclosing: str = "") -> Span:
@@ -114,7 +113,7 @@ def _bracket_end(text: str, place: int) -> int:
     while match := _BRACKETED.search(text, place):
         place = match.end()
         if match[0] in "()[]{}":
-            depth += 1 if match[0] in _OPENING else -1
+            depth += 1 if match[0] in "([{" else -1
             if depth == 0:
                 return place
         elif match[0] == "\\":

@@ -28,13 +28,8 @@ COUNTERS: Final = {
     "I/O Timings": ("io_read_us", "io_write_us"),
 }
 #: Facts of a plan, or of a task's plan.
-_WHOLE: Final = frozenset(
-    {
-        *("width_bytes", "loops", "workers_planned", "workers_launched", "task_count"),
-        *COUNTERS["Buffers"],
-        *COUNTERS["WAL"],
-    }
-)
+_COUNTS: Final = ("width_bytes", "loops", "workers_planned", "workers_launched", "task_count")
+_WHOLE: Final = frozenset((*_COUNTS, *COUNTERS["Buffers"], *COUNTERS["WAL"]))
 _TEXTS: Final = frozenset({"subplan_name", "sort_method"})
 PLAN_FACTS: Final = ("planning_us", "execution_us")
 _LARGEST: Final = 2**63

@@ -128,21 +128,16 @@ class _Reader:
         self.section = indent if _SECTION.match(text) else None
         key = _KEY.match(text)
         if key and key[1] in _TIMES:
-            self._summary(_TIMES[key[1]], key[2], indent)
+            # Of the whole plan, or of the task or subplan that the line belongs to.
+            owners = [item.facts for item, column in self.stack if item.kind != "node" and column < indent]
+            if found := _MS.fullmatch(key[2]):
+                [self.facts, *owners][-1][_TIMES[key[1]]] = ms_in_us(found[1])
         elif not self.section and key and self.stack:
             owner = next((item for item, column in reversed(self.stack) if column < indent), None)
             if owner is not None:
                 _add_detail(owner, key[1], key[2])
         elif _SUBPLAN.fullmatch(text):
             self.named = (indent, text)
-
-    def _summary(self, column: str, value: str, indent: int) -> None:
-        """Add a time of the whole plan, or of the task or subplan that the line belongs to."""
-        found = _MS.fullmatch(value)
-        owners = [item for item, column in self.stack if item.kind != "node" and column < indent]
-        if found:
-            facts = owners[-1].facts if owners else self.facts
-            facts[column] = ms_in_us(found[1])
 
 
 def plan_of_text(lines: Sequence[str]) -> Plan:

@@ -128,5 +128,5 @@ def with_derived_await(devices: pl.DataFrame) -> pl.DataFrame:
     requests = pl.sum_horizontal(rate for rate, _ in present)
     waited = pl.sum_horizontal(pl.col(rate) * pl.col(wait) for rate, wait in present)
     derived = pl.when(requests > 0).then(waited / requests)
-    printed = pl.col("await_ms") if "await_ms" in devices.columns else pl.lit(None, pl.Float64)
-    return devices.with_columns(pl.coalesce(printed, derived).alias("await_ms"))
+    printed = [name for name in devices.columns if name == "await_ms"]
+    return devices.with_columns(await_ms=pl.coalesce(*printed, derived))

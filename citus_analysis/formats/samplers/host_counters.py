@@ -62,11 +62,9 @@ _REASONS: Final = {
 }
 #: Column of net_samples -> number of the field in /proc/net/dev, from 1, and the factor from its unit.
 _NET_FIELDS: Final = {
-    f"{way}_{what}": (first + place, unit)
+    f"{way}_{what}": (place, 1024 if what == "kb_s" else 1)
     for way, first in (("receive", 1), ("transmit", 9))
-    for place, (what, unit) in enumerate(
-        (("kb_s", 1024), ("packets_per_s", 1), ("errors_per_s", 1), ("drops_per_s", 1)),
-    )
+    for place, what in enumerate(("kb_s", "packets_per_s", "errors_per_s", "drops_per_s"), first)
 }
 _SHARED: Final = ["sample", "sample_time"]
 #: The lines of the last sample so far, for the differences to it, and the number of samples.

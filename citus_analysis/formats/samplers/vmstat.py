@@ -132,9 +132,7 @@ def _lines(data: bytes, offset: int, *, stamped: bool) -> pl.DataFrame:
 
 def _other_output(head: bytes) -> str | None:
     """The option that produced an output without samples; None for vmstat's report."""
-    begin = len(head) - len(head.lstrip(b"\n"))
-    end = head.find(b"\n", begin)
-    first = head[begin : end if end >= 0 else None].decode("utf-8", "replace")
+    first = head.lstrip(b"\n").partition(b"\n")[0].decode("utf-8", "replace")
     return next((option for pattern, option in _OTHERS if re.match(pattern, first)), None)
 
 

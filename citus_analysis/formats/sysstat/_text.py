@@ -82,16 +82,12 @@ def reports_in(head: bytes) -> list[list[str]]:
     """Names of the columns of each header in the beginning of a file, if it begins with a banner or a header."""
     whole = head[: head.rfind(b"\n") + 1]
     # The first lines exclude most other files.
-    if not _begins(classified(beginning(whole, _TELLING))):
+    first = classified(beginning(whole, _TELLING)).filter(pl.col("kind") != "blank")
+    kinds = first["kind"].head(_TELLING).to_list()
+    if not {"header", "restart"} & set(kinds) or kinds[0] not in {"banner", "header", "restart"}:
         return []
-    lines = classified(whole)
-    headers = lines.filter(kind="header")["rest"].unique(maintain_order=True)
+    headers = classified(whole).filter(kind="header")["rest"].unique(maintain_order=True)
     return [header.split(" ") for header in headers.to_list()]
-
-
-def _begins(lines: pl.DataFrame) -> bool:
-    kinds = lines.filter(pl.col("kind") != "blank")["kind"].head(_TELLING).to_list()
-    return bool(kinds) and kinds[0] in {"banner", "header", "restart"} and bool({"header", "restart"} & set(kinds))
 
 
 class SysstatText(Format):

@@ -7,6 +7,7 @@ Times follow the rules of :mod:`.mpstat_json`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -20,8 +21,8 @@ from citus_analysis.formats.sysstat._json._reports import Moment, rows_of_object
 from citus_analysis.formats.sysstat._reports import places_of
 from citus_analysis.formats.sysstat._tables import together
 
-#: Digits of an identifier that is a number of any size.
-_LONGEST: Final = 300
+#: An identifier, which is a number of any size.
+_DIGITS: Final = re.compile("[0-9]{1,300}")
 _KINDS: Final = ("task-cpu-load", "task-memory", "io", "context-switch")
 #: The names of the text without `%`, except for two names that would be the same.
 _PLACES: Final = {
@@ -77,9 +78,7 @@ def _row(thing: Mapping[str, object]) -> dict[str, object]:
 
 
 def _identifier(text: object) -> float | None:
-    return (
-        float(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= _LONGEST else None
-    )
+    return float(text) if isinstance(text, str) and _DIGITS.fullmatch(text) else None
 
 
 FORMAT: Final = PidstatJson()
