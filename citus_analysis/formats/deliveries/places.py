@@ -114,7 +114,8 @@ def write_undone(texts: Iterator[Lines], path: Path, bounds: tuple[int, int, int
         for text in texts:
             starts = offset + text.starts
             offset += len(text.data)
-            first, begin, end, last = np.searchsorted(starts[:-1], bounds).tolist()
+            known = [offset if bound == WHOLE[-1] else bound for bound in bounds]
+            first, begin, end, last = np.searchsorted(starts[:-1], known).tolist()
             if first < last:
                 begins = text.begins[first:last]
                 own = np.diff(begins, prepend=latest - 1) != 0
