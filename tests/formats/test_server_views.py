@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citus_analysis.errors import FormatError, InputError
+from citus_analysis.errors import FormatError
 from citus_analysis.formats import Content
 from citus_analysis.formats.reading import csv_records as _csv_records
 from citus_analysis.formats.reading.lines import chunks
@@ -166,17 +166,6 @@ def test_differences_add_up_whatever_the_size_of_blocks(
         patch.setattr(_csv_records, "chunks", cut_up)
         pieces = of_lines(tmp_path_factory.mktemp("cut"), *lines)["server_counters"]
     assert pieces.filter(pl.col("counter") == "wal_bytes").drop("note").equals(whole.drop("note"))
-
-
-def test_blocks_before_a_damaged_place_are_read() -> None:
-    def blocks() -> Iterator[str]:
-        yield from ("first", "second")
-        raise InputError("is cut off")
-
-    found: list[tuple[str, bool]] = []
-    with pytest.raises(InputError, match="cut off"):
-        found.extend(server_views._with_end(blocks()))
-    assert found == [("first", False), ("second", False)]
 
 
 def test_other_files_are_no_snapshots(tmp_path: Path) -> None:

@@ -88,11 +88,13 @@ class Parsed:
         self, tables: Mapping[str, Rows], parsed_bytes: int, noise_bytes: int = 0, rejects: Rows | None = None
     ) -> None:
         """Convert the rows and redact their texts."""
+        rejected = _converted("rejects", reject_rows(()) if rejects is None else rejects)
         converted = {name: _converted(name, rows) for name, rows in tables.items()}
-        object.__setattr__(self, "tables", converted)
-        object.__setattr__(self, "parsed_bytes", parsed_bytes)
-        object.__setattr__(self, "noise_bytes", noise_bytes)
-        object.__setattr__(self, "rejects", _converted("rejects", reject_rows(()) if rejects is None else rejects))
+        self._fill(tables=converted, parsed_bytes=parsed_bytes, noise_bytes=noise_bytes, rejects=rejected)
+
+    def _fill(self, **facts: object) -> None:
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     def frame(self, table: str) -> pl.DataFrame:
         """The rows of a table, or of `rejects`, with its parsed() columns; an empty frame if the piece has none."""
@@ -129,9 +131,7 @@ def _as_they_are(
 ) -> Parsed:
     """A piece of rows that were converted and redacted before."""
     piece = object.__new__(Parsed)
-    facts = {"tables": tables, "parsed_bytes": parsed_bytes, "noise_bytes": noise_bytes, "rejects": rejects}
-    for name, value in facts.items():
-        object.__setattr__(piece, name, value)
+    piece._fill(tables=tables, parsed_bytes=parsed_bytes, noise_bytes=noise_bytes, rejects=rejects)
     return piece
 
 
@@ -222,15 +222,8 @@ def reject_rows(rejects: Iterable[Reject]) -> pa.RecordBatch:
         return table.no_rows()
     import polars as pl
 
-    frame = pl.DataFrame(
-        {
-            "byte_offset": [reject.byte_offset for reject in rows],
-            "byte_length": [reject.byte_length for reject in rows],
-            "reason": [reject.reason for reject in rows],
-            "excerpt": [_shown(reject.excerpt) for reject in rows],
-        },
-        schema=table.polars_schema(),
-    )
+    values = [(reject.byte_offset, reject.byte_length, reject.reason, _shown(reject.excerpt)) for reject in rows]
+    frame = pl.DataFrame(values, schema=table.polars_schema(), orient="row")
     # Redact before the final cut, which could separate a secret's key from its value.
     return table.batch(frame.with_columns(redact_expr(pl.col("excerpt")).str.head(EXCERPT_CHARS)))
 

@@ -27,15 +27,7 @@ from citus_analysis.schema import TABLES
 GROUP: Final = "citus_analysis.formats"
 #: Packages whose public modules each define a format.
 FAMILIES: Final = (
-    "catalogue",
-    "clients",
-    "collections",
-    "explain",
-    "perf",
-    "samplers",
-    "serverlog",
-    "snapshots",
-    "sysstat",
+    *("catalogue", "clients", "collections", "explain", "perf", "samplers", "serverlog", "snapshots", "sysstat"),
 )
 _CERTAIN: Final = 1.0
 #: Texts below this confidence are ignored rather than misread.

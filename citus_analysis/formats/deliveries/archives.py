@@ -127,11 +127,11 @@ def _tar_members(content: Content, problems: Problems) -> Generator[tuple[str, I
             if member.isdir():
                 continue
             stream = archive.extractfile(member) if member.isreg() else None
-            if stream is None:
+            if stream is not None:
+                yield member.name, stream
+            else:
                 kind = "a link" if member.issym() or member.islnk() else "no regular file"
                 problems.append((member.name, f"is {kind}, and is not unpacked"))
-                continue
-            yield member.name, stream
 
 
 def _zip_members(content: Content, problems: Problems) -> Generator[tuple[str, IO[bytes]], None, None]:

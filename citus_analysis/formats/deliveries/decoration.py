@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -100,20 +100,16 @@ class Decoration(Step):
         """Whether names stand before the lines."""
         return "(?P<name>" in self.pattern
 
-    @property
-    def of_node(self) -> str | None:
-        """The name whose lines are kept; None if all lines are."""
-        return self.only
-
     def views(self, texts: Iterator[Lines], jobs: int = 1) -> list[Decoration]:
         """One step for each name in a text, which knows whether to sort."""
-        orders = orders_of_names(in_order(texts, self._names_and_times, jobs, "names")) or {None: Order()}
+        found = orders_of_names(in_order(texts, self._names_and_times, jobs, "names"))
+        orders = cast("dict[str | None, Order]", found) or {None: Order()}
         return [
             replace(
                 self,
                 only=name,
                 first=number == 0,
-                others=tuple(other for other in orders if other != name),
+                others=tuple(other for other in orders if other not in (name, None)),
                 unordered=order.is_broken,
                 newest_first=order.is_descending,
             )
@@ -170,10 +166,7 @@ class Decoration(Step):
             return rows.with_columns(pl.when("open").then(bare).otherwise("text"))
         if self._continuing:
             return rows.with_columns(open=True, joins=self._said(lines, "joins").is_not_null())
-        if (own := self._own_lines(lines, at_start=text.begins[0] == 0)) is not None:
-            # An empty text keeps the place of the line.
-            rows = rows.with_columns(pl.when(~own).then("text").otherwise(pl.lit("")))
-        return rows
+        return self._without_own_lines(rows, lines, at_start=text.begins[0] == 0)
 
     def _needed_times(self, lines: pl.Series) -> pl.Series | pl.Expr:
         """The times of the stamps, if they decide about the order or are kept."""
@@ -183,19 +176,23 @@ class Decoration(Step):
         needed = self.unordered or (self.believed and has_date(shown)) or (self.timed and time_of_stamp(shown))
         return self._times(lines) if needed else pl.lit(None, pl.Int64)
 
-    def _own_lines(self, lines: pl.Series, *, at_start: bool) -> pl.Series | None:
-        """Which lines the program of the decoration wrote about itself; None if none of them."""
+    def _without_own_lines(self, rows: pl.DataFrame, lines: pl.Series, *, at_start: bool) -> pl.DataFrame:
+        """Rows of which those that the program of the decoration wrote about itself have no text, but keep their place.
+
+        Args:
+            rows: the undone lines.
+            lines: the lines before.
+            at_start: they are the first of the file.
+        """
         import polars as pl
 
-        if not len(lines) or not (at_start or self.noise):
-            return None
+        if not (at_start or self.noise):
+            return rows
         decorated = lines.str.contains(self._anchored).to_numpy()
-        own = (
-            lines.str.contains(f"^(?:{self.noise})").to_numpy() & ~decorated if self.noise else np.zeros_like(decorated)
-        )
+        own = ~decorated & (lines.str.contains(f"^(?:{self.noise})").to_numpy() if self.noise else False)
         if at_start and decorated.any():
             own |= np.arange(len(lines)) < decorated.argmax()
-        return pl.Series(own) if own.any() else None
+        return rows.with_columns(text=pl.when(pl.Series(own)).then(pl.lit("")).otherwise("text"))
 
     def _uncoloured(self, lines: pl.Series) -> pl.Series:
         return lines.str.replace_all(ANSI, "") if self.coloured else lines

@@ -81,11 +81,6 @@ class Delivery:
         end = WHOLE[-1] if self.end is None else self.end
         return self.begin, self.begin + self.before, end - self.after, end
 
-    @property
-    def _is_document(self) -> bool:
-        first = self.steps[0] if self.steps else None
-        return isinstance(first, Export) and first.any_line
-
     def lines(self, content: Content, most_steps: int | None = None, *, jobs: int = 1) -> Iterator[Lines]:
         """The undone text of the whole file.
 
@@ -97,7 +92,8 @@ class Delivery:
         Raises:
             InputError: the file cannot be read.
         """
-        texts: Iterator[Lines] = encoded_lines(content, self.encoding, anywhere=self._is_document)
+        is_document = any(isinstance(step, Export) and step.any_line for step in self.steps[:1])
+        texts: Iterator[Lines] = encoded_lines(content, self.encoding, anywhere=is_document)
         for step in self.steps[:most_steps]:
             texts = step.undo(work_ahead(texts, "reading", jobs - 1), jobs)
         return texts

@@ -77,20 +77,16 @@ def _recoded(content: Content, codec: tuple[str, int]) -> Iterator[Lines]:
             more = reader.read(BLOCK_BYTES)
             data = held + more
             bounds = _line_ends(data, codec)
-            last = not more
-            if last and (not len(bounds) or bounds[-1] < len(data)):
-                bounds = np.append(bounds, len(data))
-            if len(bounds) and bounds[-1]:
-                yield _as_utf8(data[: bounds[-1]], np.concatenate([[0], bounds]), offset, name)
-                offset, held = offset + int(bounds[-1]), data[bounds[-1] :]
-            elif len(data) > 4 * LINE_CAP:
+            if not more:
+                bounds = np.union1d(bounds, [len(data)])
+            elif not len(bounds) and len(data) > 4 * LINE_CAP:
                 # A line beyond the cap is cut into pieces, so that memory stays bounded.
-                cut = len(data) // unit * unit
-                yield _as_utf8(data[:cut], np.array([0, cut]), offset, name)
-                offset, held = offset + cut, data[cut:]
-            else:
-                held = data
-            if last:
+                bounds = np.array([len(data) // unit * unit])
+            end = int(bounds[-1]) if len(bounds) else 0
+            if end:
+                yield _as_utf8(data[:end], np.concatenate([[0], bounds]), offset, name)
+            offset, held = offset + end, data[end:]
+            if not more:
                 return
 
 

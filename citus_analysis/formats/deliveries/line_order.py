@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -66,9 +66,9 @@ class Order:
         return self.is_broken and not self.rises
 
 
-def orders_of_names(pieces: Iterable[pl.DataFrame]) -> dict[Any, Order]:
+def orders_of_names(pieces: Iterable[pl.DataFrame]) -> dict[object, Order]:
     """The order of the rows of each name, in order of appearance; of rows with `name` and `time`."""
-    order: dict[Any, Order] = {}
+    order: dict[object, Order] = {}
     for piece in pieces:
         for (name,), rows in piece.group_by("name", maintain_order=True):
             order.setdefault(name, Order()).add(rows["time"])

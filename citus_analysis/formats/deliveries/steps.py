@@ -60,9 +60,9 @@ class Step(ABC):
         """Whether it names hosts, pods or containers, so that :meth:`views` may find several."""
 
     @property
-    @abstractmethod
     def of_node(self) -> str | None:
         """The host, pod or container whose lines are kept; None if all lines are, or the name is of something else."""
+        return self.only
 
     @abstractmethod
     def views(self, texts: Iterator[Lines], jobs: int = 1) -> Sequence[Step]:

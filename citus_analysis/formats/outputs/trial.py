@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from citus_analysis.errors import CitusAnalysisError
-from citus_analysis.formats.api.format import Format, Hints
+from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.reading.lines import UNTERMINATED
 from citus_analysis.formats.sources.content import Content
 
@@ -46,15 +46,22 @@ class Trial:
         return replace(self, spans=tuple((begin + by, end + by) for begin, end in self.spans))
 
 
-def trial_of(one: Format, data: bytes) -> Trial | None:
-    """How a format reads a text; None if it cannot read it at all."""
+def pieces_of(one: Format, data: bytes, name: str = _NAME) -> list[Parsed] | None:
+    """The pieces that a format makes of a text in a file of a name; None if it cannot read it at all."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / _NAME
+        path = Path(folder) / name
         path.write_bytes(data)
         try:
-            pieces = list(one.parse(Content(path), Hints(_NAME)))
+            return list(one.parse(Content(path), Hints(name)))
         except CitusAnalysisError:
             return None
+
+
+def trial_of(one: Format, data: bytes) -> Trial | None:
+    """How a format reads a text; None if it cannot read it at all."""
+    pieces = pieces_of(one, data)
+    if pieces is None:
+        return None
     spans = [
         (begin, begin + length)
         for piece in pieces

@@ -25,15 +25,10 @@ def load_library(path: Path, numbered_by: str, number: int) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(f"{path.name} cannot be loaded ({error}); install citus-analysis again") from error
-    if _number_of(library, numbered_by) != number:
+    numbered = getattr(library, numbered_by, None)
+    # A library that was built before the function existed is of another version too.
+    if numbered is not None:
+        numbered.restype = ctypes.c_int64
+    if numbered is None or numbered() != number:
         raise ImportError(f"{path.name} was built for another version; install citus-analysis again")
     return library
-
-
-def _number_of(library: ctypes.CDLL, function: str) -> int | None:
-    """The number that the function returns; None if the library was built before the function existed."""
-    numbered = getattr(library, function, None)
-    if numbered is None:
-        return None
-    numbered.restype = ctypes.c_int64
-    return int(numbered())

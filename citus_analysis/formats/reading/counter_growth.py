@@ -17,12 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from citus_analysis.core.array_types import Floats
-from citus_analysis.core.arrow_arrays import own_words, texts_of
 from citus_analysis.formats.reading.lines import first_true
 from citus_analysis.schema import TABLES
 
@@ -48,7 +45,7 @@ class Snapshot:
 
 def growth(
     view: str, rows: pl.DataFrame, before: Snapshot | None, *, alone: bool = True
-) -> tuple[pa.RecordBatch, Snapshot | None]:
+) -> tuple[pl.DataFrame, Snapshot | None]:
     """Rows of `server_counters` for whole snapshots.
 
     Args:
@@ -63,7 +60,7 @@ def growth(
         the rows, and the newest snapshot.
     """
     if rows.is_empty():
-        return _TABLE.no_rows(), before
+        return _TABLE.empty(), before
     whole = rows if before is None else pl.concat([before.rows.select(rows.columns), rows])
     first = 0 if before is None else before.sample
     numbered = _numbered(whole, first)
@@ -81,7 +78,7 @@ def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:
     return rows.with_columns(sample=pl.col("sample_time").rank("dense").cast(pl.Int32) + (first - 1))
 
 
-def _grown(view: str, numbered: pl.DataFrame, left_out: Sequence[int]) -> pa.RecordBatch:
+def _grown(view: str, numbered: pl.DataFrame, left_out: Sequence[int]) -> pl.DataFrame:
     """Rows of all snapshots but those that are left out."""
     counters = [name for name in numbered.columns if name not in (*_BESIDE, "sample")]
     compared = _compared(numbered.drop(counters)).filter(~pl.col("sample").is_in(left_out))
@@ -108,10 +105,10 @@ def _compared(numbered: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _long(view: str, compared: pl.DataFrame, values: pl.DataFrame) -> pa.RecordBatch:
+def _long(view: str, compared: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
     """One row for each entry and counter, in the order of the entries; those that neither snapshot states have none."""
     if not values.width:
-        return _TABLE.no_rows()
+        return _TABLE.empty()
     numbers = values.to_numpy(order="c")
     total, before = _gathered(numbers, compared["row"]), _gathered(numbers, compared["row_before"])
     noted = _with_notes(compared.with_columns(decreased=pl.Series((total < before).any(axis=1))))
@@ -121,12 +118,15 @@ def _long(view: str, compared: pl.DataFrame, values: pl.DataFrame) -> pa.RecordB
     value[~noted["known"].to_numpy()] = np.nan
     # Mostly all are there, and a view of them is no copy.
     chosen = slice(None) if kept.all() else kept.ravel()
-    codes = np.tile(np.arange(values.width, dtype=np.uint32), len(kept))
-    columns = _of_entries(noted, np.repeat(np.arange(len(kept), dtype=np.uint32), kept.sum(axis=1)))
-    columns["view"] = _category(np.zeros(len(columns["note"]), np.uint32), texts_of([view]))
-    columns["counter"] = own_words(_category(codes[chosen], texts_of(values.columns)))
-    columns |= {"value": _reals(value.ravel()[chosen]), "total": _reals(total.ravel()[chosen])}
-    return _TABLE.batch(pa.RecordBatch.from_pydict(columns))
+    counter = np.tile(np.arange(values.width, dtype=np.uint32), len(kept))
+    facts = noted.select("sample", "from_time", "sample_time", pl.col("key").cast(_TABLE["key"].dtype), "note")
+    rows = facts[np.repeat(np.arange(len(kept), dtype=np.uint32), kept.sum(axis=1))].with_columns(
+        view=pl.lit(view, _TABLE["view"].dtype),
+        counter=pl.Series(values.columns, dtype=_TABLE["counter"].dtype).gather(counter[chosen]),
+        value=pl.Series(value.ravel()[chosen], nan_to_null=True),
+        total=pl.Series(total.ravel()[chosen], nan_to_null=True),
+    )
+    return _TABLE.conform(rows)
 
 
 def _gathered(numbers: Floats, rows: pl.Series) -> Floats:
@@ -134,23 +134,6 @@ def _gathered(numbers: Floats, rows: pl.Series) -> Floats:
     found: Floats = numbers[rows.fill_null(0).to_numpy()]
     found[rows.is_null().to_numpy()] = np.nan
     return found
-
-
-def _of_entries(noted: pl.DataFrame, entry: npt.NDArray[np.uint32]) -> dict[str, pa.Array]:
-    """The columns that are the same for all counters of an entry."""
-    facts = {"sample": pl.Int32(), "from_time": SINCE, "sample_time": SINCE, "note": _TABLE["note"].dtype}
-    place = pl.Series(entry)
-    columns = {name: noted[name].cast(kind).gather(place).to_arrow() for name, kind in facts.items()}
-    keys = noted["key"].to_arrow().dictionary_encode()
-    return columns | {"key": _category(keys.indices.to_numpy().astype(np.uint32)[entry], keys.dictionary)}
-
-
-def _category(codes: npt.NDArray[np.uint32], words: pa.Array) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(codes), words.cast(pa.large_string()))
-
-
-def _reals(numbers: Floats) -> pa.Array:
-    return pl.Series(numbers, nan_to_null=True).to_arrow()
 
 
 def _with_notes(compared: pl.DataFrame) -> pl.DataFrame:

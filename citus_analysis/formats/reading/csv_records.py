@@ -71,35 +71,17 @@ def header_of(head: bytes) -> list[str]:
     return [name.strip().lower() for name in names]
 
 
-@dataclass(frozen=True)
-class _Header:
-    """What the first line of a file says about the others.
+def _header(head: bytes, numbers: Collection[str]) -> tuple[str, pl.Schema]:
+    """The first line of a file that begins like this, without blanks at its end, and what its columns are read as.
 
-    Attributes:
-        text: the line, without blanks at its end.
-        schema: the columns and what they are read as.
+    Raises:
+        FormatError: a name is missing or occurs twice.
     """
-
-    text: str
-    schema: pl.Schema
-
-    @classmethod
-    def of(cls, head: bytes, numbers: Collection[str] = ()) -> _Header:
-        """The header of a file that begins like this.
-
-        Args:
-            head: the first bytes.
-            numbers: names of the columns that are read as numbers.
-
-        Raises:
-            FormatError: a name is missing or occurs twice.
-        """
-        names = header_of(head)
-        if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
-            raise FormatError("the first line is not a header of distinct names", place="line 1")
-        text = line_frame(head.lstrip(b"\r\n").partition(b"\n")[0])["text"].item(0)
-        kinds = {name: pl.Float64() if name in numbers else pl.String() for name in names}
-        return cls(str(text), pl.Schema(kinds))
+    names = header_of(head)
+    if not names or len(set(names)) < len(names) or not all(names) or "offset" in names:
+        raise FormatError("the first line is not a header of distinct names", place="line 1")
+    text = line_frame(head.lstrip(b"\r\n").partition(b"\n")[0])["text"].item(0)
+    return str(text), pl.Schema({name: pl.Float64() if name in numbers else pl.String() for name in names})
 
 
 def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Records | Parsed]:
@@ -112,9 +94,9 @@ def read_records(content: Content, numbers: Collection[str] = ()) -> Iterator[Re
     Raises:
         FormatError: the header is invalid: a name is missing or occurs twice.
     """
-    header = _Header.of(content.head, numbers)
+    header, schema = _header(content.head, numbers)
     for block in chunks(content, _complete):
-        yield reject_oversized(block) if block.oversized else _records_of(block, header)
+        yield reject_oversized(block) if block.oversized else _records_of(block, header, schema)
 
 
 def _complete(data: bytes, _offset: int) -> int:
@@ -126,15 +108,14 @@ def _complete(data: bytes, _offset: int) -> int:
     return int(outside[-1]) + 1 if len(outside) else 0
 
 
-def _records_of(block: Block, header: _Header) -> Records:
+def _records_of(block: Block, header: str, schema: pl.Schema) -> Records:
     """The records of a block that begins where a record begins and ends where one ends, or the file."""
-    schema = header.schema
     lines = line_frame(block.data, block.offset)
     if b'"' in block.data:
         lines = _joined(lines)
     text = pl.col("text")
     lines = lines.with_columns(
-        noise=(text == "") | (text == header.text),
+        noise=(text == "") | (text == header),
         reason=first_true(
             {
                 UNTERMINATED: ~pl.col("terminated"),

@@ -19,7 +19,7 @@ import polars as pl
 from polars.exceptions import ComputeError, SchemaError
 
 from citus_analysis.core.array_types import Integers
-from citus_analysis.formats.deliveries.halving import decoded_in_halves
+from citus_analysis.formats.deliveries.exports.halving import decoded_in_halves
 
 #: Column with the number of the line, besides those of the names that were asked for.
 _LINE: Final = "line number"

@@ -107,10 +107,6 @@ class JsonReports:
         self.noise_bytes = position - self.parsed_bytes - sum(reject.byte_length for reject in self.rejects)
         return reports
 
-    def skip_text(self) -> None:
-        """Discard the rest of the text."""
-        self.offset, self.text = self.offset + len(self.text), ""
-
     def _enter(self, position: int) -> int | None:
         """The position after the next opening of `statistics`, or up to which none begins; None if unchanged."""
         opening = _REPORTS.search(self.text, position)
@@ -183,7 +179,7 @@ def read_reports(
         yield Parsed(found, reader.parsed_bytes, reader.noise_bytes, reject_rows(reader.rejects))
         if reader.broken:
             yield _lost(reader.offset, len(reader.text), _BROKEN, reader.text)
-            reader.skip_text()
+            reader.offset, reader.text = reader.offset + len(reader.text), ""
     if reader.text:
         yield reader.rest()
 

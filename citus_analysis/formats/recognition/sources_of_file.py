@@ -11,24 +11,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
-from citus_analysis.errors import CitusAnalysisError, FormatError
-from citus_analysis.formats.api.format import Format, Hints
+from citus_analysis.errors import FormatError
+from citus_analysis.formats.api.format import Format
 from citus_analysis.formats.api.registry import best_format, format_named
 from citus_analysis.formats.deliveries.common_beginnings import find_decoration
 from citus_analysis.formats.deliveries.decoration import Decoration
 from citus_analysis.formats.deliveries.delivery import Delivery
 from citus_analysis.formats.deliveries.exports import find_exports
-from citus_analysis.formats.deliveries.last_times import time_of_last_line
 from citus_analysis.formats.deliveries.line_order import OutOfOrderError
 from citus_analysis.formats.deliveries.stamps import STAMP_PATTERN
-from citus_analysis.formats.deliveries.steps import Step
+from citus_analysis.formats.deliveries.steps import Knows, Step
 from citus_analysis.formats.outputs.finding import MOST_BYTES, Output, find_outputs
 from citus_analysis.formats.outputs.marks import marks_of
 from citus_analysis.formats.outputs.transcripts import shell_begin, split_end
+from citus_analysis.formats.outputs.trial import pieces_of
+from citus_analysis.formats.recognition.last_times import time_of_last_line
 from citus_analysis.formats.sources.content import HEAD_BYTES, Content
 
 #: A format that is this sure of a text reads it as it is.
@@ -130,24 +129,27 @@ class _Text:
         if certain:
             known = find_decoration(head, self._plain, only_known=True)
             return () if known is None else (known,)
-        export = find_exports(head, self._decorated)
-        if export is not None:
-            text = export.undone_head(head)
-            inner = None if self._plain(text) >= _CERTAIN else find_decoration(text, self._plain, self._whole)
-            return (export,) if inner is None else (export, inner)
-        decoration = find_decoration(head, self._exported, self._whole)
-        if decoration is None:
-            return ()
-        text = decoration.undone_head(head)
-        within = None if self._plain(text) >= _CERTAIN else find_exports(text, self._plain)
-        return (decoration,) if within is None else (decoration, within)
+        finders = (
+            (find_exports, self._decorated, self._decoration),
+            (self._decoration, self._exported, find_exports),
+        )
+        for outer, knows, inner in finders:
+            step = outer(head, knows)
+            if step is not None:
+                text = step.undone_head(head)
+                within = None if self._plain(text) >= _CERTAIN else inner(text, self._plain)
+                return (step,) if within is None else (step, within)
+        return ()
+
+    def _decoration(self, text: bytes, knows: Knows) -> Decoration | None:
+        return find_decoration(text, knows, self._whole)
 
     def _plain(self, text: bytes) -> float:
         return self.best(text)[1]
 
     def _decorated(self, text: bytes) -> float:
         confidence = self._plain(text)
-        decorated = confidence < _CERTAIN and find_decoration(text, self._plain, self._whole)
+        decorated = confidence < _CERTAIN and self._decoration(text, self._plain)
         return _CERTAIN if decorated else confidence
 
     def _whole(self, text: bytes) -> float:
@@ -211,7 +213,7 @@ class _Text:
         """The source with what the stamps of its lines say, where its text says nothing."""
         if source.format is None or not source.delivery.steps:
             return source
-        if "log_events" in source.format.tables and self._lacks_times(source):
+        if "log_events" in source.format.tables and self._lacks_times(source.format, source.delivery):
             steps = (
                 replace(step, timed=True) if isinstance(step, Decoration) else step for step in source.delivery.steps
             )
@@ -220,15 +222,9 @@ class _Text:
             return source
         return replace(source, ended=time_of_last_line(self.content, source.delivery))
 
-    def _lacks_times(self, source: Recognised) -> bool:
+    def _lacks_times(self, of: Format, delivery: Delivery) -> bool:
         """Whether the first records of a server's log have no times."""
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / self.content.path.name
-            path.write_bytes(self.head(source.delivery))
-            try:
-                pieces = list(source.format.parse(Content(path), Hints(path.name))) if source.format else []
-            except CitusAnalysisError:
-                return False
+        pieces = pieces_of(of, self.head(delivery), self.content.path.name) or []
         times = [piece.tables["log_events"].column("log_time") for piece in pieces if "log_events" in piece.tables]
         return any(time.null_count for time in times)
 

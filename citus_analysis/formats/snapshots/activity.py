@@ -95,25 +95,23 @@ def _rows(records: Records, sources: Mapping[str, str], zone: str) -> pl.DataFra
     typed = records.fields.select(
         "offset", *(_typed(name, pl.col(source), zone).alias(name) for name, source in sources.items())
     )
-    return typed.with_columns(_gpid(sources).alias("gpid"), _reasons(records.fields, typed, sources))
+    return typed.with_columns(gpid=_gpid(sources), reason=_reasons(records.fields, typed, sources))
 
 
-def _reasons(fields: pl.DataFrame, typed: pl.DataFrame, sources: Mapping[str, str]) -> pl.Series:
+def _reasons(fields: pl.DataFrame, typed: pl.DataFrame, sources: Mapping[str, str]) -> pl.Expr:
     """The first cell of each record that cannot be read, or is needed but empty."""
     given, read = ({values.name: values for values in frame.iter_columns()} for frame in (fields, typed))
-    reasons = [
+    unread = [
         pl.when(given[source].is_not_null() & read[name].is_null()).then(pl.lit(f"{source} cannot be read"))
         for name, source in sources.items()
         if read[name].null_count() > given[source].null_count()
     ]
-    reasons += [
+    empty = [
         pl.when(read[name].is_null()).then(pl.lit(f"{sources[name]} is empty"))
         for name in ("sample_time", "pid")
         if read[name].null_count()
     ]
-    if not reasons:
-        return pl.Series("reason", [None], pl.String).new_from_index(0, typed.height)
-    return typed.select(pl.coalesce(reasons).alias("reason")).to_series()
+    return pl.coalesce(*unread, *empty, pl.lit(None, pl.String))
 
 
 def _typed(name: str, text: pl.Expr, zone: str) -> pl.Expr:

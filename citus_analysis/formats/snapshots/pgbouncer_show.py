@@ -128,7 +128,6 @@ def _report(header: Sequence[str]) -> str | None:
     return None
 
 
-_Row = tuple[int, str | None, str, str | None, str | None, str | None, str | None, str, float, str | None]
 _COLUMNS: Final = ("sample", "time", "report", "database", "user", "item", "state", "measure", "value", "unit")
 
 
@@ -145,7 +144,7 @@ class _Reading:
     tables: int = 0
     parsed: int = 0
     noise: int = 0
-    rows: list[_Row] = field(default_factory=list)
+    rows: list[tuple[object, ...]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     _header: list[str] = field(default_factory=list)
     _mark: str = ""

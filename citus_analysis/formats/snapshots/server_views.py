@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 import polars as pl
 
@@ -42,8 +42,6 @@ from citus_analysis.formats.reading.csv_records import (
 from citus_analysis.formats.sources.content import Content
 from citus_analysis.formats.times.snapshot_times import time_column, time_expr
 from citus_analysis.formats.times.zones import timezone_of
-
-_Piece = TypeVar("_Piece")
 
 
 @dataclass(frozen=True)
@@ -93,11 +91,8 @@ class _Layout:
     view: _View
     time: str
     header: Sequence[str]
+    keys: Sequence[str]
     counters: Sequence[str]
-
-    @property
-    def keys(self) -> list[str]:
-        return [key for key in self.view.keys if key in self.header]
 
 
 class ServerViews(Format):
@@ -114,7 +109,7 @@ class ServerViews(Format):
         return 1.0 if _layout(head) else 0.0
 
     def parse(self, content: Content, hints: Hints) -> Iterator[Parsed]:
-        """One piece per block; a block's last snapshot waits for the next block, if there is one.
+        """One piece per block; a block's last snapshot waits for the next block, or the end.
 
         Raises:
             FormatError: the header is of none of the views, or lacks a time.
@@ -125,14 +120,14 @@ class ServerViews(Format):
         zone = timezone_of(hints.options)
         held: pl.DataFrame | None = None
         before: Snapshot | None = None
-        for piece, is_last in _with_end(read_records(content, layout.counters)):
+        for piece in read_records(content, layout.counters):
             if isinstance(piece, Parsed):
                 yield piece
                 continue
             rows = _rows(piece, layout, zone)
             good = rows.filter(pl.col("reason").is_null()).drop("offset", "reason")
-            whole, held = _split(good, held, is_last=is_last)
-            grown, before = growth(layout.view.name, whole, before, alone=held.is_empty())
+            whole, held = _split(good if held is None else pl.concat([held, good]))
+            grown, before = growth(layout.view.name, whole, before, alone=False)
             yield piece.parsed({"server_counters": grown}, rows)
         if held is not None and held.height:
             yield Parsed({"server_counters": growth(layout.view.name, held, before)[0]}, 0)
@@ -145,7 +140,7 @@ def _layout(head: bytes) -> _Layout | None:
     if view is None or time is None:
         return None
     counters = [name for name in header if name not in view.keys and name != time and is_counter(name)]
-    return _Layout(view, time, header, counters)
+    return _Layout(view, time, header, [key for key in view.keys if key in header], counters)
 
 
 def _rows(records: Records, layout: _Layout, zone: str) -> pl.DataFrame:
@@ -178,26 +173,8 @@ def _reasons(rows: pl.DataFrame, counters: Sequence[str]) -> pl.Expr:
     return pl.coalesce(pl.when(pl.col("sample_time").is_null()).then(pl.lit("no time")), *bad)
 
 
-def _with_end(pieces: Iterator[_Piece]) -> Iterator[tuple[_Piece, bool]]:
-    """Each piece, and whether it is the last one."""
-    held = next(pieces, None)
-    while held is not None:
-        try:
-            following = next(pieces, None)
-        except Exception:
-            # What was read before a damaged place is kept.
-            yield held, False
-            raise
-        yield held, following is None
-        held = following
-
-
-def _split(rows: pl.DataFrame, held: pl.DataFrame | None, *, is_last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _split(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Complete snapshots, and the last snapshot, which may continue in the next block."""
-    rows = rows if held is None else pl.concat([held, rows])
-    # A snapshot whose time is before that of another would be compared with others than in a longer file.
-    if is_last and rows["sample_time"].is_sorted():
-        return rows, rows.clear()
     last = pl.col("sample_time") == pl.col("sample_time").tail(1).first()
     return rows.filter(~last), rows.filter(last)
 

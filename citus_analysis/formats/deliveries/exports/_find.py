@@ -17,7 +17,7 @@ from citus_analysis.formats.deliveries.exports._shape import OUTER, Path, Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds, states_zone
 from citus_analysis.formats.deliveries.exports._words import DETAILS, NAMING, TEXTS, TIMES
 from citus_analysis.formats.deliveries.exports.export_step import Export
-from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, value_at
+from citus_analysis.formats.deliveries.exports.readers._json_tables import Number, member, value_at
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME
 from citus_analysis.formats.deliveries.steps import Knows
 
@@ -217,14 +217,13 @@ def _kind_of(records: Sequence[Mapping[str, object]], path: Path) -> str:
 
 
 def _kind(record: object, path: Path) -> str | None:
-    for key in path:
-        record = record.get(key) if isinstance(record, Mapping) else None
-    if record is None:
+    value = member(record, path)
+    if value is None:
         return None
-    if isinstance(record, Number):
-        return "integer" if record.removeprefix("-").isdigit() else "number"
+    if isinstance(value, Number):
+        return "integer" if value.removeprefix("-").isdigit() else "number"
     # Bytes in journald's JSON are arrays.
-    return "text" if isinstance(record, str | list) else "other"
+    return "text" if isinstance(value, str | list) else "other"
 
 
 def _rank(path: Path, usual: Sequence[str]) -> int:

@@ -62,31 +62,23 @@ def samples(head: bytes) -> Iterator[Sample]:
 
 def _of_lines(head: bytes) -> Iterator[Sample]:
     lines = [line for line in head.split(b"\n")[:_MOST_RECORDS] if line.strip(_BLANKS)]
-    objects = [found for line in lines if isinstance(found := _parsed(line), dict)]
+    objects = [found for line in lines if isinstance(found := parsed_json(line), dict)]
     # The last line may be cut.
     if objects and 2 * len(objects) >= len(lines) - 1:
         yield Sample(Shape("lines"), tuple(objects))
-
-
-def _parsed(text: bytes) -> object:
-    try:
-        return parsed_json(text)
-    except ValueError:
-        return None
 
 
 def _of_document(head: bytes) -> Iterator[Sample]:
     roots = list(_roots(without_lone_surrogates(head).decode("utf-8", "surrogateescape")))
     if not roots:
         return
-    if isinstance(roots[0], dict) and len(roots) > 1:
+    single = isinstance(roots[0], dict)
+    if single and len(roots) > 1:
         yield Sample(Shape("document"), tuple(root for root in roots if isinstance(root, dict)))
+    # Of one object over several lines, an array of records in it is looked for first.
+    yield from _of_arrays(roots)
     if isinstance(roots[0], dict):
-        # One object over several lines; an array of records in it is looked for first.
-        yield from _of_arrays(roots)
         yield Sample(Shape("document"), (roots[0],))
-    else:
-        yield from _of_arrays(roots)
 
 
 def _of_arrays(roots: list[object]) -> Iterator[Sample]:
@@ -149,10 +141,8 @@ def _roots(text: str) -> Iterator[object]:
         except RecursionError:
             return
         except ValueError:
-            try:
+            with suppress(ValueError, RecursionError):
                 yield decoder.decode(_completed(text[place:]))
-            except (ValueError, RecursionError):
-                return
             return
 
 

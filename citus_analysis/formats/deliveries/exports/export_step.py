@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -28,7 +28,7 @@ from citus_analysis.formats.deliveries.exports.readers._csv import of_csv
 from citus_analysis.formats.deliveries.exports.readers._documents import of_documents
 from citus_analysis.formats.deliveries.exports.readers._journal import of_journal
 from citus_analysis.formats.deliveries.exports.readers._lines import of_lines
-from citus_analysis.formats.deliveries.line_order import in_time_order, orders_of_names, seen_in_order
+from citus_analysis.formats.deliveries.line_order import Order, in_time_order, orders_of_names, seen_in_order
 from citus_analysis.formats.deliveries.line_rows import bytes_of, put_together
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines, starts_of
 from citus_analysis.formats.deliveries.steps import Step
@@ -116,7 +116,8 @@ class Export(Shape, Step):
         """
         rows = Rows(self)
         pieces = work_ahead(_READERS[self.container](rows, texts), "decoding", jobs - 1)
-        late = orders_of_names(piece.select("name", "time").filter(pl.col("name") >= 0) for piece in pieces)
+        named = (piece.select("name", "time").filter(pl.col("name") >= 0) for piece in pieces)
+        late = cast("dict[int, Order]", orders_of_names(named))
         names = [self._name(values) for values in rows.names.numbers]
         views = [
             replace(self, strays=number == min(late), late_ns=found.late, newest_first=found.is_descending)

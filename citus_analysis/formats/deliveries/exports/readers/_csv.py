@@ -15,8 +15,8 @@ from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._rows import Rows
 from citus_analysis.formats.deliveries.exports._shape import Shape
 from citus_analysis.formats.deliveries.exports._value_times import nanoseconds
+from citus_analysis.formats.deliveries.exports.halving import decoded_in_halves
 from citus_analysis.formats.deliveries.exports.readers._places import Stretch
-from citus_analysis.formats.deliveries.halving import decoded_in_halves
 from citus_analysis.formats.deliveries.line_rows import texts_between
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from citus_analysis.core.array_types import Bools, Integers
 from citus_analysis.formats.deliveries.exports._shape import Path, Shape
-from citus_analysis.formats.deliveries.halving import decoded_in_halves
+from citus_analysis.formats.deliveries.exports.halving import decoded_in_halves
 from citus_analysis.formats.deliveries.line_rows import texts_between
 from citus_analysis.texts.lone_surrogates import without_lone_surrogates
 
@@ -37,16 +37,15 @@ class Number(str):
 def parsed_json(text: bytes) -> object:
     """The value that a JSON text stands for; numbers as :class:`Number`, bytes that are not UTF-8 as surrogates.
 
-    Raises:
-        ValueError: it is not JSON, or nested too deeply.
+    None for what is not JSON, or nested too deeply.
     """
     bare = text.strip(_BLANKS).removeprefix(_MARK)
     # Looking for the halves of characters takes longer than all else where there are no such escapes.
     whole = (without_lone_surrogates(bare) if b"\\u" in bare else bare).decode("utf-8", "surrogateescape")
     try:
         return json.loads(whole, parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_object)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -71,7 +70,7 @@ def fields_of(record: object, form: str) -> Mapping[str, object] | None:
 
 def value_at(record: object, path: Path) -> bytes | None:
     """The value at the end of a path, as bytes; arrays of numbers below 256 are bytes (journald's JSON)."""
-    record = _member(record, path)
+    record = member(record, path)
     if isinstance(record, str):
         return record.encode("utf-8", "surrogateescape")
     if not isinstance(record, list):
@@ -81,7 +80,8 @@ def value_at(record: object, path: Path) -> bytes | None:
     return b"\n".join(one.encode("utf-8", "surrogateescape") for one in record if isinstance(one, str)) or None
 
 
-def _member(record: object, path: Path) -> object:
+def member(record: object, path: Path) -> object:
+    """The value at the end of a path; None if there is none."""
     for key in path:
         record = record.get(key) if isinstance(record, dict) else None
     return record
@@ -150,17 +150,14 @@ class Decoder:
 
     def _record(self, row: int) -> Mapping[str, object] | None:
         begin, end = int(self._starts[row]), int(self._starts[row + 1])
-        try:
-            return fields_of(parsed_json(self._buffer.slice(begin, end - begin).to_pybytes()), self.shape.form)
-        except ValueError:
-            return None
+        return fields_of(parsed_json(self._buffer.slice(begin, end - begin).to_pybytes()), self.shape.form)
 
     def _kind(self, path: Path) -> pa.DataType:
         return _TYPES[self.shape.time_kind if path == self.shape.time else "text"]
 
     def _value(self, record: object, path: Path) -> bytes | int | float | None:
         value, kind = value_at(record, path), self._kind(path)
-        if value is None or (path == self.shape.text and isinstance(_member(record, path), Number)):
+        if value is None or (path == self.shape.text and isinstance(member(record, path), Number)):
             return None
         try:
             return value if kind == pa.binary() else float(value) if kind == pa.float64() else _integer(value)
