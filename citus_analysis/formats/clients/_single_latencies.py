@@ -31,6 +31,6 @@ class SingleLatencies:
             "section",
             "latency_us",
             time=pl.from_epoch("began_us", "us").dt.replace_time_zone("UTC").dt.cast_time_unit("ms"),
-            elapsed_s=(pl.col("began_us") - (self.first_us or 0)) / US_PER_S,
+            elapsed_s=((pl.col("began_us") - (self.first_us or 0)) / US_PER_S).round(6),
             failed=pl.col("section").str.ends_with(FAILED),
         )

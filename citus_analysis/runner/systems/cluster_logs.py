@@ -14,7 +14,7 @@ from citus_analysis.runner.systems.system import LogMark, Node
 
 _WAY_OUT: Final = (
     "a monitored run needs the server logs: GRANT pg_monitor and pg_read_server_files TO target.user and EXECUTE ON "
-    "FUNCTION pg_current_logfile, pg_read_binary_file and pg_stat_file, or read them from a folder with "
+    "FUNCTION pg_current_logfile and pg_read_binary_file, or read them from a folder with "
     "nodes[].log_directory, or set target.collect_logs: false and add the logs by hand"
 )
 

@@ -118,6 +118,16 @@ class Comparison(Shown):
         return MADE_APART in self.warnings
 
     @property
+    def error(self) -> float:
+        """Standard error of the log of the ratio; inf if a side has a single run."""
+        return self.evidence.error
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the error; 0 if there is none."""
+        return self.evidence.freedom
+
+    @property
     def change_percent(self) -> float:
         """Change from `b` to `a` in per cent of `b`."""
         return (self.ratio.estimate - 1) * 100
