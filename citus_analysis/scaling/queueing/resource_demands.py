@@ -145,9 +145,9 @@ def _wal(counters: pl.DataFrame, runs: pl.DataFrame, rates: pl.DataFrame) -> pl.
     view, counter = pl.col("view").cast(pl.String), pl.col("counter").cast(pl.String)
     written = counters.filter((view == "pg_stat_wal") & (counter == "wal_bytes")).drop_nulls("value")
     done = runs.select(*RUN, *CONFIGURATION[1:], "operations_done").filter(pl.col("operations_done") > 0)
-    sums = written.group_by(*NODE).agg(pl.col("value").sum()).join(done, on=RUN)
+    sums = written.group_by(*NODE, maintain_order=True).agg(pl.col("value").sum()).join(done, on=RUN)
     per_run = sums.with_columns(per_operation=pl.col("value") / pl.col("operations_done"))
-    means = per_run.group_by(*CONFIGURATION, "node").agg(pl.col("per_operation").mean())
+    means = per_run.group_by(*CONFIGURATION, "node", maintain_order=True).agg(pl.col("per_operation").mean())
     return _demand(means.join(rates, on=CONFIGURATION, nulls_equal=True), "WAL", "bytes")
 
 
