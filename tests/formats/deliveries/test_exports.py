@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from citus_analysis.errors import InputError
 from citus_analysis.formats.api.registry import formats
 from citus_analysis.formats.deliveries import line_order
-from citus_analysis.formats.deliveries.exports import Export, any_cut, find_exports
+from citus_analysis.formats.deliveries.exports import Export, any_cut, find_exports, nanoseconds
 from citus_analysis.formats.deliveries.placed_lines import NO_TIME, Lines
 from citus_analysis.formats.sources.content import HEAD_BYTES, LINE_CAP, Content, Unread
 from tests.formats.deliveries import exported
@@ -390,3 +391,10 @@ def test_lines_before_the_first_object_and_headers_in_between() -> None:
     table = exported.insights_csv(said[:20]) + exported.insights_csv(said[20:])
     (view,) = views_of(table)
     assert text_of(undone(view, table)) == text_of(undone(found_in(data), data)).removeprefix(b"Attaching to pg-0\n")
+
+
+@pytest.mark.parametrize(
+    "values", [[9_999_999_999, 2**63 - 1], [9_999_999_999.5, 9.3e18], [b"9999999999.5", b"9999999999"]]
+)
+def test_numbers_that_64_bits_of_nanoseconds_do_not_hold_are_no_times(values: list[object]) -> None:
+    assert nanoseconds(pa.array(values)).tolist() == [NO_TIME, NO_TIME]

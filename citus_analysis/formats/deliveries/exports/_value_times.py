@@ -28,6 +28,8 @@ _KIBANA: Final = "%b %d, %Y @ %H:%M:%S.%f"
 #: The least times after 2001 in s, ms, µs and ns, and what one of each is in ns; less is no time.
 _LEAST: Final = 10 ** np.array([9, 12, 15, 18])
 _NS: Final = np.array([0, 10**9, 10**6, 10**3, 1])
+#: The last whole second in nanoseconds of 64 bits, in the year 2262; more is no time either.
+_LAST: Final = np.iinfo(np.int64).max // 10**9 * 10**9
 _TOO_LARGE: Final = 9.2e18
 _STATED: Final = re.compile(rb"(?:Z| ?UTC| ?GMT|[0-9][+-][0-9]{2}(?::?[0-9]{2})?)$", re.IGNORECASE)
 
@@ -78,7 +80,8 @@ def _of_numbers(values: pa.Array) -> Integers:
 def _since_1970(whole: Integers, fraction: Floats | float = 0.0) -> Integers:
     """Numbers as times; the whole part apart, because a product would lose what the fraction says."""
     unit = _NS[np.searchsorted(_LEAST, whole, side="right")]
-    return np.where(unit > 0, whole * unit + np.round(fraction * unit).astype(np.int64), NO_TIME)
+    known = (unit > 0) & (whole < _LAST // np.maximum(unit, 1))
+    return np.where(known, whole * unit + np.round(fraction * unit).astype(np.int64), NO_TIME)
 
 
 def _of_stamps(values: pa.StringArray) -> Integers:
