@@ -133,7 +133,7 @@ class Observed:
         at = "child_node" if segment in OF_CHILD else "node"
         mine = self.timed.filter(side=1)
         chosen = mine.filter(pl.col(at) == node) if node else mine
-        kept = chosen.sort(segment or "total_us", descending=True).head(_EXAMPLES)
+        kept = chosen.sort(segment or "total_us", descending=True, maintain_order=True).head(_EXAMPLES)
         files = as_polars(self.sources[1].table("sources")).select("source_id", file="path")
         lines = kept.join(files, on="source_id", how="left", maintain_order="left")
         columns = ("trace_id", *RUN, "statement_kind", "executed", "node", "child_node", "total_us", *SEGMENTS)
@@ -316,7 +316,7 @@ def _sums(timed: pl.DataFrame, runs: pl.DataFrame, cells: pl.DataFrame, per_oper
     keys = timed.select(*RUN, *CELL, *SEGMENTS).with_columns(
         pl.col("statement_kind", "node", "child_node").cast(pl.String)
     )
-    grouped = keys.group_by(*RUN, *CELL).agg(pl.len().alias("n"), pl.col(SEGMENTS).sum())
+    grouped = keys.group_by(*RUN, *CELL, maintain_order=True).agg(pl.len().alias("n"), pl.col(SEGMENTS).sum())
     placed = grouped.join(runs.with_row_index("run"), on=RUN).join(
         cells.with_row_index("cell").drop("kind"), on=CELL, nulls_equal=True
     )

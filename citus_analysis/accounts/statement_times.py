@@ -43,7 +43,7 @@ def statement_times(statements: pl.LazyFrame, spans: pl.LazyFrame) -> pl.LazyFra
         spans: the table `spans`.
     """
     known = statements.filter(pl.col("total_us").is_not_null() & ~pl.col("failed")).select(_COLUMNS)
-    placed = known.join(_children(spans), on="trace_id", how="left")
+    placed = known.join(_children(spans), on="trace_id", how="left", maintain_order="left")
     wait = pl.col("wait_us").fill_null(0.0)
     seen = pl.col("child_us").is_not_null() & pl.col("child_node").is_not_null()
     between = pl.when(seen).then(wait - pl.col("child_us")).otherwise(0.0)

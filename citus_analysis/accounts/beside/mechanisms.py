@@ -108,7 +108,7 @@ def mechanisms(sides: Observed, *, level: float) -> tuple[Mechanism, ...]:
     1 - level are given.
     """
     both = [
-        node_measures(source, side.table).group_by("node", "measure").agg("value")
+        node_measures(source, side.table).group_by("node", "measure", maintain_order=True).agg("value")
         for source, side in zip(sides.sources, sides.both, strict=True)
         if "start_time" in side.table.columns
     ]
@@ -190,7 +190,7 @@ class _Tables:
 
 
 def _long(samples: pl.DataFrame, measures: dict[str, pl.Expr]) -> Iterator[pl.DataFrame]:
-    means = samples.group_by(_NODE).agg(**measures)
+    means = samples.group_by(_NODE, maintain_order=True).agg(**measures)
     for name in measures:
         yield means.select(*_NODE, pl.lit(name).alias("measure"), value=name)
 

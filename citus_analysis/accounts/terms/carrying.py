@@ -87,7 +87,9 @@ def _of_run(
     if has_runs:
         run = mine.group_by("run_id").agg(pl.col("longer_us").sum()).sort("longer_us", "run_id")["run_id"][-1]
         mine, chosen = mine.filter(run_id=run), {"run": run} | chosen
-    slowest = mine.sort("total_us", descending=True).select("total_us", carried=pl.col("longer_us").cum_sum())
+    slowest = mine.sort("total_us", descending=True, maintain_order=True).select(
+        "total_us", carried=pl.col("longer_us").cum_sum()
+    )
     whole = slowest["carried"][-1]
     if whole <= 0:
         return Carriers(side, chosen, mine.height, 1.0)
