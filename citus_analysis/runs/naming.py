@@ -24,7 +24,10 @@ _NAMING: Final = (
     *("workers", "drivers", "records", "scale_factor", "operations", "monitored"),
 )
 #: Columns that tell a system from others, besides its operation and its threads.
-_TOLD: Final = ("workers", *(name for name in _NAMING if name not in ("workers", "workload", "threads", "operations")))
+_OF_SYSTEM: Final = (
+    "workers",
+    *(name for name in _NAMING if name not in ("workers", "workload", "threads", "operations")),
+)
 _SIZED: Final = ("operation", "workers")
 #: Fewest systems that words tell apart: a single one differs from nothing.
 _FEWEST_NAMED: Final = 2
@@ -63,7 +66,7 @@ def system_names(runs: pl.DataFrame, settings: pl.DataFrame) -> dict[str, str]:
     """
     made = settings.filter(pl.col("name") == "experiment")["resource"].unique()
     every = with_operations(described(runs.filter(pl.col("resource").is_in(made.implode())), settings))
-    columns = [name for name in ("operation", *_TOLD) if name in every.columns]
+    columns = [name for name in ("operation", *_OF_SYSTEM) if name in every.columns]
     distinct = every.select("resource", "threads", *columns).unique().sort("resource")
     own = distinct.filter(pl.len().over("resource") == 1)
     if own.height < _FEWEST_NAMED:

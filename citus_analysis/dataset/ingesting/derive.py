@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -24,9 +24,6 @@ from citus_analysis.dataset.storage.manifest import Manifest, Part, SourceState
 from citus_analysis.dataset.storage.parts import STAGING, PartWriter, Staged
 from citus_analysis.dataset.storage.write_errors import writing
 from citus_analysis.schema import PARTITION_KEY, TABLES
-
-if TYPE_CHECKING:
-    pass
 
 Pieces = Iterator[Mapping[str, pl.DataFrame]]
 

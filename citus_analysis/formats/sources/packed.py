@@ -42,7 +42,7 @@ class PackedStream(io.RawIOBase):
         self._file = file
         #: Compressed bytes, and how many of them the decompressor has been fed.
         self._packed, self._fed = b"", 0
-        self._ready, self._taken = b"", 0
+        self._ready, self._given = b"", 0
         self._position = 0
 
     @abstractmethod
@@ -74,11 +74,11 @@ class PackedStream(io.RawIOBase):
 
     def read1(self, size: int) -> bytes:
         """At least one byte and at most `size`, unless the stream is at its end."""
-        while self._taken == len(self._ready) and (more := self._step()) is not None:
-            self._ready, self._taken = more, 0
+        while self._given == len(self._ready) and (more := self._step()) is not None:
+            self._ready, self._given = more, 0
         # A slice of all bytes is not a copy.
-        piece = self._ready[self._taken : self._taken + size]
-        self._taken += len(piece)
+        piece = self._ready[self._given : self._given + size]
+        self._given += len(piece)
         self._position += len(piece)
         return piece
 

@@ -87,7 +87,7 @@ TELLING: Final = frozenset({"status", "summary", "raw", "json", "command", "laun
 ONCE: Final = ("Command line: ", "YCSB Client ", "[OVERALL], RunTime(ms), ", "Loading workload...", "Starting test.")
 #: Lines that tell what was launched, and by which the output of another client is recognised: those of the client's
 #: banner, and those that begin with these texts; the last two are whole lines.
-TOLD: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) | (
+STATES_FACTS: Final = pl.col("kind").is_in(["command", "launch", "version", "limit"]) | (
     pl.col("kind").is_in(["noise", "summary"])
     & (pl.col("text").str.starts_with(ONCE[2]) | pl.col("text").is_in(list(ONCE[3:])))
 )

@@ -14,7 +14,7 @@ from citus_analysis.formats.clients._single_latencies import SingleLatencies
 from citus_analysis.formats.clients.ycsb import _status, _summary
 from citus_analysis.formats.clients.ycsb._client import Client
 from citus_analysis.formats.clients.ycsb._json import json_values
-from citus_analysis.formats.clients.ycsb._lines import KINDS, ONCE, TELLING, TOLD, classified_lines
+from citus_analysis.formats.clients.ycsb._lines import KINDS, ONCE, STATES_FACTS, TELLING, classified_lines
 from citus_analysis.formats.clients.ycsb._raw import raw_fields, uniform_fields
 from citus_analysis.formats.reading.lines import first_true, reject_runs
 from citus_analysis.formats.sources.content import Block
@@ -88,7 +88,7 @@ class Parser(Report):
         """Offset from which lines are those of a second client; the banner before it is read."""
         if self._ended:
             return 0
-        for offset, kind, line in lines.filter(TOLD).select("offset", "kind", "text").iter_rows():
+        for offset, kind, line in lines.filter(STATES_FACTS).select("offset", "kind", "text").iter_rows():
             text = next((text for text in ONCE if line.startswith(text)), None)
             if text in self._once:
                 self._ended = True
