@@ -16,7 +16,7 @@ import polars as pl
 from citus_analysis.formats.api.format import Format, Hints, Parsed
 from citus_analysis.formats.api.options import DATE_ORDER, FIRST_REPORT, TIMEZONE, Option
 from citus_analysis.formats.reading.lines import UNTERMINATED, beginning, chunks, parse_each, reject_runs, with_reasons
-from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, clock_options
+from citus_analysis.formats.reading.sampler_lines import SYSSTAT_BANNER, first_report_option
 from citus_analysis.formats.reading.text_fields import Fields
 from citus_analysis.formats.sources.content import Block, Content
 from citus_analysis.formats.sysstat._clock import Clock, banner_dates, placed
@@ -26,6 +26,8 @@ from citus_analysis.formats.sysstat._rows import read_rows
 from citus_analysis.formats.sysstat._split._lines import split_lines, with_texts
 from citus_analysis.formats.sysstat._split._rows import split_rows
 from citus_analysis.formats.sysstat._tables import tables_under_headers
+from citus_analysis.formats.times.sampler_clock import date_order
+from citus_analysis.formats.times.zones import timezone_of
 
 _NOISE: Final = (
     "banners, empty lines, headers, averages, comments, restarts, and reports without a table (single interrupts, "
@@ -101,8 +103,10 @@ class SysstatText(Format):
         """Samples in the order of the text, in pieces of whole lines."""
         head = classified(content.head)
         comma = bool(head.filter(kind="row")["text"].head(1000).str.contains(_DECIMAL_COMMA).any())
-        clock = clock_options(banner_dates(head), hints.options, decimal_comma=comma)
-        style = _Style(self.name, self.tables, comma, *clock)
+        order = date_order(banner_dates(head), hints.options, decimal_comma=comma)
+        # sar has no averages since boot.
+        first_report = first_report_option(hints.options) if FIRST_REPORT in self.options else None
+        style = _Style(self.name, self.tables, comma, order, timezone_of(hints.options), first_report)
         yield from parse_each(chunks(content), partial(_parse_block, style), None)
 
 

@@ -28,7 +28,7 @@ def least_cost(
         ArithmeticError: there is no such solution.
 
     Example:
-        >>> at_least_two = Columns(np.array([0, 1]), np.array([0]), np.array([-1.0]))
+        >>> at_least_two = np.array([0, 1]), np.array([0]), np.array([-1.0])
         >>> least_cost(np.ones(1), at_least_two, np.array([-2.0]), np.zeros(1), np.full(1, np.inf)).tolist()
         [2.0]
     """
