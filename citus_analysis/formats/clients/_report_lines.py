@@ -120,7 +120,7 @@ class Report:
         failing = (pl.col("kind") == "error").fill_null(value=False).cum_max() | bool(self.errors.height)
         return ((pl.col("kind") == "continuation") & ~failing).fill_null(value=False)
 
-    def taken(self, lines: pl.DataFrame) -> pl.DataFrame:
+    def accepted(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The lines that are not rejected, among which errors are counted."""
         good = lines.filter(pl.col("reason").is_null())
         self.recognised |= bool(good["kind"].is_in(list(self.telling)).any())

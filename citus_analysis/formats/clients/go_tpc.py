@@ -139,7 +139,7 @@ class _Report(GoReport):
         """Tables of one block of the output."""
         printed, lines = self.printed(self.judged(line_frame(block.data, block.offset)))
         printed = printed.with_columns(pl.col("section").str.replace(r"_ERR$", FAILED))
-        good = self.taken(lines)
+        good = self.accepted(lines)
         self._failures += int(good["text"].str.contains(_FAILURE).sum())
         totals = _totals(good)
         self._total |= dict(totals.select("metric", "value").iter_rows())

@@ -155,7 +155,7 @@ class _Report(GoReport):
         ended = self.times_seen("finished") > 0
         lines = self.judged(line_frame(block.data, block.offset)).with_columns(ended=ended)
         printed, lines = self.printed(lines)
-        good = self.taken(lines)
+        good = self.accepted(lines)
         measured = printed.with_columns(section=_SECTION_NAME)
         measured = measured.join(good.select("offset", "ended"), on="offset", maintain_order="left")
         tables = {

@@ -150,7 +150,7 @@ class _Report(Report):
     def block(self, block: Block) -> Parsed:
         """The series of one block; other lines are kept for the end."""
         lines = self.judged(line_frame(block.data, block.offset))
-        good = self.taken(lines)
+        good = self.accepted(lines)
         self._kinds |= set(good["kind"])
         self._aborted |= bool(good.filter(kind="error")["text"].str.contains(r"(?i)run was aborted").any())
         progress = good.filter(kind="progress")

@@ -165,7 +165,7 @@ class _Report(Report):
     def block(self, block: Block) -> Parsed:
         """Status lines of one block; the values of the report are kept for the end."""
         lines = self.judged(line_frame(block.data, block.offset))
-        good = self.taken(lines)
+        good = self.accepted(lines)
         return accounted(lines, {"client_series": _series(good.filter(kind="status"))})
 
     def finish(self) -> Parsed:

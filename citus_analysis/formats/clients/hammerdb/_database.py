@@ -114,7 +114,7 @@ def _take_output(database: sqlite3.Connection, job: str, report: HammerdbReport)
     """Read the output of the virtual users, which the console shows after `Vuser N:`."""
     query = "SELECT vu, output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid"
     texts = [f"Vuser {user}:{output}".replace("\n", " ") for user, output in database.execute(query, (job,))]
-    report.taken(report.judged(line_frame("".join(f"{text}\n" for text in texts).encode())))
+    report.accepted(report.judged(line_frame("".join(f"{text}\n" for text in texts).encode())))
 
 
 def _take_timings(database: sqlite3.Connection, job: str, report: HammerdbReport) -> None:

@@ -136,7 +136,7 @@ class HammerdbReport(Report):
         text = line_frame(block.data, block.offset).with_columns(pl.col("text").str.strip_chars_start("\r"))
         strange = pl.when(pl.col("kind") == STRANGE).then(pl.lit(UNKNOWN_RESULT))
         lines = self.judged(text).with_columns(reason=pl.coalesce("reason", strange))
-        good = self.taken(lines)
+        good = self.accepted(lines)
         return accounted(lines, {"client_series": self._series(good.filter(pl.col("kind") == "counter"))})
 
     def finish(self) -> Parsed:
@@ -161,9 +161,9 @@ class HammerdbReport(Report):
             "client_errors": self.errors,
         }
 
-    def taken(self, lines: pl.DataFrame) -> pl.DataFrame:
+    def accepted(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The lines that are not rejected, among which users that failed are counted."""
-        good = super().taken(lines)
+        good = super().accepted(lines)
         errors = good.filter(kind="error")
         ended = errors["text"].str.extract(FAILED_USER).cast(pl.Int64)
         self.facts.failed_users |= set(ended.drop_nulls())

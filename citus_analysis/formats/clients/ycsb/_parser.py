@@ -54,7 +54,7 @@ class Parser(Report):
             self.recognised = True
             return Parsed({"client_latencies": self._latencies(fields)}, block.length)
         lines = self.judged(classified_lines(block.data, block.offset))
-        good = self.taken(lines)
+        good = self.accepted(lines)
         of_kind = {kind: good.filter(kind=kind) for kind in ("summary", "json", "status", "raw")}
         values = self._values(of_kind["summary"], of_kind["json"])
         points = _summary.with_kinds(values.filter(_summary.IS_POINT), self._with_percentiles)

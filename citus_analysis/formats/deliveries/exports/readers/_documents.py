@@ -46,7 +46,7 @@ def of_documents(rows: Rows, texts: Iterator[Lines]) -> Iterator[pl.DataFrame]:
             walk.finish()
         else:
             walk.add(lines)
-        for found in walk.taken():
+        for found in walk.complete():
             yield _rows(rows, decoder, found)
 
 
@@ -141,9 +141,9 @@ class _Walk:
         leaves = np.append(np.flatnonzero(level != depth), len(level))
         at = 0
         while at < len(places):
-            # Whole records one after the other are taken at once.
+            # Whole records one after the other are added at once.
             pairs = (int(leaves[np.searchsorted(leaves, at)]) - at) // 2
-            if pairs and opens[at] and self._between_records() and self._taken_at_once(places[at : at + 2 * pairs]):
+            if pairs and opens[at] and self._between_records() and self._add_whole_records(places[at : at + 2 * pairs]):
                 at += 2 * pairs
                 continue
             place = int(places[at])
@@ -156,8 +156,8 @@ class _Walk:
         depth = len(self._opened)
         return depth == len(self._path) and (depth == 0 or self._opened[-1].on_path)
 
-    def _taken_at_once(self, places: Integers) -> bool:
-        """Take the records with these brackets; False if something is wrong with one, which has to be looked at."""
+    def _add_whole_records(self, places: Integers) -> bool:
+        """Add the records with these brackets; False if something is wrong with one, which has to be looked at."""
         data = self._text.data
         begins, ends = places[::2], places[1::2] + 1
         text = np.frombuffer(data, np.uint8)
@@ -181,7 +181,7 @@ class _Walk:
             self._gap = None
         self._between(len(self._text.data))
 
-    def taken(self) -> list[_Found]:
+    def complete(self) -> list[_Found]:
         """The records since the last call."""
         found, self._found = self._found, []
         return found
