@@ -1,7 +1,6 @@
 """The import layers of docs/architecture.md hold: a module imports only from its own part and from layers below."""
 
 import ast
-from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -149,19 +148,3 @@ def test_no_module_imports_one_that_imports_it() -> None:
     paths = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
     graph = TopologicalSorter({name: modules_imported(path) & paths.keys() for name, path in paths.items()})
     graph.prepare()
-
-
-def test_no_folder_holds_more_than_a_reader_can_see() -> None:
-    # A format is a module that others add; nobody has to move modules for it.
-    own = [path for path in PACKAGE.rglob("*.py") if "\nFORMAT" not in path.read_text(encoding="utf-8")]
-    counts = Counter(path.parent for path in own)
-    # One module for each command; docs/architecture.md says why.
-    counts.pop(PACKAGE / "cli" / "subcommands")
-    assert {str(folder.relative_to(PACKAGE)): count for folder, count in counts.items() if count > 14} == {}
-
-
-def test_names_of_public_modules_differ() -> None:
-    names = [path.stem for path in PACKAGE.rglob("*.py") if not path.stem.startswith("_")]
-    # A command is named as what it does, and so is the module that the command calls.
-    names = [name for name in names if not (PACKAGE / "cli" / "subcommands" / f"{name}.py").is_file()]
-    assert sorted({name for name in names if names.count(name) > 1}) == []
