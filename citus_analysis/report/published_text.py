@@ -144,7 +144,7 @@ def _counted_verdicts(judged: JudgedClaims, by: str) -> str:
     return listed([f"{worst.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in worst]) if worst else ""
 
 
-_BAD_FIRST: Final = ("contradicted", "undecided", "supported", "no data")
+_BAD_FIRST: Final = ("contradicted", "undecided", "supported", "as stated", "no data")
 
 
 def claim_rows(judged: JudgedClaims) -> pl.DataFrame:
@@ -156,21 +156,41 @@ def claim_rows(judged: JudgedClaims) -> pl.DataFrame:
         ['claim', 'place', 'allowed', 'by_printed_numbers']
     """
     rank = pl.col("verdict").replace_strict({one: place for place, one in enumerate(_BAD_FIRST)}, return_dtype=pl.Int8)
-    texts = [_verdict_text(row) for row in judged.claims.iter_rows(named=True)]
     rows = judged.claims.with_columns(
         rank=rank,
-        text=pl.Series(texts, dtype=pl.String),
         place=pl.format("{}, {}", "source", "place"),
         allowed=pl.col("form").str.extract("([^,]+)$").str.strip_chars(),
     ).filter(pl.col("verdict") != "no data")
-    by = {
-        name: pl.col("text").filter(pl.col("judged_by") == judge).unique(maintain_order=True).str.join("; ")
-        for judge, name in _JUDGES.items()
-        if judge in rows["judged_by"]
-    }
-    claims = rows.group_by("claim", "place", maintain_order=True)
-    grouped = claims.agg(pl.col("allowed").first(), **by, rank=pl.col("rank").min())
-    return grouped.sort("rank", maintain_order=True).drop("rank")
+    judges = {name: judge for judge, name in _JUDGES.items() if judge in rows["judged_by"]}
+    shown = [
+        {
+            "claim": claim,
+            "place": place,
+            "allowed": part["allowed"][0],
+            **{name: _verdicts_text(part.filter(judged_by=judge)) for name, judge in judges.items()},
+            "rank": part["rank"].min(),
+        }
+        for (claim, place), part in rows.group_by("claim", "place", maintain_order=True)
+    ]
+    texts = dict.fromkeys(("claim", "place", "allowed", *judges), pl.String())
+    return pl.DataFrame(shown, schema=texts | {"rank": pl.Int8()}).sort("rank", maintain_order=True).drop("rank")
+
+
+def _verdicts_text(rows: pl.DataFrame) -> str:
+    """The verdicts of one claim: that of its one configuration, or how many have which, with the range of estimates."""
+    if rows.height < 2:
+        return "".join(map(_verdict_text, rows.iter_rows(named=True)))
+    counts = [
+        f"{verdict} in {counted(found.height, 'set-up')} ({_range_text(found['estimate'])})"
+        for verdict in _BAD_FIRST
+        if (found := rows.filter(verdict=verdict)).height
+    ]
+    return "; ".join(counts)
+
+
+def _range_text(estimates: pl.Series) -> str:
+    low, high = (readable(value) for value in (estimates.min(), estimates.max()) if isinstance(value, float))
+    return low if low == high else f"{low} to {high}"
 
 
 def _verdict_text(row: Mapping[str, object]) -> str:
