@@ -214,7 +214,7 @@ class Explanation(Shown):
     @property
     def decided(self) -> bool:
         """Whether the sides differ."""
-        return self.comparison.verdict in ("faster", "slower")
+        return self.comparison.differs
 
     @property
     def named(self) -> tuple[Cause, ...]:

@@ -42,7 +42,7 @@ def accounts_of(
     """
     found = []
     unexplained: dict[str, list[str]] = {}
-    for one in (one for one in comparisons if one.verdict in ("faster", "slower")):
+    for one in (one for one in comparisons if one.differs):
         cell = in_stratum(runs, one.stratum)
         base, other = (cell.filter(variant=label) for label in (one.label_b, one.label_a))
         try:

@@ -103,7 +103,7 @@ def range_of(comparison: Comparison) -> str:
     """
     one = comparison.deciding
     if not one.exists:
-        return "a single run"
+        return "a single run" if one.n < 2 else "too few runs for an interval"
     return interval_words(one.estimate, one.low, one.high).partition(" (")[2].removesuffix(")")
 
 
@@ -143,8 +143,11 @@ def joint_text(comparisons: Sequence[Comparison]) -> str:
         >>> one = compare([20.0, 21, 22], [10.0, 11, 12])
         >>> joint_text([one]), joint_text(compare_many([one] * 4))
         ('', 'simultaneous 95 % intervals over 4 comparisons')
+        >>> joint_text([*compare_many([one] * 4), *compare_many([one] * 2)])
+        'simultaneous 95 % intervals over 2 or 4 comparisons'
     """
-    sizes = [one.family_size for one in comparisons if one.ratio.exists]
+    sizes = sorted({one.family_size for one in comparisons if one.ratio.exists})
     if not sizes or max(sizes) < 2:
         return ""
-    return f"simultaneous {comparisons[0].ratio.level * 100:g} % intervals over {max(sizes)} comparisons"
+    numbers = " or ".join(map(str, sizes))
+    return f"simultaneous {comparisons[0].ratio.level * 100:g} % intervals over {numbers} comparisons"

@@ -173,7 +173,7 @@ def _curve_dict(curve: ScalingCurve) -> dict[str, object]:
             "n": curve.growth.ratio.n,
             **curve.growth.ratio.record("ratio"),
             **curve.growth.known_p_values(),
-            "family": curve.growth.family,
+            "holm_family": curve.growth.holm_family,
             "family_size": curve.growth.family_size,
         },
         "points": [_record(curve, point) for point in curve.points],

@@ -78,7 +78,7 @@ def test_the_words_follow_the_verdict_in_both(recorded_dataset: Dataset, selecti
 def test_compare_and_the_report_agree_on_every_cell(recorded_dataset: Dataset, selection: Selection) -> None:
     def cells(found: Any) -> dict[tuple[object, ...], tuple[object, ...]]:
         return {
-            (one.family, one.stratum["workers"], one.stratum["threads"], one.label_a, one.label_b): tuple(
+            (one.holm_family, one.stratum["workers"], one.stratum["threads"], one.label_a, one.label_b): tuple(
                 str(value) for value in said(one)
             )
             for one in found

@@ -23,7 +23,7 @@ from citus_analysis.schema import TABLES
 from citus_analysis.stats.compare.questions import Question
 from citus_analysis.stats.compare.run_tables import ask
 from citus_analysis.stats.estimate.intervals import moments
-from citus_analysis.stats.run_means import check_columns, lower_is_better, measured_runs, runs_of, strata_of, values_of
+from citus_analysis.stats.run_means import check_columns, measured_runs, runs_of, strata_of, values_of
 from citus_analysis.stats.series.blocks import layout_of
 
 _SIDE: Final = "side"
@@ -128,8 +128,7 @@ def _pairs(frame: pl.DataFrame, form: Form) -> Iterator[Selected]:
         for which, name in enumerate((_FIRST, _SECOND))
     ]
     columns = tuple(name for name, _, _ in form.axes)
-    higher = not lower_is_better(form.metric)
-    question = Question(form.metric, _SIDE, _SECOND, (), columns, higher_is_better=higher)
+    question = Question(form.metric, _SIDE, _SECOND, (), columns)
     asked = ask(pl.concat(sides), question)
     strata = asked.question.strata
     parts = [(stratum, part) for stratum, part in strata_of(asked.runs, strata) if part[_SIDE].n_unique() > 1]
