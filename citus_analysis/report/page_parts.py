@@ -106,7 +106,7 @@ from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, 
 from citus_analysis.serverlogs.activity_tables import summarise_lock_waits
 from citus_analysis.serverlogs.error_tables import errors_over_time
 from citus_analysis.serverlogs.session_tables import connection_times, summarise_sessions
-from citus_analysis.spans.analyse.beside_clients import in_milliseconds, parts_by_configuration
+from citus_analysis.spans.analyse.beside_clients import in_milliseconds, parts_by_configuration, states_by_configuration
 from citus_analysis.spans.analyse.composition import fan_out_profile
 from citus_analysis.spans.analyse.followed import trace_studies
 from citus_analysis.spans.analyse.time_cells import percentiles_over_time, summed_time

@@ -12,7 +12,7 @@ from citus_analysis.plots.published_figures import model_name
 from citus_analysis.scaling.models import MODELS
 from citus_analysis.stats import Comparison, Interval
 from citus_analysis.texts.counted_words import listed, load_text
-from citus_analysis.texts.number_text import interval_words, with_interval
+from citus_analysis.texts.number_text import adding_up, interval_words, with_interval
 
 _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
@@ -79,7 +79,8 @@ def shares_of_t(means_us: Mapping[str, float]) -> str:
         '50 % in the parent, 40 % in the child and 10 % between them'
     """
     parts = {"P": "in the parent", "C": "in the child", "L": "between them"}
-    return listed([f"{100 * means_us[symbol] / means_us['T']:.0f} % {words}" for symbol, words in parts.items()])
+    shares, _ = adding_up([100 * means_us[symbol] / means_us["T"] for symbol in parts], 100.0, more=1)
+    return listed([f"{share} % {words}" for share, words in zip(shares, parts.values(), strict=True)])
 
 
 def times_of(comparison: Comparison) -> str:

@@ -25,7 +25,7 @@ from citus_analysis.runs.run_selection import Selection
 from citus_analysis.runs.run_status import AS_SELECTED
 from citus_analysis.runs.setups import CONFIGURATION, LOAD, VARIANT
 from citus_analysis.spans.analyse.coarse import coarse_profile
-from citus_analysis.spans.analyse.profile import profiled_statements
+from citus_analysis.spans.analyse.selected_statements import select_statements
 from citus_analysis.stats import Comparison, compare_runs, summarise_runs
 from citus_analysis.stats.compare.run_tables import RunComparison
 from citus_analysis.stats.estimate.intervals import MeanMethod
@@ -241,8 +241,8 @@ def intensity_table(
     """Throughput, the servers' times and the clients' latency for set-ups that were run at several intensities.
 
     The intensity is the number of records and of operations; runs that ended before all operations were done, because
-    their time was up, have none. The servers' times are those of sampled statements within the measured windows of the
-    runs, over all places of execution.
+    their time was up, have none. The servers' times are those of sampled statements of the steady state within the
+    measured windows of the runs, over all places of execution.
 
     Args:
         selection: runs with their set-up.
@@ -275,12 +275,13 @@ def intensity_table(
 def _server(selection: Selection, dataset: TableSource, where: pl.DataFrame, skip_first: int) -> pl.DataFrame:
     empty = {"cell": where.schema["cell"], "server_mean_us": pl.Float64(), "server_p99_us": pl.Float64()}
     try:
-        placed = profiled_statements(selection, dataset).join(where, on=["run_id", "resource"])
+        selected = select_statements(selection, dataset, skip_first=skip_first)
+        placed = selected.steady.join(where, on=["run_id", "resource"])
     except InsufficientDataError:
         placed = pl.DataFrame()
     if placed.is_empty():
         return pl.DataFrame(schema=empty)
-    profile = coarse_profile(placed, by=["cell"], quantities=["T"], skip_first=skip_first)
+    profile = coarse_profile(placed, by=["cell"], quantities=["T"])
     return profile.select("cell", server_mean_us="mean_us", server_p99_us="p99_us")
 
 

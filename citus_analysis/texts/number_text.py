@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -158,6 +158,48 @@ def percent(share: float, digits: int = 0) -> str:
         ('95 %', '99.57 %')
     """
     return f"{100 * share:.{digits}f} %"
+
+
+def adding_up(parts: Sequence[float], whole: float, *, digits: int = 0, more: int = 2) -> tuple[list[str], str]:
+    """Parts and their whole with as many decimals as it takes for the printed numbers to add up.
+
+    If no number of decimals does it (three thirds), the fewest decimals are used, which add up within rounding.
+
+    Args:
+        parts: the parts, with their signs.
+        whole: their sum.
+        digits: the fewest decimals.
+        more: more decimals than these are not tried.
+
+    Raises:
+        UsageError: the parts do not make up the whole, so nothing that says so may be printed.
+
+    Example:
+        >>> adding_up([10.15, 5.92, 83.93], 100)
+        (['10', '6', '84'], '100')
+        >>> adding_up([156.375, -48.934, -10.64], 96.802)
+        (['156.38', '-48.93', '-10.64'], '96.80')
+        >>> adding_up([33.4, 33.4, 33.2], 100)
+        (['33.4', '33.4', '33.2'], '100.0')
+    """
+    from citus_analysis.errors import UsageError
+
+    def print_all(decimals: int) -> tuple[list[float], float]:
+        # Adding 0 makes -0.0 positive.
+        return [round(part, decimals) + 0.0 for part in parts], round(whole, decimals) + 0.0
+
+    unit = 10.0**-digits
+    if abs(math.fsum(parts) - whole) > max(0.5 * unit, 1e-6 * max(map(abs, (*parts, whole)))):
+        named = " + ".join(f"{part:g}" for part in parts)
+        raise UsageError(f"the parts {named} do not add up to {whole:g}", way_out="say them without their whole")
+    exact = (
+        n
+        for n in range(digits, digits + more + 1)
+        if math.isclose(math.fsum(print_all(n)[0]), print_all(n)[1], abs_tol=1e-9)
+    )
+    decimals = next(exact, digits)
+    shown, total = print_all(decimals)
+    return [f"{part:,.{decimals}f}" for part in shown], f"{total:,.{decimals}f}"
 
 
 def p_text(p: float | None) -> str:
