@@ -56,15 +56,17 @@ def _largest_remote(study: ProfileStudy, rows: pl.DataFrame, kind: str) -> pl.Da
 def _composition(study: ProfileStudy, kind: str) -> list[str]:
     """Mean T of remote executions at the largest cluster of the usual set-up, and the shares of P, C and L."""
     largest = _largest_remote(study, study.profile, kind)
-    means = parts_of_t(largest)
-    if not means:
+    whole = largest.filter(quantity="T")
+    if whole.is_empty():
         return []
-    workers, n = largest.filter(quantity="T").select("workers", "n").row(0)
+    means = parts_of_t(largest)
+    workers, n = whole.select("workers", "n").row(0)
+    shares = f": {shares_of_t(means)}" if means else ""
     made = _largest_remote(study, study.statements, kind)["connect_us"].count()
     opening = f"; {'each' if made == n else f'{made:,}'} of them opened a connection" if made else ""
     return [
         f"On {size_text(workers)} with {threads_text(study.threads)}, a remote {kind.upper()} of the sampled client "
-        f"takes {readable(means['T'] / US_PER_MS)} ms on the server in the steady state: {shares_of_t(means)} "
+        f"takes {readable(whole['mean_us'][0] / US_PER_MS)} ms on the server in the steady state{shares} "
         f"(means of {counted(n, 'statement')}{opening})."
     ]
 

@@ -14,6 +14,8 @@ from citus_analysis.stats import Comparison, Interval
 from citus_analysis.texts.counted_words import listed, load_text
 from citus_analysis.texts.number_text import adding_up, interval_words, with_interval
 
+#: Shares in percent without decimals add up within this.
+_ROUNDED: Final = 0.005
 _MODEL: Final = re.compile(rf"\b({'|'.join(MODELS)})\b")
 
 
@@ -61,14 +63,18 @@ def interval_cells(rows: pl.DataFrame, estimate: str) -> pl.Series:
 
 
 def parts_of_t(profile: pl.DataFrame) -> dict[str, float]:
-    """Mean T, P, C and L of the rows of a profile, which have one kind of statement; empty if one of them is missing.
+    """Mean T, P, C and L of the rows of a profile, which have one kind of statement.
+
+    Empty if one of them is missing, or if P, C and L are not parts of T, because the children of many are unknown.
 
     Example:
         >>> parts_of_t(pl.DataFrame({"quantity": ["T"], "mean_us": [10.0]}))
         {}
     """
     means = dict(profile.select(pl.col("quantity").cast(pl.String), "mean_us").iter_rows())
-    return means if {"T", "P", "C", "L"} <= means.keys() else {}
+    if not {"T", "P", "C", "L"} <= means.keys():
+        return {}
+    return means if abs(means["P"] + means["C"] + means["L"] - means["T"]) <= _ROUNDED * means["T"] else {}
 
 
 def shares_of_t(means_us: Mapping[str, float]) -> str:
