@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from citus_analysis.bottleneck import study_resources
-from citus_analysis.dataset import Dataset, ingest, open_dataset
+from citus_analysis.dataset import Dataset
 from citus_analysis.published import audit_runs
 from citus_analysis.published.checks.doubtful_samples import audited
 from citus_analysis.report import intensity_table
@@ -15,22 +15,13 @@ from citus_analysis.runner import load_experiment, make_plan
 from citus_analysis.runs import select_runs
 from citus_analysis.scaling import scale_runs
 from citus_analysis.spans import study_profile
-from tests.recordings import RECORDED, ROOT
+from tests.recordings import DEMONSTRATION, RECORDED, ROOT
 
-DEMONSTRATION = ROOT / "data" / "recorded"
 EXPERIMENTS = ROOT / "experiments" / "demonstration"
 BLOCKS = 5
 #: Experiments that were recorded after the blocks; none is compared with another.
 AFTERWARDS = ("citus-checkpoints", "citus-intensity", "citus-profile")
 MOST_FILES, MOST_BYTES = 1_200, 25_000_000
-
-
-@pytest.fixture(scope="module")
-def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    folder = tmp_path_factory.mktemp("demonstration")
-    summary = ingest([DEMONSTRATION], folder / "dataset")
-    assert summary.exit_code == 0, summary.messages
-    return open_dataset(folder / "dataset")
 
 
 @pytest.fixture(scope="module")
