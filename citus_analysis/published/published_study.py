@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class PublishedStudy:
                 "estimate": value,
                 "low": one.intervals[name].low,
                 "high": one.intervals[name].high,
-                "weight": self.fit.weights[one.model],
+                "weight": weight if math.isfinite(weight := self.fit.weights[one.model]) else None,
                 "rejected": self.fit.rejected.get(one.model),
             }
             for one in self.fit.fits.values()
