@@ -101,6 +101,7 @@ from citus_analysis.report.server_text import (
     shown_statements,
 )
 from citus_analysis.report.side_by_side import overhead_sentences
+from citus_analysis.report.study_figures import show_study
 from citus_analysis.scaling.load import latency_by_load
 from citus_analysis.scaling.queueing.resource_demands import first_to_saturate, load_bounds, resource_demands
 from citus_analysis.serverlogs.activity_tables import summarise_lock_waits

@@ -132,13 +132,18 @@ _JUDGES: Final = {"printed numbers": "by_printed_numbers", "runs": "by_these_run
 def claims_sentence(judged: JudgedClaims) -> str:
     """How many claims of the publications are supported, by their own numbers and by the runs of the dataset."""
     claims = counted(judged.claims["claim"].n_unique(), "claim")
-    own, runs = (_counted_verdicts(judged, by) for by in _JUDGES)
+    own, runs = (counted_verdicts(judged, by) for by in _JUDGES)
     by_runs = f"By the runs of this dataset: {runs}." if runs else "The runs of this dataset bear on none of them."
     return f"{claims} of the publications have a form that can be judged. By the printed numbers: {own}. {by_runs}"
 
 
-def _counted_verdicts(judged: JudgedClaims, by: str) -> str:
-    """Claims by verdict, those without data left out; one in several configurations counts with its worst."""
+def counted_verdicts(judged: JudgedClaims, by: str) -> str:
+    """Claims by verdict in words, those without data left out; one in several set-ups counts with its worst verdict.
+
+    Args:
+        judged: the claims.
+        by: `runs` or `printed numbers`.
+    """
     rows = judged.claims.filter(pl.col("judged_by") == by, pl.col("verdict") != "no data")
     worst = [min(verdicts, key=_BAD_FIRST.index) for verdicts in rows.group_by("claim").agg("verdict")["verdict"]]
     return listed([f"{worst.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in worst]) if worst else ""

@@ -183,7 +183,8 @@ RUNS: list[dict[str, object]] = [FACTS | TIMES | {"run_id": f"r/{i}", "iteration
 
 def measure(name: str, **tables: list[dict[str, object]]) -> float | None:
     source = Tables(runs=RUNS, **tables)
-    return with_run_measure(source, runs_of(source, "throughput_ops_s"), name)[name][0]
+    value: float | None = with_run_measure(source, runs_of(source, "throughput_ops_s"), name)[name][0]
+    return value
 
 
 def of_run(**values: object) -> dict[str, object]:
