@@ -20,7 +20,7 @@ from citus_analysis.errors import InsufficientDataError, UnknownNameError
 from citus_analysis.runs import comparability
 from citus_analysis.runs.comparable import closest_difference
 from citus_analysis.runs.known_facts import refuse_unknown
-from citus_analysis.runs.setups import VARIANT, setting_text
+from citus_analysis.runs.setups import USUAL_SET_UP, VARIANT, setting_text
 from citus_analysis.stats._validate import unique
 from citus_analysis.stats.compare.families import compare_many
 from citus_analysis.stats.compare.questions import Question, unadjusted
@@ -174,13 +174,15 @@ _TELL_SET_UPS: Final = frozenset({*VARIANT, "variant", "set_up", "resource"})
 
 
 def usual_level(runs: pl.DataFrame, by: str) -> object:
-    """The level of a column that has the most runs; of several the first in order.
+    """The level of a column that has the most runs; of several the usual set-up, or the first in order.
 
     Example:
         >>> usual_level(pl.DataFrame({"variant": ["b", "a", "b"]}), "variant")
         'b'
     """
-    return runs.drop_nulls(by).group_by(by).len().sort(pl.col("len"), by, descending=[True, False])[by][0]
+    counts = runs.drop_nulls(by).group_by(by).len()
+    unusual = ~pl.col(by).cast(pl.String).str.contains(f"^$|{USUAL_SET_UP}")
+    return counts.sort(-pl.col("len").cast(pl.Int64), unusual, by)[by][0]
 
 
 def _with_usual_base(runs: pl.DataFrame, question: Question) -> tuple[list[Comparison], list[str]]:
@@ -282,7 +284,7 @@ def ask(
     runs = with_values(runs, chosen)
     base_level = _base_level(runs[by].unique().sort(), question.base, by)
     runs, unusable = _with_ratio(runs, metric, (*strata, by))
-    apart = within is None and by != "experiment" and "experiment" not in question.pool
+    apart = by != "experiment" and "experiment" not in question.pool
     asked = replace(question, base=base_level, strata=strata, experiments_apart=apart)
     return Asked(runs.with_row_index(_PLACE), asked, along, shown, (*notes, *unusable))
 
