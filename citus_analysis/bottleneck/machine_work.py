@@ -32,6 +32,10 @@ from citus_analysis.texts.counted_words import counted, listed
 
 #: Tables that an account of the machines' CPU time is made from.
 ACCOUNT_TABLES: Final = ("runs", "cpu_samples", "throttle_samples", "process_samples", "nodes", "settings")
+#: Tables of samples of whole machines.
+MACHINE_SAMPLES: Final = (
+    *("cpu_samples", "device_samples", "vm_samples", "pressure_samples", "net_samples", "process_samples"),
+)
 #: A control group that is the whole host, one that is named after a node, and those of load generators.
 WHOLE_HOST: Final = r"^/sys/fs/cgroup/(?:cpu(?:,cpuacct)?/)?cpu\.stat$"
 GROUP_NODE: Final = r"node[-_]?(\d+)[^/]*/cpu\.stat$"
@@ -178,9 +182,9 @@ def name_machines(samples: pl.DataFrame, machines: pl.DataFrame) -> pl.DataFrame
     return named.with_columns(node=pl.coalesce("machine", "node")).drop("machine")
 
 
-def is_machine(node: object) -> bool:
+def of_machine(node: pl.Expr) -> pl.Expr:
     """Whether the name in a column `node` is that of a machine with several nodes, or with a node and clients."""
-    return isinstance(node, str) and node.startswith(_MACHINE)
+    return node.cast(pl.String).str.starts_with(_MACHINE).fill_null(value=False)
 
 
 def place_text(node: object) -> str:
@@ -190,7 +194,7 @@ def place_text(node: object) -> str:
         >>> place_text("3"), place_text("machine of nodes 0 to 4")
         ('node 3', 'the machine of nodes 0 to 4')
     """
-    return f"the {node}" if is_machine(node) else f"node {node}"
+    return f"the {node}" if str(node).startswith(_MACHINE) else f"node {node}"
 
 
 def server_groups(throttle: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -224,7 +228,12 @@ def node_cpu(tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame) -> pl.DataF
     whole = tables["process_samples"].filter(pl.col("thread").is_null(), pl.col("cpu_percent").is_not_null())
     servers = align_to_runs(whole, runs).filter(pl.col("command").cast(pl.String).str.contains(_SERVERS))
     servers = one_source(servers.with_columns(pl.col("node").cast(pl.String)), NODE)
-    crowded = shared_machines(tables["nodes"]).select("resource", "node")
+    # Beside clients alone, all processes of servers are those of the one node.
+    hosts = shared_machines(tables["nodes"])
+    crowded = pl.concat([hosts.select("resource", node=name) for name in ("node", "machine")]).unique()
+    servers = servers.with_columns(
+        pl.col("node").str.strip_prefix(f"{_MACHINE}node ")  # the machine of one node and its clients
+    )
     pids = tables["activity_samples"].select(
         "resource", "iteration", "pid", own=pl.col("node").cast(pl.String)
     ).drop_nulls(["pid", "own"])  # fmt: skip
