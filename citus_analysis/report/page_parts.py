@@ -28,6 +28,7 @@ from citus_analysis.plots.trace_figures import plot_flame, plot_heat_map, plot_p
 from citus_analysis.published._overview import measured_rates, new_orders, published_numbers, rates_not_measured
 from citus_analysis.published.published_study import (
     monitoring_comparison,
+    published_fits,
     published_identity,
     reconciled_rows,
     reproduced,
@@ -73,6 +74,7 @@ from citus_analysis.report.published_text import (
     claim_rows,
     claims_sentence,
     findings_table,
+    fit_sentences,
     monitoring_sentence,
     published_sentences,
     published_warnings,

@@ -9,7 +9,7 @@ import polars as pl
 
 from citus_analysis.plots.published_figures import model_name
 from citus_analysis.published.claims.judging import VERDICTS, JudgedClaims
-from citus_analysis.published.published_study import PublishedStudy
+from citus_analysis.published.published_study import PublishedFit, PublishedStudy
 from citus_analysis.report.sentence_parts import with_model_names
 from citus_analysis.scaling.fits import ScalingFit
 from citus_analysis.stats import Comparison
@@ -72,8 +72,8 @@ def _narrow(study: PublishedStudy, table: str) -> str:
 def _grown(study: PublishedStudy) -> str:
     first, last = study.relative.row(0, named=True), study.relative.row(-1, named=True)
     return (
-        f"From {first[study.size]:g} to {last[study.size]:g} {study.size} throughput grew "
-        f"{last['speedup']:.2f} times ({last['speedup_low']:.2f} to {last['speedup_high']:.2f}), an efficiency of "
+        f"With {last[study.size]:g} {study.size}, throughput is {last['speedup']:.2f} times that with "
+        f"{first[study.size]:g} ({last['speedup_low']:.2f} to {last['speedup_high']:.2f}), an efficiency of "
         f"{percent(last['efficiency'])} ({percent(last['efficiency_low'])} to {percent(last['efficiency_high'])})."
     )
 
@@ -84,14 +84,30 @@ def _modelled(study: PublishedStudy) -> str:
     return f"{finding} Universal Scalability Law: {peak.words.rstrip('.')}." if peak else finding
 
 
+def fit_sentences(one: PublishedFit) -> list[str]:
+    """How a published series without spread grew, and which models its values do not reject."""
+    first, last = one.values.row(0, named=True), one.values.row(-1, named=True)
+    rate = {"nopm": "the number of new orders"}.get(one.metric, "throughput")
+    where = f"{_place(one.table)} of {_SOURCES.get(one.source, one.source)}"
+    grown = (
+        f"In {where}, {rate} with {last[one.size]:g} {one.size} is {last['speedup']:.2f} times that with "
+        f"{counted(int(first[one.size]), one.size.removesuffix('s'))}, an efficiency of {percent(last['efficiency'])}"
+    )
+    if last["efficiency"] > 1:
+        few = f"{one.values.height} values without a spread do not prove it"
+        return [f"{grown}: more than in proportion, which no model here can follow; {few}."]
+    models = with_model_names(one.fit.sentence()).replace("these runs", "these values").replace(" runs", " values")
+    return [f"{grown}.", f"Of the models, {models}."]
+
+
 def monitoring_sentence(comparison: Comparison) -> str:
     """The cost of monitoring according to table 5.3."""
     ratio, runs = comparison.ratio, comparison.runs_needed
     needed = "" if runs is None else f"; a decision needs about {counted(runs, 'run')} each"
     return (
-        f"Verdict on throughput with monitoring: {comparison.verdict}, from {counted(comparison.mean_a.n, 'run')} "
-        f"each; the ratio to throughput without monitoring is {ratio.estimate:.3f} [{ratio.low:.2f}, "
-        f"{ratio.high:.2f}], the margin is ± {percent(comparison.margin)}{needed}."
+        f"With monitoring, throughput is {ratio.estimate:.3f} times that without it ({ratio.low:.2f} to "
+        f"{ratio.high:.2f}): {comparison.verdict} at a margin of ± {percent(comparison.margin)}, from "
+        f"{counted(comparison.mean_a.n, 'run')} each{needed}."
     )
 
 
