@@ -73,7 +73,11 @@ KINDS: Final = (
 )
 
 #: Parts of the protocol that server log records name (`log_events.phase`).
-PROTOCOL_PHASES: Final = ("parse", "bind", "execute", "statement")
+PROTOCOL_PHASES: Final = (
+    *("parse", "bind", "execute", "statement"),
+    "fetch",  # execute fetch from S_1/C_2: ..., a further part of the rows of a portal, before which nothing is bound
+    "fastpath",  # fastpath function call: "loread" (OID 954)
+)
 
 STATEMENT_KINDS: Final = (
     "select",
@@ -124,7 +128,7 @@ PROTOCOLS: Final = ("simple", "extended")
 CHILD_PROTOCOLS: Final = ("text", "binary")
 
 #: `runs.status`, from the best to the worst; the rules are in `citus_analysis.runs.status_rules`.
-STATUSES: Final = ("ok", "doubtful", "degraded", "failed")
+STATUSES: Final = ("ok", "degraded", "failed")
 PHASES: Final = ("load", "run")
 #: Reasons why a counter's growth is not known exactly (`server_counters.note`).
 COUNTER_NOTES: Final = ("first", "reset", "decreased", "new", "gone", "evictions")
@@ -390,7 +394,7 @@ _TABLES: Final = (
             Column(
                 "status",
                 one_of(STATUSES),
-                "ok, doubtful, degraded or failed; only ok runs are used in statistics, unless others are allowed",
+                "ok, degraded or failed; only ok runs are used in statistics, unless degraded ones are allowed",
             ),
             Column(
                 "status_reason",

@@ -50,7 +50,6 @@ WITHIN_LAYER = {
     ("published", "runs"),
     ("published", "stats"),
     ("published", "scaling"),
-    ("published", "bottleneck"),
     ("accounts", "runs"),
     ("accounts", "stats"),
     ("accounts", "spans"),

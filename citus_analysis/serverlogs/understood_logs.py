@@ -12,7 +12,8 @@ from citus_analysis.texts.counted_words import counted, listed
 
 #: Most logs with a warning of their own.
 _NAMED_LOGS: Final = 3
-_TIMED: Final = ("duration", "parse", "bind")
+#: A duration of a statement about which a server says what is not known is of kind `other`.
+_TIMED: Final = ("duration", "parse", "bind", "other")
 _PLACE: Final = ("source_id", "byte_offset")
 #: Columns of statements whose presence is shown -> columns of the result.
 _FACTS: Final = {"end_time": "with_time", "user": "with_user", "client_host": "with_client"}

@@ -269,13 +269,32 @@ def test_a_partition_that_looks_like_a_shard_is_none_outside_of_a_cluster(nodes:
     assert build_traces(record(one).log_events, record(one).nodes).statements.is_empty()
 
 
-def test_errors_of_clients_that_are_not_sampled_are_no_statements(nodes: tuple[Node, Node]) -> None:
+def test_an_error_is_a_failed_statement_where_the_log_names_the_statement(nodes: tuple[Node, Node]) -> None:
     one, _ = nodes
     client = one.session(500)
     client.write(0, "duplicate key value violates unique constraint", "ERROR")
     client.write(0, "INSERT INTO usertable VALUES ($1)", "STATEMENT")
     client.write(9, "terminating connection due to administrator command", "FATAL")
-    assert build_traces(record(one).log_events, record(one).nodes).statements.height == 0
+    statements = build_traces(record(one).log_events, record(one).nodes).statements
+    known = statements.select("statement_kind", "failed", "protocol", "total_us")
+    assert known.cast({"statement_kind": pl.String}).rows() == [("insert", True, None, None)]
+
+
+def test_an_error_belongs_to_the_statement_that_it_names(nodes: tuple[Node, Node]) -> None:
+    one, _ = nodes
+    client = one.session(500)
+    client.write(0, "statement: UPDATE usertable SET field0 = 1")
+    client.write(9, 'relation "x" does not exist', "ERROR")
+    client.write(9, "SELECT * FROM x", "STATEMENT")
+    client.write(12, "duration: 2.000 ms")
+    client.write(22, "duration: 9.000 ms  statement: DELETE FROM usertable")
+    statements = build_traces(record(one).log_events, record(one).nodes).statements
+    known = statements.sort("byte_offset").select("statement_kind", "failed", "total_us")
+    assert known.cast({"statement_kind": pl.String}).rows() == [
+        ("update", False, None),
+        ("select", True, None),
+        ("delete", False, 9000.0),
+    ]
 
 
 def test_without_node_numbers_nothing_is_paired_and_nothing_fails(nodes: tuple[Node, Node]) -> None:

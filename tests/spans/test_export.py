@@ -342,7 +342,7 @@ def test_kinds_names_and_failures(tmp_path: Path) -> None:
     export("w2-fail-dup-insert", tmp_path / "traces.pb", "otlp")
     found = [span for _, span in proto_spans(TracesData.FromString((tmp_path / "traces.pb").read_bytes())).values()]
     roots = [span for span in found if attributes(span)["citus.kind"] == "statement" and span.name == "INSERT"]
-    assert len(roots) == 12
+    assert len(roots) == 24
     assert {span.kind for span in roots} == {Span.SPAN_KIND_SERVER}
     assert {span.status.code for span in roots} == {2}
     assert {attributes(span)["error.type"] for span in roots} == {"_OTHER"}

@@ -31,7 +31,7 @@ class GpCsvLog(PgCsvLog):
     """Greenplum's and Cloudberry's server log in CSV."""
 
     name: ClassVar[str] = "gpcsvlog"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     rows: ClassVar[RowHeads] = _HEADS
     tails: ClassVar[tuple[tuple[str, str], ...]] = ((_TAIL, ""),)
 

@@ -88,7 +88,7 @@ class PgCsvLog(ServerLog):
     """
 
     name: ClassVar[str] = "pgcsvlog"
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     tables = ("log_events", "checkpoints", "plans", "plan_nodes")
     options = (TIMEZONE,)
     rows: ClassVar[RowHeads] = _HEADS

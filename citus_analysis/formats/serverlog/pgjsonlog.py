@@ -80,7 +80,7 @@ class PgJsonLog(ServerLog):
     """PostgreSQL server log in JSON (jsonlog), also as CloudNativePG wraps it."""
 
     name: ClassVar[str] = "pgjsonlog"
-    version: ClassVar[int] = 11
+    version: ClassVar[int] = 12
     tables = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise = "blank lines; messages of CloudNativePG's own programs"
     options = (TIMEZONE,)

@@ -95,7 +95,6 @@ _STORY: Final = (
     "profile",
     "resources",
     "published",
-    "study",
     "bottleneck",
     "server",
     "why",

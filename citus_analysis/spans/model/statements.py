@@ -109,7 +109,11 @@ def _finishing(*, distributed: bool) -> tuple[Mapping[str, pl.Expr], ...]:
         "child_protocol": pl.coalesce("child_protocol", _child_protocol(pl.col("linked_extended"))),
         "shard_id": pl.when(tasks <= 1).then(pl.coalesce("local_shard", "remote_shard", "linked_shard")),
         "match": _match_of_statement(alone),
-        "protocol": pl.when("extended").then(pl.lit("extended", _PROTOCOL)).otherwise(pl.lit("simple", _PROTOCOL)),
+        # Of a statement that only an error names, the protocol is unknown.
+        "protocol": pl.when("extended")
+        .then(pl.lit("extended", _PROTOCOL))
+        .when(~pl.col("extended") | ~pl.col("failed"))
+        .then(pl.lit("simple", _PROTOCOL)),
     }
     besides = pl.col("execute_us") - pl.col("wait_us")
     parts = {

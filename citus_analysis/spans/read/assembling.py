@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_CODE,
     NO_NUMBER,
     NOTHING_THERE,
+    UNNAMED,
     RecordColumns,
     Rules,
 )
@@ -88,13 +90,25 @@ def new_assembly(files: pl.DataFrame, nodes: pl.DataFrame, *, distributed: bool)
     )
 
 
-def record_columns(columns: Mapping[str, pa.Array], hosts: TextNumbers, shards: TextNumbers) -> RecordColumns:
+@dataclass(frozen=True)
+class Texts:
+    """Texts that records name by number: hosts of workers, further shards of statements, prepared statements."""
+
+    hosts: TextNumbers = field(default_factory=TextNumbers)
+    shards: TextNumbers = field(default_factory=TextNumbers)
+    names: TextNumbers = field(default_factory=TextNumbers)
+
+    def __post_init__(self) -> None:
+        if self.names.of("<unnamed>") != UNNAMED:
+            raise ValueError("names must be numbered from the unnamed statement")
+
+
+def record_columns(columns: Mapping[str, pa.Array], texts: Texts) -> RecordColumns:
     """Columns of `log_events` as arguments of the assembly.
 
     Args:
         columns: :data:`~citus_analysis.spans.read.records.USED`; categories as dictionaries.
-        hosts: numbers for the names of workers.
-        shards: numbers for the texts of `other_shards`.
+        texts: numbers for texts.
     """
     return RecordColumns(
         numbers={name: columns[name] for name in RECORD_NUMBERS},
@@ -104,8 +118,9 @@ def record_columns(columns: Mapping[str, pa.Array], hosts: TextNumbers, shards: 
         ),
         severity=_codes(columns["severity"], SEVERITIES.index, NO_CODE),
         statement_kind=_codes(columns["statement_kind"], STATEMENT_KINDS.index, NO_CODE),
-        worker_host=_numbers(columns["worker_host"], hosts),
-        other_shards=_numbers(columns["other_shards"], shards),
+        worker_host=_numbers(columns["worker_host"], texts.hosts),
+        other_shards=_numbers(columns["other_shards"], texts.shards),
+        statement_name=_numbers(columns["statement_name"], texts.names),
     )
 
 

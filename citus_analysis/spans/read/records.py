@@ -41,7 +41,9 @@ from citus_analysis.spans.read.ordered_arrays import Flags, Indices, changes
 #: No file is larger than this many bytes.
 FILE_ROOM: Final = 1 << 44
 
-_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _BARRIER, _NOTHING = range(
+    len(RECORD_EVENTS)
+)
 
 _KINDS: Final = (*KINDS, None)
 _PHASES: Final = (*PROTOCOL_PHASES, None)
@@ -60,26 +62,29 @@ def _untimed_events() -> NDArray[np.uint8]:
     """The event of a record without a duration."""
     opener = np.where(_of_kind("execute", "statement"), _OPENER, _NOTHING)
     inside = np.where(_of_kind("local"), np.where(_naming("execute"), _LOCAL, _PLANNED), opener)
-    return np.where(_of_kind("task"), _TASK, inside).astype(np.uint8)
+    tasks = np.where(_of_kind("task"), _TASK, inside)
+    return np.where(_of_kind("connection"), _BARRIER, tasks).astype(np.uint8)
 
 
 def _timed_events() -> NDArray[np.uint8]:
     """The event of a record with a duration, which may also name its phase (parse, bind) or its statement."""
     timed = _of_kind("duration", "parse", "bind", "execute", "statement")
-    prepares, runs = _naming("parse", "bind"), _naming("execute", "statement")
+    prepares, runs = _naming("parse", "bind"), _naming("execute", "statement", "fetch", "fastpath")
     named = np.where(prepares, _PREPARE, np.where(runs, _WHOLE, _DURATION))
     connecting = np.where(_of_kind("connect"), _CONNECT, _untimed_events())
-    return np.where(timed, named, connecting).astype(np.uint8)
+    unknown = np.where(_of_kind("other"), _BARRIER, connecting)
+    return np.where(timed, named, unknown).astype(np.uint8)
 
 
 #: Tables indexed by :func:`word_of`: the event of a record with a duration and without; whether it reports a parse
-#: phase, belongs to the extended protocol, or is a statement line.
+#: phase, belongs to the extended protocol, is a statement line, or is an execution that a bind phase precedes.
 WORDS: Final[Mapping[str, NDArray[np.uint8]]] = {
     "timed": _timed_events(),
     "untimed": _untimed_events(),
     "parses": _naming("parse").astype(np.uint8),
-    "extended": _naming("parse", "bind", "execute").astype(np.uint8),
+    "extended": _naming("parse", "bind", "execute", "fetch").astype(np.uint8),
     "statements": _of_kind("statement").astype(np.uint8),
+    "binds": (_naming("execute") & ~_naming("fetch")).astype(np.uint8),
 }
 
 
@@ -94,7 +99,15 @@ STRETCHES: Final = {**dict.fromkeys(_IDENTITY[:-1], pl.String), "iteration": pl.
 USED: Final = (
     *("pid", "byte_offset", "log_time", "session_line", "local_xid", "gpid"),
     *("severity", "kind", "phase", "duration_us", "shard_id", "task_us"),
-    *("worker_host", "worker_port", "statement_kind", "statement_fingerprint", "values_hash", "other_shards"),
+    *(
+        "worker_host",
+        "worker_port",
+        "statement_kind",
+        "statement_name",
+        "statement_fingerprint",
+        "values_hash",
+        "other_shards",
+    ),
 )
 #: Columns of `log_events` that name the file of a record, and its time.
 FILE_COLUMNS: Final = (*_IDENTITY, "log_time")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from citus_analysis.core.arrow_arrays import arrow_flags, arrow_numbers, arrow_times
 from citus_analysis.formats.serverlog.pglog.compiled.assembly import NO_CODE, NO_PROCESS, NOTHING_THERE, Assembled
 from citus_analysis.schema import TABLES
-from citus_analysis.spans.read.assembling import TextNumbers, columns_of, frame_of, new_assembly, record_columns
+from citus_analysis.spans.read.assembling import Texts, columns_of, frame_of, new_assembly, record_columns
 from citus_analysis.spans.read.ordered_arrays import Indices
 from citus_analysis.spans.read.records import FILE_ROOM, USED, number_files, sorted_rows
 from citus_analysis.spans.read.stitching import stitch
@@ -82,11 +82,11 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
     files, of_record = number_files(events)
     order, copies = stitch(events, *sorted_rows(events, files, of_record))
     assembly = new_assembly(files, nodes, distributed=is_cluster)
-    texts = Texts(TextNumbers(), TextNumbers())
+    texts = Texts()
     # Compiled code reads the memory of the columns, so they must have the types of the schema.
     typed = events.select(pl.col(name).cast(TABLES["log_events"][name].dtype) for name in USED).rechunk()
     arrays = {name: typed[name].to_arrow(compat_level=pl.CompatLevel.oldest()) for name in USED}
-    assembly.add_sorted(record_columns(arrays, texts.hosts, texts.shards), order, of_record)
+    assembly.add_sorted(record_columns(arrays, texts), order, of_record)
     assembly.end()
     done = assembly.take()
     return Sessions(
@@ -103,14 +103,6 @@ def read_sessions(events: pl.DataFrame, nodes: pl.DataFrame, *, distributed: boo
 PHASES: Final = ("parse", "bind", "execute")
 _STATEMENT_KIND: Final = TABLES["log_events"]["statement_kind"].dtype
 _NODE: Final = pl.Categorical
-
-
-@dataclass(frozen=True)
-class Texts:
-    """Texts that records name by number: hosts of workers, and further shards of statements."""
-
-    hosts: TextNumbers
-    shards: TextNumbers
 
 
 def held_by(done: Assembled, numbers: Indices, files: pl.DataFrame, texts: Texts) -> dict[str, pl.DataFrame]:

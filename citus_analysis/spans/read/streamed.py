@@ -24,12 +24,11 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     copied_items,
     joined_items,
 )
-from citus_analysis.spans.read.assembling import TextNumbers, new_assembly, record_columns
+from citus_analysis.spans.read.assembling import Texts, new_assembly, record_columns
 from citus_analysis.spans.read.divided import Arrays, Bring, Cells, Divided, Keep, in_order_of
 from citus_analysis.spans.read.ordered_arrays import Indices
 from citus_analysis.spans.read.sessions import (
     Sessions,
-    Texts,
     begins_of,
     coverage_of,
     executions_of,
@@ -91,7 +90,7 @@ class Pass:
 
     def __post_init__(self) -> None:
         self._assembly = new_assembly(self.files, self.nodes, distributed=self.distributed)
-        self._texts = Texts(TextNumbers(), TextNumbers())
+        self._texts = Texts()
         self._cells = Cells.of(self.groups)
         self._linked, self._silent, self._tasks = (Divided(self.keep, self._cells.count) for _ in range(3))
 
@@ -124,7 +123,7 @@ class Pass:
         """The executions that ended, piece by piece; the last piece contains the rest and may be empty."""
         assembly = self._assembly
         for source, columns in batches:
-            if not assembly.add(record_columns(columns, self._texts.hosts, self._texts.shards), source):
+            if not assembly.add(record_columns(columns, self._texts), source):
                 raise NotInOrder
             if assembly.waiting >= PIECE_EXECUTIONS:
                 yield {name: copied_items(items) for name, items in assembly.take().items()}

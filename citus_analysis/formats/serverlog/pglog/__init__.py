@@ -80,7 +80,7 @@ class PgLog(ServerLog):
     """PostgreSQL server log written to stderr, with any `log_line_prefix`."""
 
     name: ClassVar[str] = "pglog"
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
     tables = ("log_events", "checkpoints", "plans", "plan_nodes")
     noise = "blank lines at the beginning"
     options = (LOG_LINE_PREFIX, TIMEZONE)

@@ -28,6 +28,8 @@ from citus_analysis.formats.serverlog.pglog.compiled.library import loaded_libra
 NOTHING_THERE: Final = np.iinfo(np.int64).min
 NO_CODE: Final = 255
 NO_NUMBER: Final = -1
+#: The number of the name of the unnamed statement.
+UNNAMED: Final = 0
 #: The process of executions of which the session is unknown.
 NO_PROCESS: Final = -1
 
@@ -42,8 +44,8 @@ class Rules:
     """The meaning of records to their sessions.
 
     Attributes:
-        words: `timed` and `untimed` (the event of a record with and without a duration), `parses`, `extended` and
-            `statements`: one byte per combination of kind and phase.
+        words: `timed` and `untimed` (the event of a record with and without a duration), `parses`, `extended`,
+            `statements` and `binds`: one byte per combination of kind and phase.
         nodes: the node of each source, as a number.
         nodeids: the nodeid of each source; :data:`NOTHING_THERE` if it is unknown.
         gpid_factor: the factor of a nodeid in a gpid.
@@ -70,6 +72,7 @@ class RecordColumns:
         statement_kind: place in the list of the schema; :data:`NO_CODE` if null.
         worker_host: number of a name, :data:`NO_NUMBER` if null; None if all are null.
         other_shards: number of a text, likewise.
+        statement_name: number of a name, likewise; :data:`UNNAMED` for the unnamed statement.
     """
 
     numbers: Mapping[str, pa.Array]
@@ -78,13 +81,14 @@ class RecordColumns:
     statement_kind: NDArray[np.uint8]
     worker_host: NDArray[np.int32] | None
     other_shards: NDArray[np.int32] | None
+    statement_name: NDArray[np.int32] | None
 
     def structure(self) -> ctypes.Structure:
         """The columns for the compiled code; they must outlive it."""
         found = _RECORDS(rows=len(self.words))
         for name, array in self.numbers.items():
             setattr(found, name, _numbers(array))
-        for name in ("words", "severity", "statement_kind", "worker_host", "other_shards"):
+        for name in ("words", "severity", "statement_kind", "worker_host", "other_shards", "statement_name"):
             values: NDArray[np.generic] | None = getattr(self, name)
             setattr(found, name, None if values is None else values.ctypes.data)
         return found

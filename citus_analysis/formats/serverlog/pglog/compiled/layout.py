@@ -42,7 +42,7 @@ FIELDS: Final = (
 #: Events of a session, as its records report them; events with a duration come first.
 RECORD_EVENTS: Final = (
     *("prepare", "whole", "duration", "local", "opener"),
-    *("task", "error", "planned", "connect", "nothing"),
+    *("task", "error", "planned", "connect", "barrier", "nothing"),
 )
 
 #: Forms of logs with one field per column.

@@ -23,11 +23,16 @@ from citus_analysis.schema import DATA_STATEMENTS, TABLES
 _BAD: Final = ("WARNING", "ERROR", "FATAL", "PANIC")
 _DURATION: Final = r"^duration: (?P<whole>[0-9]{1,12})\.(?P<thousandths>[0-9]{3}) ms"
 _PLAN: Final = r"^duration: [0-9]{1,12}\.[0-9]{3} ms  plan:"
+#: A duration about which nothing more is said.
+_BARE: Final = r"^duration: [0-9]{1,12}\.[0-9]{3} ms[\x00-\x20\x7f]*$"
+#: Some servers put facts between a duration and its statement: `rows: 17  size: 8 bytes  `.
+_TO_VERB: Final = r"^(?:duration: [0-9]{1,12}\.[0-9]{3} ms  (?:[A-Za-z_][A-Za-z_ ]*: [^ \n]+(?: [^ \n]+)*  )*?)?"
+_CALL: Final = "fastpath function call: "
 _VERB: Final = (
-    r"^(?:duration: [0-9]{1,12}\.[0-9]{3} ms  )?"
-    r"(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)):(?: |\r?\n)"
+    rf"{_TO_VERB}(?:(?P<verb>statement|(?:parse|bind|execute fetch from|execute) (?P<name>[^\n]*?)):(?: |\r?\n)"
+    rf"|(?P<call>{_CALL}))"
 )
-_VERB_BEGINNINGS: Final = ("duration: ", "statement:", "parse ", "bind ", "execute ")
+_VERB_BEGINNINGS: Final = ("duration: ", "statement:", "parse ", "bind ", "execute ", "fastpath ")
 #: An SQLSTATE (`log_error_verbosity = verbose`) and a file of the server's source (services) before a message. Unless
 #: all messages are known to have a state, only `00000` is read as one, because a message may begin like this.
 _STATES: Final = {True: "([0-9A-Z]{5}): ", False: "(00000): "}
@@ -68,7 +73,20 @@ _COMMENTS: Final = {
 }
 _CONTEXT: Final = "traceparent='(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})'"
 _WORKING: Final = (
-    *("text", "excerpt", "statement", "reported_us", "lock_us", "verb", "name", "bound", "task", "shard", "connect_us"),
+    *(
+        "text",
+        "excerpt",
+        "statement",
+        "reported_us",
+        "lock_us",
+        "verb",
+        "name",
+        "call",
+        "bound",
+        "task",
+        "shard",
+        "connect_us",
+    ),
     *("verbs", "tasks", "made", "durations", "locks"),
 )
 
@@ -183,6 +201,7 @@ def _extracted() -> list[pl.Expr]:
         _microseconds(pl.col("locks")).alias("lock_us"),
         verb.struct.field("verb"),
         verb.struct.field("name"),
+        verb.struct.field("call"),
         task.struct.field("task"),
         task.struct.field("shard"),
         *(task.struct.field(group).cast(pl.Int64).alias(column) for column, group in number.items()),
@@ -202,6 +221,10 @@ def _classified() -> list[pl.Expr]:
     word = (
         pl.when(pl.col("bound").is_not_null())
         .then(pl.lit("bind"))
+        .when(pl.col("call").is_not_null())
+        .then(pl.lit("fastpath"))
+        .when(pl.col("verb").str.starts_with("execute fetch from"))
+        .then(pl.lit("fetch"))
         .otherwise(pl.col("verb").str.extract("^(statement|parse|bind|execute)"))
     )
     # `S_1/C_2` is a statement and its portal.
@@ -217,14 +240,15 @@ def _classified() -> list[pl.Expr]:
 def _kind(word: pl.Expr) -> pl.Expr:
     """The kind of a record, of which a word may name the protocol phase."""
     severity = pl.col("severity")
-    timed = pl.col("reported_us").is_not_null()
+    timed, bare = pl.col("reported_us").is_not_null(), pl.col("text").str.contains(_BARE)
     parameters = (severity == "DETAIL") & _begins("parameters: ", "Parameters: ")
     cases = {
         "parameters": parameters,
         "detail": severity.is_in(DETAIL_SEVERITIES),
         "error": severity.is_in(_BAD),
         "plan": timed & pl.col("text").str.contains(_PLAN),
-        "duration": timed & ~word.is_in(["parse", "bind"]).fill_null(value=False),
+        "duration": timed & ~word.is_in(["parse", "bind"]).fill_null(value=False) & (bare | word.is_not_null()),
+        "other": timed & word.is_null(),
     }
     cases_without_phase = {
         "task": pl.col("task").is_not_null(),
@@ -233,7 +257,8 @@ def _kind(word: pl.Expr) -> pl.Expr:
         "lock_wait": pl.col("lock_us").is_not_null(),
         **{kind: (severity == "LOG") & _begins(*beginnings) for kind, beginnings in _BEGINNINGS.items()},
     }
-    return pl.coalesce(first_true(cases), word, first_true(cases_without_phase), pl.lit("other"))
+    named = word.replace({"fetch": "execute", "fastpath": "statement"})
+    return pl.coalesce(first_true(cases), named, first_true(cases_without_phase), pl.lit("other"))
 
 
 def _of_local_execution() -> pl.Expr:
@@ -255,6 +280,8 @@ def _statement_text() -> pl.Expr:
         .then(text)
         .when(pl.col("verb").is_not_null())
         .then(text.str.replace(_VERB, ""))
+        .when(pl.col("call").is_not_null())
+        .then(text.str.extract(f"{_TO_VERB}((?s:{_CALL}.*))", 1))
         .when((pl.col("kind") == "local") & _begins(_COMMANDED))
         .then(text.str.slice(len(_COMMANDED)))
     )

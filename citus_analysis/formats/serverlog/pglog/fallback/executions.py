@@ -57,6 +57,8 @@ class Execution(Item):
         prepared: fingerprint of the statement that a parse or bind phase names.
         bind: the record of its bind phase, if that names the statement.
         bind_values: hash of the values of its bind phase.
+        crowded: whether more durations preceded those of `timed`.
+        timed_before: whether durations preceded its failure that are not known to be its own.
         values_of: the member with the hash of the values that the last record named: the parameters that follow are
             its own.
     """
@@ -65,7 +67,8 @@ class Execution(Item):
     def begun(cls, **known: object) -> Self:
         """An execution without records."""
         beside = dict.fromkeys(("last_local", "planned", "prepared", "bind", "values_of"))
-        return cls.of("execution_t", timed=[], tasks=[], locals=[], bind_values=0, **beside, **known)
+        flags = dict.fromkeys(("crowded", "timed_before"), False)
+        return cls.of("execution_t", timed=[], tasks=[], locals=[], bind_values=0, **beside, **flags, **known)
 
     @property
     def only_prepared(self) -> bool:
@@ -80,7 +83,10 @@ class Execution(Item):
     @property
     def counts_surely(self) -> bool:
         """Whether it counts as a statement regardless of later records."""
-        return bool(self.opened or self.has_tasks or (self.phases > 0 and self.failed))
+        logged = self.timed_before and not self.fatal
+        return bool(
+            self.opened or self.has_tasks or (self.failed and (logged or self.phases > 0 or self.has_fingerprint))
+        )
 
 
 @dataclass(slots=True)
@@ -98,6 +104,10 @@ class Backend:
         current: the execution to which records are added.
         held: the complete execution before `current`, kept until `current` is complete.
         undecided: executions of a session without a logged statement so far.
+        logs_all: whether all statements are logged (`log_statement = all`).
+        strays: number of durations before statements that were no phase of theirs, as far as is known.
+        names: numbers of the prepared statements that were executed.
+        failing: execution that the last record reported as failed: a detail may name its statement.
         connections: time, host and port of the connections that the session made.
     """
 
@@ -117,6 +127,10 @@ class Backend:
     opened: int = 0
     xid: int = NOTHING_THERE
     kept: int = 0
+    logs_all: bool = False
+    strays: int = 0
+    names: set[int] = field(default_factory=set)
+    failing: Execution | None = None
     current: Execution | None = None
     held: Execution | None = None
     undecided: list[Execution] = field(default_factory=list)

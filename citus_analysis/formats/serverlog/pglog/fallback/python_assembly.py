@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from types import SimpleNamespace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
     NO_NUMBER,
     NO_PROCESS,
     NOTHING_THERE,
+    UNNAMED,
     Assembled,
     RecordColumns,
     Rules,
@@ -25,19 +27,28 @@ from citus_analysis.formats.serverlog.pglog.compiled.assembly import (
 from citus_analysis.formats.serverlog.pglog.compiled.layout import ASSEMBLED_ITEMS, RECORD_EVENTS, RECORD_NUMBERS
 from citus_analysis.formats.serverlog.pglog.fallback.executions import Backend, Execution, Item, packed
 from citus_analysis.formats.serverlog.pglog.fallback.statement_values import signed_32_bits
-from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES
+from citus_analysis.schema import DATA_STATEMENTS, SEVERITIES, STATEMENT_KINDS
 
-_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _NOTHING = range(len(RECORD_EVENTS))
+_PREPARE, _WHOLE, _DURATION, _LOCAL, _OPENER, _TASK, _ERROR, _PLANNED, _CONNECT, _BARRIER, _NOTHING = range(
+    len(RECORD_EVENTS)
+)
 _INSIDE: Final = (_LOCAL, _PLANNED, _CONNECT)
 #: Times of the log have a resolution of 1 ms.
 _RESOLUTION_US: Final = 2_000
+_SECOND_US: Final = 1_000_000
 _ERRORS: Final = frozenset(SEVERITIES.index(word) for word in ("ERROR", "FATAL", "PANIC"))
+_STATEMENT: Final = SEVERITIES.index("STATEMENT")
 _PLAIN_ERROR: Final = SEVERITIES.index("ERROR")
 _NO_PORT: Final = np.iinfo(np.int32).min
 #: Members of an execution by which its tasks are paired.
 _PAIRED_BY: Final = ("gpid", "session", "pid", "failed", "is_child", "anchored", "values_hash")
 #: Columns of :class:`RecordColumns` beside the numbers.
-_CODED: Final = ("words", "severity", "statement_kind", "worker_host", "other_shards")
+_CODED: Final = ("words", "severity", "statement_kind", "worker_host", "other_shards", "statement_name")
+#: Durations kept of a statement that is not yet known, and names kept of a session.
+_MOST_WAITING: Final = 4
+_MOST_NAMES: Final = 64
+#: Kinds of statements that are logged only where all are.
+_SHOWS_ALL: Final = frozenset(map(STATEMENT_KINDS.index, ("select", "begin", "commit", "rollback", "set")))
 #: Codes of phases in `phase_t`.
 _PARSE, _BIND, _EXECUTE = range(3)
 
@@ -98,6 +109,7 @@ class PythonAssembly:
         line = _known(record.session_line)
         if _in_same_row(backend, record, line):
             _add_parameters(backend, record)
+            self._name_failed(backend, record)
             return True
         if in_order and not _comes_after(backend, record, place, line):
             return False
@@ -105,6 +117,9 @@ class PythonAssembly:
         event = self._event_of(record)
         if event == _NOTHING:
             _add_parameters(backend, record)
+            self._name_failed(backend, record)
+            if record.severity < FIRST_DETAIL:
+                backend.failing = None
         else:
             self._add_event(backend, record, event)
         return True
@@ -168,6 +183,10 @@ class PythonAssembly:
         return _ERROR if event == _NOTHING and record.severity in _ERRORS else event
 
     def _add_event(self, backend: Backend, record: SimpleNamespace, event: int) -> None:
+        if event == _BARRIER:
+            self._finish_execution(backend)
+            backend.opens = backend.closes = False
+            return
         opens = event in (_OPENER, _TASK)
         xid = _known(record.local_xid)
         after_opener = event not in _INSIDE and backend.opens
@@ -180,7 +199,22 @@ class PythonAssembly:
         passed = one is not None and one.only_prepared and self._passes_over(one, record, event)
         if one is None or backend.closes or never_closed or fragment or passed:
             one = self._begin_execution(backend, record)
-        self._add_record(one, record, event, closes=closes)
+        if event == _OPENER and record.statement_kind in _SHOWS_ALL:
+            backend.logs_all = True
+        if event in (_OPENER, _WHOLE):
+            self._choose_phases(backend, one, record, event)
+            if self._words["extended"][record.words]:
+                _add_name(backend, record.statement_name)
+        runs = event == _DURATION and not closes and _runs_bound(one, record)
+        if runs:
+            _keep_bound(backend, one)
+            self._close_at_bind(one)
+            closes = True
+        if event == _ERROR and not one.opened and not one.has_tasks and one.timed:
+            one.timed_before = True
+            _keep_phases(backend, one, ())
+        self._add_record(backend, one, record, event, closes=closes)
+        backend.failing = one if event == _ERROR else None
         if event == _CONNECT:
             _add_connection(backend, one, record)
         if event not in _INSIDE:
@@ -210,7 +244,51 @@ class PythonAssembly:
         )
         return backend.current
 
-    def _add_record(self, one: Execution, record: SimpleNamespace, event: int, *, closes: bool) -> None:
+    def _choose_phases(self, backend: Backend, one: Execution, record: SimpleNamespace, event: int) -> None:
+        """Keep, of the durations before a record that names a statement, those that are proven to be its phases."""
+        waiting = list(one.timed)
+        if not waiting:
+            return
+        kept: list[Item] = []
+        if self._words["binds"][record.words]:
+            # Where all statements are logged, no other one ended in between.
+            complete = event == _OPENER and backend.logs_all
+            following = _Next.after(record, record.duration_us if event == _WHOLE else 0.0)
+            before = waiting[-1]
+            own = complete or (not before.named and following.is_in_same(before)) or following.meets(before)
+            if not before.parses and not following.is_in_other(before) and own:
+                following = _Next.of_phase(before)
+                kept.append(waiting.pop())
+            may_parse = waiting and (kept or waiting[-1].parses)
+            if may_parse and _is_parse(backend, one, waiting[-1], following, record.statement_name, complete=complete):
+                kept.append(waiting[-1])
+        _keep_phases(backend, one, kept)
+
+    def _name_failed(self, backend: Backend, record: SimpleNamespace) -> None:
+        """Name the statement of an execution that failed, as the detail of its error does."""
+        one, fingerprint = backend.failing, record.statement_fingerprint
+        if one is None or record.severity != _STATEMENT or fingerprint is None:
+            return
+        backend.failing = None
+        if one.has_fingerprint and one.statement_fingerprint == fingerprint:
+            return
+        if one.opened:
+            # The statement that was logged before ended without a record; another one failed.
+            if one.has_tasks or one.is_child or one.locals or not one.has_fingerprint:
+                return
+            names = ("fatal", "byte_offset", "end_time", "closing_xid")
+            error = {name: getattr(one, name) for name in names}
+            one.failed = one.fatal = one.closed = False
+            one.byte_offset = one.end_time = one.closing_xid = NOTHING_THERE
+            one.last_offset = one.opener_offset
+            one = self._begin_execution(backend, record)
+            one.__dict__.update(error, failed=True, closed=True, last_offset=error["byte_offset"])
+        one.has_fingerprint, one.statement_fingerprint = True, fingerprint
+        one.statement_kind = record.statement_kind
+
+    def _add_record(
+        self, backend: Backend, one: Execution, record: SimpleNamespace, event: int, *, closes: bool
+    ) -> None:
         one.last_offset, one.values_of = record.byte_offset, None
         if event == _PREPARE and record.statement_fingerprint is not None:
             one.prepared = record.statement_fingerprint
@@ -220,7 +298,7 @@ class PythonAssembly:
             self._add_opener(one, record)
             one.values_of = "values_hash"
         if event <= _DURATION:
-            _add_timed(one, record, event, closes=closes, parses=bool(self._words["parses"][record.words]))
+            _add_timed(backend, one, record, event, closes=closes, parses=bool(self._words["parses"][record.words]))
         if event == _TASK:
             _add_task(one, record)
         if event == _LOCAL:
@@ -247,22 +325,28 @@ class PythonAssembly:
     def _finish_execution(self, backend: Backend, *, torn: bool = False) -> None:
         """Complete the current execution; `torn`: records are missing after it."""
         one, backend.current = backend.current, None
+        backend.failing = None
         if one is None:
             return
         if one.bind is not None and one.only_prepared and not torn:
             # The execution itself took less than the limit of what is logged.
-            self._add_opener(one, one.bind)
-            one.values_hash = one.bind_values
-            _close_at(one, one.bind)
-            one.extended = True
+            _keep_bound(backend, one)
+            self._close_at_bind(one)
         if one.opened and not backend.sampled:
             backend.sampled = True
             self._decide(backend)
         if not one.counts_surely and (not one.failed or one.fatal):
+            backend.strays += len(one.timed)
             return
         backend.undecided.append(one)
         if backend.sampled:
             self._decide(backend)
+
+    def _close_at_bind(self, one: Execution) -> None:
+        self._add_opener(one, one.bind)
+        one.values_hash = one.bind_values
+        _close_at(one, one.bind)
+        one.extended = True
 
     def _decide(self, backend: Backend) -> None:
         """Keep undecided executions that count: an error without a statement does if its session logs statements."""
@@ -300,7 +384,9 @@ class PythonAssembly:
         backend.session = _session(backend.node, self._sessions)
         backend.held, backend.kept = None, 0
         backend.connections.clear()
-        backend.sampled = backend.on_shard_seen = False
+        backend.names.clear()
+        backend.strays = 0
+        backend.sampled = backend.on_shard_seen = backend.logs_all = False
 
     def _put_out(self, one: Execution | None) -> None:
         if one is None:
@@ -373,16 +459,122 @@ def _add_parameters(backend: Backend, record: SimpleNamespace) -> None:
         one.values_of = None
 
 
-def _add_timed(one: Execution, record: SimpleNamespace, event: int, *, closes: bool, parses: bool) -> None:
-    duration = record.duration_us or 0.0
+@dataclass(frozen=True)
+class _Next:
+    """What is known to follow a phase: when it began, when it was logged, its transaction."""
+
+    begun: int
+    logged: int
+    xid: int
+
+    @classmethod
+    def after(cls, record: SimpleNamespace, duration_us: float) -> Self:
+        """What a record with this duration reports."""
+        logged = _known(record.log_time)
+        begun = logged if logged == NOTHING_THERE else logged - int(duration_us)
+        return cls(begun, logged, _known(record.local_xid))
+
+    @classmethod
+    def of_phase(cls, phase: Item) -> Self:
+        """A phase that follows another."""
+        begun = phase.log_time if phase.log_time == NOTHING_THERE else phase.log_time - int(phase.duration_us)
+        return cls(begun, phase.log_time, phase.xid)
+
+    def meets(self, phase: Item) -> bool:
+        """Whether a phase ended when this began, as far as times tell; logs of whole seconds cut the rest off.
+
+        A client sends the messages of one execution together. If times overlap, nothing else was executed in between.
+        """
+        ended = phase.log_time
+        if NOTHING_THERE in (ended, self.logged):
+            return True
+        whole = ended % _SECOND_US == 0 and self.logged % _SECOND_US == 0
+        room = _RESOLUTION_US + (_SECOND_US if whole else 0)
+        return bool(self.begun - ended <= room and (phase.named or ended - self.begun <= room))
+
+    def is_in_same(self, phase: Item) -> bool:
+        """Whether both are known to be of one transaction."""
+        return bool(phase.xid > 0 and phase.xid == self.xid)
+
+    def is_in_other(self, phase: Item) -> bool:
+        """Whether they are known not to be; a phase is logged within a transaction."""
+        return bool(phase.xid == 0 or (phase.xid > 0 and self.xid > 0 and phase.xid != self.xid))
+
+
+def _is_parse(backend: Backend, one: Execution, phase: Item, following: _Next, name: int, *, complete: bool) -> bool:
+    """Whether a duration is the parse phase of the statement whose next phase is known."""
+    if phase.xid == 0 or (phase.event == _PREPARE and not phase.parses):
+        return False
+    near, same = following.meets(phase), following.is_in_same(phase)
+    if phase.named:
+        return complete or near
+    # Nothing but its parse phase can precede the bind phase of the unnamed statement directly.
+    if name == UNNAMED:
+        return complete or near or same
+    # The parse phase of a statement that was not executed before, if the session has no other duration that may be it.
+    alone = len(one.timed) == 2 and not one.crowded and not backend.strays
+    return alone and not _was_executed(backend, name) and (backend.anchored or (complete and (near or same)))
+
+
+def _was_executed(backend: Backend, name: int) -> bool:
+    return len(backend.names) >= _MOST_NAMES or name in backend.names
+
+
+def _add_name(backend: Backend, name: int) -> None:
+    if name > UNNAMED and not _was_executed(backend, name):
+        backend.names.add(name)
+
+
+def _keep_phases(backend: Backend, one: Execution, kept: Sequence[Item]) -> None:
+    """Keep some of the durations of an execution, and count the others as strays."""
+    backend.strays += len(one.timed) - len(kept)
+    one.timed = [phase for phase in one.timed if any(phase is other for other in kept)]
+    one.phases, one.duration_us, one.start_time = 0, 0.0, NOTHING_THERE
+    for phase in one.timed:
+        _count_phase(one, phase)
+
+
+def _keep_bound(backend: Backend, one: Execution) -> None:
+    """Keep, of the durations before a bind phase that names its statement, the one of its parse phase."""
+    bind = len(one.timed) - 1
+    while bind > 0 and not (one.timed[bind].named and not one.timed[bind].parses):
+        bind -= 1
+    kept = [one.timed[bind]]
+    before = one.timed[bind - 1] if bind else None
+    if before is not None and before.named and before.parses and _Next.of_phase(kept[0]).meets(before):
+        kept.append(before)
+    _keep_phases(backend, one, kept)
+
+
+def _runs_bound(one: Execution, record: SimpleNamespace) -> bool:
+    """Whether a duration without a text is the execution whose bind phase the record before names."""
+    if one.bind is None or not one.only_prepared or not one.timed:
+        return False
+    before, following = one.timed[-1], _Next.after(record, record.duration_us)
+    follows = following.is_in_same(before) or following.meets(before)
+    return bool(before.named and not before.parses and not following.is_in_other(before) and follows)
+
+
+def _add_timed(
+    backend: Backend, one: Execution, record: SimpleNamespace, event: int, *, closes: bool, parses: bool
+) -> None:
+    facts = {"duration_us": record.duration_us or 0.0, "closes": closes, "event": event, "parses": parses}
+    named = event == _PREPARE and record.statement_fingerprint is not None
+    phase = Item.of("phase_t", **_placed(record), **facts, xid=_known(record.local_xid), named=named)
+    if not one.opened and one.prepared is None and len(one.timed) == _MOST_WAITING:
+        del one.timed[0]
+        one.crowded = True
+        backend.strays += 1
+    one.timed.append(phase)
+    _count_phase(one, phase)
+
+
+def _count_phase(one: Execution, phase: Item) -> None:
     one.phases += 1
-    one.duration_us += duration
-    time = record.log_time
-    if time is not None:
-        begin = time - int(duration)
+    one.duration_us += phase.duration_us
+    if phase.log_time != NOTHING_THERE:
+        begin = phase.log_time - int(phase.duration_us)
         one.start_time = begin if one.start_time == NOTHING_THERE else min(begin, one.start_time)
-    facts = {"duration_us": duration, "closes": closes, "event": event, "parses": parses}
-    one.timed.append(Item.of("phase_t", **_placed(record), **facts))
 
 
 def _add_task(one: Execution, record: SimpleNamespace) -> None:

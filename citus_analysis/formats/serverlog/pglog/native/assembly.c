@@ -66,6 +66,7 @@ void pglog_assembly_free(assembly_t *assembly)
         work_free(assembly->backends[slot].held);
         works_free(&assembly->backends[slot].undecided);
         free(assembly->backends[slot].connections.items);
+        free(assembly->backends[slot].names.items);
     }
     free(assembly->backends);
     works_free(&assembly->spare);

@@ -60,9 +60,9 @@ INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end)
         place_t said = after_colon(text, place, end);
         return said == ABSENT ? none : (verb_t){V_STATEMENT, ABSENT, ABSENT, said};
     }
-    if ((place = BEGINS(text, begin, end, "execute fetch from ")) != ABSENT ||
-        (place = BEGINS(text, begin, end, "execute ")) != ABSENT)
-        verb = V_EXECUTE;
+    if (BEGINS(text, begin, end, "fastpath function call: ") != ABSENT) return (verb_t){V_FASTPATH, ABSENT, ABSENT, begin};
+    if ((place = BEGINS(text, begin, end, "execute fetch from ")) != ABSENT) verb = V_FETCH;
+    else if ((place = BEGINS(text, begin, end, "execute ")) != ABSENT) verb = V_EXECUTE;
     else if ((place = BEGINS(text, begin, end, "parse ")) != ABSENT)
         verb = V_PARSE;
     else if ((place = BEGINS(text, begin, end, "bind ")) != ABSENT)
@@ -74,6 +74,26 @@ INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end)
         if (said != ABSENT) return (verb_t){verb, place, name_end(text, place, colon), said};
     }
     return none;
+}
+
+/* The place after a fact that some servers put between a duration and its statement, `rows: 17  `; ABSENT if there is
+ * none. */
+static place_t fact_end(const byte_t *text, place_t begin, place_t end)
+{
+    place_t place = begin;
+    while (place < end && (is_letter(text[place]) || text[place] == '_' || (text[place] == ' ' && place > begin))) place++;
+    if (place == begin || place + 2 >= end || text[place] != ':' || text[place + 1] != ' ' || text[place + 2] == ' ') return ABSENT;
+    for (place += 2; place + 1 < end && text[place] != '\n'; place++)
+        if (text[place] == ' ' && text[place + 1] == ' ') return place + 2;
+    return ABSENT;
+}
+
+INTERNAL verb_t timed_verb_at(const byte_t *text, place_t begin, place_t end)
+{
+    verb_t verb = verb_at(text, begin, end);
+    for (place_t place = fact_end(text, begin, end); verb.verb == V_NONE && place != ABSENT; place = fact_end(text, place, end))
+        verb = verb_at(text, place, end);
+    return verb;
 }
 
 INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end)

@@ -5,7 +5,7 @@
 
 #include "bytes.h"
 
-enum verb { V_NONE = -1, V_STATEMENT, V_PARSE, V_BIND, V_EXECUTE };
+enum verb { V_NONE = -1, V_STATEMENT, V_PARSE, V_BIND, V_EXECUTE, V_FETCH, V_FASTPATH };
 
 typedef struct {
     enum verb verb;
@@ -30,6 +30,9 @@ INTERNAL place_t after_file(const byte_t *text, place_t begin, place_t end);
 
 /* The protocol's verb at the beginning: `statement: ...`, `execute S_1: ...`. Its statement may begin on the next line. */
 INTERNAL verb_t verb_at(const byte_t *text, place_t begin, place_t end);
+
+/* The verb after a duration, between which and the verb there may be facts of some servers: `rows: 17  size: 8 bytes  `. */
+INTERNAL verb_t timed_verb_at(const byte_t *text, place_t begin, place_t end);
 
 /* The statement's name in `bind <unnamed> to S_1`. */
 INTERNAL verb_t bound_at(const byte_t *text, place_t begin, place_t end);

@@ -9,7 +9,8 @@ static work_t *begin_execution(assembly_t *assembly, backend_t *backend, const r
     int64_t nodeid = assembly->rules.nodeids[record->source];
     int64_t own = nodeid == NOTHING_THERE || backend->pid == NO_PROCESS ? NOTHING_THERE : nodeid * assembly->rules.gpid_factor + backend->pid;
     bool is_child = record->gpid != NOTHING_THERE;
-    work->after_local = work->prepared = work->bound = false;
+    work->after_local = work->prepared = work->bound = work->crowded = work->timed_before = false;
+    backend->failing = NULL;
     work->planned.byte_offset = NOTHING_THERE;
     work->execution = (execution_t){
         .opener_offset = NOTHING_THERE,
@@ -88,20 +89,194 @@ static inline bool binds(const work_t *work, const records_t *records, const rec
     return work->bound && has(&records->statement_fingerprint, record->row);
 }
 
-static void add_timed(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record, byte_t event,
-                      bool closes)
+static void count_phase(execution_t *one, const phase_t *phase)
+{
+    one->phases++;
+    one->duration_us += phase->duration_us;
+    if (phase->log_time == NOTHING_THERE) return;
+    int64_t begin = phase->log_time - (int64_t)phase->duration_us;
+    if (one->start_time == NOTHING_THERE || begin < one->start_time) one->start_time = begin;
+}
+
+/* Keep two of the durations of an execution at most, and count the others as strays. */
+static void keep_phases(backend_t *backend, work_t *work, int64_t parse, int64_t bind)
+{
+    timed_t *all = work->timed.items;
+    execution_t *one = &work->execution;
+    int64_t count = work->timed.count;
+    one->phases = 0;
+    one->duration_us = 0;
+    one->start_time = NOTHING_THERE;
+    work->timed.count = 0;
+    for (int64_t place = 0; place < count; place++) {
+        if (place != parse && place != bind) continue;
+        all[work->timed.count++] = all[place];
+        count_phase(one, &all[place].phase);
+    }
+    backend->strays += count - work->timed.count;
+}
+
+static void add_timed(assembly_t *assembly, backend_t *backend, work_t *work, const records_t *records,
+                      const record_t *record, byte_t event, bool closes)
 {
     execution_t *one = &work->execution;
     double duration = ((const double *)records->duration_us.values)[record->row];
-    one->phases++;
-    one->duration_us += duration;
-    if (record->time != NOTHING_THERE) {
-        int64_t begin = record->time - (int64_t)duration;
-        if (one->start_time == NOTHING_THERE || begin < one->start_time) one->start_time = begin;
-    }
-    timed_t timed = {.event = event, .parses = assembly->rules.parses[record->word]};
+    timed_t timed = {.event = event, .parses = assembly->rules.parses[record->word], .xid = record->xid};
+    timed.named = event == R_PREPARE && has(&records->statement_fingerprint, record->row);
     timed.phase = (phase_t){record->offset, record->time, duration, 0, (uint32_t)record->source, 0, closes, {0}};
+    if (!one->opened && !work->prepared && work->timed.count == MOST_WAITING) {
+        timed_t *all = work->timed.items;
+        for (int64_t place = 1; place < MOST_WAITING; place++) all[place - 1] = all[place];
+        work->timed.count--;
+        work->crowded = true;
+        backend->strays++;
+    }
     ADD(assembly, &work->timed, timed_t, timed);
+    count_phase(one, &timed.phase);
+}
+
+/* Times of the log have a resolution of 1 ms. */
+#define RESOLUTION_US 2000
+#define SECOND_US 1000000
+
+/* What is known to follow a phase: when it began, when it was logged, its transaction. */
+typedef struct {
+    int64_t begun, logged, xid;
+} next_t;
+
+static int64_t begin_of(int64_t time, double duration) { return time == NOTHING_THERE ? time : time - (int64_t)duration; }
+
+static next_t next_of(const timed_t *timed)
+{
+    return (next_t){begin_of(timed->phase.log_time, timed->phase.duration_us), timed->phase.log_time, timed->xid};
+}
+
+/* Whether a phase ended when the next one began, as far as times tell: a client sends the messages of one execution
+ * together. Logs of whole seconds cut the rest off. If times overlap, nothing else was executed in between. */
+static bool meets(const timed_t *timed, const next_t *next)
+{
+    int64_t ended = timed->phase.log_time;
+    if (ended == NOTHING_THERE || next->logged == NOTHING_THERE) return true;
+    int64_t room = RESOLUTION_US + (ended % SECOND_US == 0 && next->logged % SECOND_US == 0 ? SECOND_US : 0);
+    return next->begun - ended <= room && (timed->named || ended - next->begun <= room);
+}
+
+/* Whether two records are known to be of one transaction, and whether they are known not to be. A phase is logged within
+ * a transaction. */
+static bool in_same(const timed_t *timed, const next_t *next) { return timed->xid > 0 && timed->xid == next->xid; }
+static bool in_other(const timed_t *timed, const next_t *next)
+{
+    return timed->xid == 0 || (timed->xid > 0 && next->xid > 0 && timed->xid != next->xid);
+}
+
+static bool was_executed(const backend_t *backend, int32_t name)
+{
+    const int32_t *names = backend->names.items;
+    if (backend->names.count >= MOST_NAMES) return true;
+    for (int64_t place = 0; place < backend->names.count; place++)
+        if (names[place] == name) return true;
+    return false;
+}
+
+static inline int32_t name_at(const records_t *records, const record_t *record)
+{
+    return records->statement_name ? records->statement_name[record->row] : -1;
+}
+
+/* Whether a duration is the parse phase of the statement whose next phase is known. */
+static bool is_parse(const backend_t *backend, const work_t *work, const timed_t *timed, const next_t *next, int32_t name,
+                     bool complete)
+{
+    if (timed->xid == 0 || (timed->event == R_PREPARE && !timed->parses)) return false;
+    bool near = meets(timed, next);
+    if (timed->named) return complete || near;
+    /* Nothing but its parse phase can precede the bind phase of the unnamed statement directly. */
+    if (name == UNNAMED) return complete || near || in_same(timed, next);
+    /* It is the parse phase of a statement that was not executed before if the session has no other duration that may be. */
+    bool alone = work->timed.count == 2 && !work->crowded && !backend->strays;
+    return alone && !was_executed(backend, name) && (backend->anchored || (complete && (near || in_same(timed, next))));
+}
+
+/* Keep, of the durations before a record that names a statement, those that are proven to be its phases. */
+static void choose_phases(const assembly_t *assembly, backend_t *backend, work_t *work, const records_t *records,
+                          const record_t *record, byte_t event)
+{
+    const timed_t *all = work->timed.items;
+    int64_t last = work->timed.count - 1, parse = -1, bind = -1;
+    if (last < 0) return;
+    if (assembly->rules.binds[record->word]) {
+        /* Where all statements are logged, no other one ended in between. */
+        bool complete = event == R_OPENER && backend->logs_all;
+        double duration = event == R_WHOLE ? ((const double *)records->duration_us.values)[record->row] : 0;
+        next_t next = {begin_of(record->time, duration), record->time, record->xid};
+        const timed_t *before = &all[last];
+        if (!before->parses && !in_other(before, &next) &&
+            (complete || (!before->named && in_same(before, &next)) || meets(before, &next))) {
+            next = next_of(before);
+            bind = last--;
+        }
+        if (last >= 0 && (bind >= 0 || all[last].parses) &&
+            is_parse(backend, work, &all[last], &next, name_at(records, record), complete))
+            parse = last;
+    }
+    keep_phases(backend, work, parse, bind);
+}
+
+INTERNAL void keep_bound(backend_t *backend, work_t *work)
+{
+    const timed_t *all = work->timed.items;
+    int64_t bind = work->timed.count - 1;
+    while (bind > 0 && !(all[bind].named && !all[bind].parses)) bind--;
+    next_t next = next_of(&all[bind]);
+    bool parsed = bind > 0 && all[bind - 1].named && all[bind - 1].parses && meets(&all[bind - 1], &next);
+    keep_phases(backend, work, parsed ? bind - 1 : -1, bind);
+}
+
+/* Whether a duration without a text is the execution whose bind phase the record before names. */
+static bool runs_bound(const work_t *work, const records_t *records, const record_t *record)
+{
+    if (!work || !work->bound || !only_prepared(work) || !work->timed.count) return false;
+    const timed_t *before = (const timed_t *)work->timed.items + work->timed.count - 1;
+    double duration = ((const double *)records->duration_us.values)[record->row];
+    next_t next = {begin_of(record->time, duration), record->time, record->xid};
+    return before->named && !before->parses && !in_other(before, &next) && (in_same(before, &next) || meets(before, &next));
+}
+
+/* Kinds of statements that are logged only where all are. */
+static bool shows_all(byte_t kind) { return kind == Q_SELECT || kind == Q_BEGIN || kind == Q_COMMIT || kind == Q_ROLLBACK || kind == Q_SET; }
+
+static void add_name(assembly_t *assembly, backend_t *backend, int32_t name)
+{
+    if (name > UNNAMED && !was_executed(backend, name)) ADD(assembly, &backend->names, int32_t, name);
+}
+
+INTERNAL void name_failed(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record)
+{
+    work_t *work = backend->failing;
+    if (!work || records->severity[record->row] != S_STATEMENT || !has(&records->statement_fingerprint, record->row)) return;
+    backend->failing = NULL;
+    uint64_t fingerprint = fingerprint_at(records, record);
+    execution_t *one = &work->execution;
+    if (one->has_fingerprint && one->statement_fingerprint == fingerprint) return;
+    if (one->opened) {
+        /* The statement that was logged before ended without a record; another one failed. */
+        if (one->has_tasks || one->is_child || work->locals.count || !one->has_fingerprint) return;
+        execution_t error = *one;
+        one->failed = one->fatal = one->closed = 0;
+        one->byte_offset = one->end_time = one->closing_xid = NOTHING_THERE;
+        one->last_offset = one->opener_offset;
+        work = begin_execution(assembly, backend, record);
+        if (!work) return;
+        one = &work->execution;
+        one->failed = one->closed = 1;
+        one->fatal = error.fatal;
+        one->byte_offset = one->last_offset = error.byte_offset;
+        one->end_time = error.end_time;
+        one->closing_xid = error.closing_xid;
+    }
+    one->has_fingerprint = 1;
+    one->statement_fingerprint = fingerprint;
+    one->statement_kind = records->statement_kind[record->row];
 }
 
 static void add_task(assembly_t *assembly, work_t *work, const records_t *records, const record_t *record)
@@ -135,9 +310,6 @@ static void add_local(assembly_t *assembly, work_t *work, const records_t *recor
     if (!repeated) ADD(assembly, &work->locals, local_t, local);
 }
 
-/* Times of the log have a resolution of 1 ms. */
-#define RESOLUTION_US 2000
-
 /* Take in a connection, whether it is made or taken over from an earlier statement, for which Citus repeats the time that
  * it took to make it. Connections are made at the same time: the longest counts. */
 static void add_connection(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record)
@@ -158,6 +330,11 @@ static void add_connection(assembly_t *assembly, backend_t *backend, const recor
 
 INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_t *records, const record_t *record, byte_t event)
 {
+    if (event == R_BARRIER) {
+        finish_execution(assembly, backend, false);
+        backend->opens = backend->closes = false;
+        return;
+    }
     bool opens = event == R_OPENER || event == R_TASK;
     bool inside = event == R_LOCAL || event == R_PLANNED || event == R_CONNECT, after_opener = !inside && backend->opens;
     bool closes = event == R_ERROR || event == R_WHOLE || (event == R_DURATION && after_opener);
@@ -171,10 +348,26 @@ INTERNAL void add_event(assembly_t *assembly, backend_t *backend, const records_
     if (!work) return;
     work->execution.last_offset = record->offset;
     bool names = event == R_OPENER || event == R_WHOLE;
+    if (event == R_OPENER && shows_all(records->statement_kind[record->row])) backend->logs_all = true;
+    if (names) {
+        choose_phases(assembly, backend, work, records, record, event);
+        if (assembly->rules.extended[record->word]) add_name(assembly, backend, name_at(records, record));
+    }
+    bool runs = event == R_DURATION && !closes && runs_bound(work, records, record);
+    if (runs) {
+        keep_bound(backend, work);
+        close_at_bind(&work->execution, &work->bind);
+        closes = true;
+    }
+    if (event == R_ERROR && !work->execution.opened && !work->execution.has_tasks && work->timed.count) {
+        work->timed_before = true;
+        keep_phases(backend, work, -1, -1);
+    }
+    backend->failing = event == R_ERROR ? work : NULL;
     if (event == R_PREPARE) add_prepared(work, &assembly->rules, records, record);
     backend->described = names ? &work->execution : event == R_PREPARE && binds(work, records, record) ? &work->bind : NULL;
     if (names) add_opener(&work->execution, &assembly->rules, records, record);
-    if (event <= R_DURATION) add_timed(assembly, work, records, record, event, closes);
+    if (event <= R_DURATION) add_timed(assembly, backend, work, records, record, event, closes);
     if (event == R_TASK) add_task(assembly, work, records, record);
     if (event == R_LOCAL) add_local(assembly, work, records, record);
     if (event == R_CONNECT) add_connection(assembly, backend, records, record);

@@ -97,9 +97,11 @@ static void keep(assembly_t *assembly, backend_t *backend, work_t *work)
     backend->held = work;
 }
 
-static bool counts_surely(const execution_t *one)
+static bool counts_surely(const work_t *work)
 {
-    return one->opened || one->has_tasks || (one->phases > 0 && one->failed);
+    const execution_t *one = &work->execution;
+    bool logged = work->timed_before && !one->fatal;
+    return one->opened || one->has_tasks || (one->failed && (logged || one->phases > 0 || one->has_fingerprint));
 }
 
 /* Keep undecided executions that count: an error without a statement does if its session logs statements. */
@@ -108,28 +110,10 @@ static void decide(assembly_t *assembly, backend_t *backend, bool sampled)
     work_t **works = backend->undecided.items;
     for (int64_t number = 0; number < backend->undecided.count; number++) {
         const execution_t *one = &works[number]->execution;
-        if (counts_surely(one) || (sampled && one->failed && !one->fatal)) keep(assembly, backend, works[number]);
+        if (counts_surely(works[number]) || (sampled && one->failed && !one->fatal)) keep(assembly, backend, works[number]);
         else work_done(assembly, works[number]);
     }
     backend->undecided.count = 0;
-}
-
-/* Close an execution at its bind phase: the execution itself took less than the limit of what is logged. */
-static void close_at_bind(execution_t *one, const execution_t *bind)
-{
-    one->opened = one->closed = one->extended = 1;
-    one->opener_offset = bind->opener_offset;
-    one->opener_time = bind->opener_time;
-    one->local_xid = bind->local_xid;
-    one->statement_kind = bind->statement_kind;
-    one->shard_id = bind->shard_id;
-    one->other_shards = bind->other_shards;
-    one->values_hash = bind->values_hash;
-    one->has_fingerprint = bind->has_fingerprint;
-    one->statement_fingerprint = bind->statement_fingerprint;
-    one->byte_offset = bind->byte_offset;
-    one->end_time = bind->end_time;
-    one->closing_xid = bind->closing_xid;
 }
 
 INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend, bool torn)
@@ -138,15 +122,21 @@ INTERNAL void finish_execution(assembly_t *assembly, backend_t *backend, bool to
     if (!work) return;
     backend->current = NULL;
     backend->described = NULL;
-    if (work->bound && only_prepared(work) && !torn) close_at_bind(&work->execution, &work->bind);
+    backend->failing = NULL;
+    if (work->bound && only_prepared(work) && !torn) {
+        keep_bound(backend, work);
+        close_at_bind(&work->execution, &work->bind);
+    }
     const execution_t *one = &work->execution;
     if (one->opened && !backend->sampled) {
         backend->sampled = true;
         decide(assembly, backend, true);
     }
-    bool counts = counts_surely(one), fails = one->failed && !one->fatal;
-    if (!counts && !fails) work_done(assembly, work);
-    else if (backend->sampled) keep(assembly, backend, work);
+    bool counts = counts_surely(work), fails = one->failed && !one->fatal;
+    if (!counts && !fails) {
+        backend->strays += work->timed.count;
+        work_done(assembly, work);
+    } else if (backend->sampled) keep(assembly, backend, work);
     else ADD(assembly, &backend->undecided, work_t *, work);
 }
 
@@ -160,5 +150,6 @@ INTERNAL void finish_session(assembly_t *assembly, backend_t *backend)
     backend->session = (session_t){.node = (int32_t)backend->node, .begins = NOTHING_THERE};
     backend->session.session = (uint32_t)++assembly->session_count;
     backend->sampled = backend->on_shard_seen = false;
-    backend->kept = backend->connections.count = 0;
+    backend->logs_all = false;
+    backend->kept = backend->strays = backend->connections.count = backend->names.count = 0;
 }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Hash of the declarations below. */
-#define LAYOUT_HASH 0x63ac73f6d7efeb6e
+#define LAYOUT_HASH 0x575e4a1f977a05fd
 
 #define MAX_ELEMENTS 64
 #define HEAD_LIMIT 1000
@@ -42,6 +42,8 @@ enum phase {
     P_BIND,
     P_EXECUTE,
     P_STATEMENT,
+    P_FETCH,
+    P_FASTPATH,
 };
 
 enum severity {
@@ -132,6 +134,7 @@ enum record_event {
     R_ERROR,
     R_PLANNED,
     R_CONNECT,
+    R_BARRIER,
     R_NOTHING,
 };
 
@@ -253,6 +256,7 @@ typedef struct {
     const byte_t *parses; /* whether a kind and phase are a parse phase */
     const byte_t *extended; /* whether they are a statement over the extended protocol */
     const byte_t *statements; /* whether they are a statement line */
+    const byte_t *binds; /* whether a bind phase precedes them */
     const int32_t *nodes; /* node of each source */
     const int64_t *nodeids; /* nodeid of each source's node */
     source_times_t *times; /* times of each source's records */
@@ -283,6 +287,7 @@ typedef struct {
     const byte_t *statement_kind;
     const int32_t *worker_host; /* number of the host, -1: none; NULL: no row has one */
     const int32_t *other_shards; /* number of the text, likewise */
+    const int32_t *statement_name; /* number of the name, likewise; UNNAMED: the unnamed statement */
 } records_t;
 
 typedef struct {

@@ -29,7 +29,7 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
     output_t *out = scan->out;
     place_t at = begin;
     int64_t reported;
-    bool timed = false;
+    bool timed = false, bare = false;
     place_t clock = BEGINS(text, begin, end, "duration: ");
     if (clock != ABSENT) {
         place_t last = milliseconds_end(text, clock, end, &reported);
@@ -37,13 +37,16 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
             timed = log;
             if (log) set_duration(&out->duration_us, row, reported);
             at = last + 1 < end && text[last] == ' ' && text[last + 1] == ' ' ? last + 2 : end;
+            place_t rest = last;
+            while (rest < end && is_space(text[rest])) rest++;
+            bare = rest == end;
         }
     }
-    verb_t verb = verb_at(text, at, end);
+    verb_t verb = at > begin ? timed_verb_at(text, at, end) : verb_at(text, at, end);
     if (!log && verb.verb == V_NONE) verb = bound_at(text, begin, end);
     if (verb.name != ABSENT) set_text(scan, T_STATEMENT_NAME, row, verb.name, verb.name_end);
     if (verb.verb != V_NONE) {
-        static const byte_t phases[] = {P_STATEMENT, P_PARSE, P_BIND, P_EXECUTE};
+        static const byte_t phases[] = {P_STATEMENT, P_PARSE, P_BIND, P_EXECUTE, P_FETCH, P_FASTPATH};
         set_8(&out->phase, row, phases[verb.verb]);
     }
     task_t task;
@@ -51,9 +54,9 @@ static place_t read_report(scan_t *scan, int64_t row, place_t begin, place_t end
     if (timed && BEGINS(text, at, end, "plan:") != ABSENT)
         *kind = K_PLAN;
     else if (timed)
-        *kind = verb.verb == V_PARSE ? K_PARSE : verb.verb == V_BIND ? K_BIND : K_DURATION;
+        *kind = verb.verb == V_PARSE ? K_PARSE : verb.verb == V_BIND ? K_BIND : bare || verb.verb != V_NONE ? K_DURATION : K_OTHER;
     else if (verb.verb != V_NONE) {
-        static const byte_t kinds[] = {K_STATEMENT, K_PARSE, K_BIND, K_EXECUTE};
+        static const byte_t kinds[] = {K_STATEMENT, K_PARSE, K_BIND, K_EXECUTE, K_EXECUTE, K_STATEMENT};
         *kind = kinds[verb.verb];
     } else if (!log && task_at(text, begin, end, &task)) {
         set_64(&out->placement_id, row, task.placement);

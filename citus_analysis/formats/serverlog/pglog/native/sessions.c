@@ -118,13 +118,19 @@ int32_t pglog_assemble(assembly_t *assembly, const records_t *records)
         int64_t line = long_at(&records->session_line, record.row);
         if (in_same_row(backend, records, &record, line)) {
             add_parameters(backend, records, &record);
+            name_failed(assembly, backend, records, &record);
             continue;
         }
         if (!records->order && !in_order(backend, &record, line)) return NOT_IN_ORDER;
         place_record(assembly, backend, &record, line);
         byte_t event = event_of(rules, records, &record);
-        if (event == R_NOTHING) add_parameters(backend, records, &record);
-        else add_event(assembly, backend, records, &record, event);
+        if (event == R_NOTHING) {
+            add_parameters(backend, records, &record);
+            name_failed(assembly, backend, records, &record);
+            if (records->severity[record.row] < S_DETAIL) backend->failing = NULL;
+        } else {
+            add_event(assembly, backend, records, &record, event);
+        }
     }
     return assembly->failed ? OUT_OF_MEMORY : 0;
 }
